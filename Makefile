@@ -1,0 +1,40 @@
+# Every target does its own set-up: any of them may be the first command in a fresh clone.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: ## create or update .venv with the package (editable) and the development group
+	@rm -f $(STAMP)
+	@$(MAKE) --no-print-directory $(STAMP)
+
+# pip is upgraded first: dependency groups (PEP 735) need pip >= 25.1.
+$(STAMP): pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --upgrade pip
+	@$(BIN)/python -m pip install --quiet --editable '.[all]' --group dev
+	@touch $@
+
+demo: $(STAMP) ## averaged scores on CIFAR-100: a table, and a picture in demo/
+	@$(BIN)/python -m conformix.experiments.demo --out demo
+
+test: $(STAMP) ## all tests, doctests included
+	@$(BIN)/python -m pytest -q
+
+check: $(STAMP) ## format, lint and types
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+format: $(STAMP) ## apply the formatter and the safe fixes
+	@$(BIN)/ruff check --fix --quiet . || true
+	@$(BIN)/ruff format .
+
+clean: ## remove the environment and everything generated
+	@rm -rf $(VENV) demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

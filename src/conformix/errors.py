@@ -1,0 +1,68 @@
+"""What can go wrong, by name.
+
+Invalid input raises `InvalidInput` in one sentence: what, where, got, allowed, the way out.
+Input that is valid but cannot give a useful answer warns with a category of its own.
+"""
+
+from __future__ import annotations
+
+
+class InvalidInput(ValueError):
+    """An argument that cannot be worked with; the message says what, where and the way out.
+
+    Examples
+    --------
+    >>> import conformix as cx
+    >>> cx.conformal_rank(100, alpha=1.5)
+    Traceback (most recent call last):
+    conformix.errors.InvalidInput: alpha must be a number strictly between 0 and 1; got 1.5.
+    """
+
+
+class NotFitted(ValueError, AttributeError):
+    """A fitted attribute or method was used before ``fit``.
+
+    Examples
+    --------
+    >>> import conformix as cx
+    >>> cx.ScoreAverage().predict_set([[0.5, 0.5]])
+    Traceback (most recent call last):
+    conformix.errors.NotFitted: this ScoreAverage is not fitted yet; call fit(outputs, y) first.
+    """
+
+
+class ConformixWarning(UserWarning):
+    """The parent of every warning of this library, for one line in a warnings filter.
+
+    Examples
+    --------
+    >>> import conformix as cx
+    >>> issubclass(cx.TrivialSetsWarning, cx.ConformixWarning)
+    True
+    """
+
+
+class TrivialSetsWarning(ConformixWarning):
+    """Too few calibration rows for this alpha: every set holds all labels.
+
+    Examples
+    --------
+    >>> import warnings, numpy as np, conformix as cx
+    >>> with warnings.catch_warnings(record=True) as seen:
+    ...     warnings.simplefilter("always")
+    ...     cx.conformal.threshold(np.array([0.3, 0.6]), alpha=0.1)
+    -inf
+    >>> seen[0].category.__name__
+    'TrivialSetsWarning'
+    """
+
+
+class SmallBatchWarning(ConformixWarning):
+    """A transductive split with so few test rows that its coverage suffers.
+
+    Examples
+    --------
+    >>> import conformix as cx
+    >>> issubclass(cx.SmallBatchWarning, UserWarning)
+    True
+    """

@@ -1,0 +1,1 @@
+"""Experiments: the machinery behind the demo and the tables of the docs."""

@@ -1,0 +1,51 @@
+"""What is promised, in words that travel with every fitted object, table and report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """A coverage statement and what it rests on.
+
+    Parameters
+    ----------
+    kind : {"exact", "approximate"}
+        ``exact``: coverage is at least ``1 - alpha`` in finite samples. ``approximate``: the
+        same rows chose the weights and the threshold, so a selection term is lost.
+    statement : str
+        What holds.
+    assumption : str
+        What it needs.
+
+    Examples
+    --------
+    >>> print(Guarantee("exact", "P(y in set) >= 1 - alpha", "exchangeable rows"))
+    exact: P(y in set) >= 1 - alpha (exchangeable rows)
+    """
+
+    kind: Literal["exact", "approximate"]
+    statement: str
+    assumption: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.statement} ({self.assumption})"
+
+
+EXACT = Guarantee(
+    "exact",
+    "P(y in set) >= 1 - alpha",
+    "calibration and test rows exchangeable; weights chosen on other rows",
+)
+SELECTED = Guarantee(
+    "approximate",
+    "P(y in set) >= 1 - alpha minus a selection term",
+    "i.i.d. rows; the calibration rows also chose the weights",
+)
+TRANSDUCTIVE = Guarantee(
+    "approximate",
+    "mean coverage of this test batch >= 1 - alpha minus a selection term",
+    "i.i.d. rows; calibration labels and test features chose the weights",
+)

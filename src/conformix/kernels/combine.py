@@ -1,0 +1,34 @@
+"""The one arithmetic: the ordered weighted sum of scores."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from conformix.arrays import FloatArray
+
+
+def combine(scores: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return ``w[0]*s[..., 0] + w[1]*s[..., 1] + ...``, added in that order in float64.
+
+    Parameters
+    ----------
+    scores : array of shape (..., d)
+        Scores; higher fits better.
+    weights : array of shape (d,)
+        One weight per score.
+
+    Returns
+    -------
+    float64 array of shape (...)
+        The combined scores. A matrix product may add in another order and differ in the last
+        bit, which is why none is used here.
+
+    Examples
+    --------
+    >>> combine(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([0.5, 0.5]))
+    array([1.5, 3.5])
+    """
+    total = np.multiply(scores[..., 0], weights[0], dtype=np.float64)
+    for j in range(1, len(weights)):
+        total += np.multiply(scores[..., j], weights[j], dtype=np.float64)
+    return total

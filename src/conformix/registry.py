@@ -1,0 +1,65 @@
+"""Names resolve in one place, and a wrong name gets help.
+
+Every argument that takes a name also takes the object that the name stands for.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from typing import Generic, TypeVar
+
+from conformix.errors import InvalidInput
+
+T = TypeVar("T")
+
+
+def unknown_name(kind: str, name: object, known: list[str]) -> InvalidInput:
+    """Return the error for a name that is not among the `known` ones."""
+    close = difflib.get_close_matches(str(name), known, n=1)
+    hint = f" did you mean {close[0]!r}?" if close else ""
+    return InvalidInput(f"unknown {kind} {name!r};{hint} known: {', '.join(known)}.")
+
+
+class Registry(Generic[T]):
+    """A table from names to objects of one kind.
+
+    Parameters
+    ----------
+    kind : str
+        What the table holds, for the error message: ``"score"``, ``"split"``, ...
+    entries : mapping of str to object
+        The table.
+
+    Examples
+    --------
+    >>> sides = Registry("side", {"left": -1, "right": 1})
+    >>> sides["left"]
+    -1
+    >>> sides["rihgt"]
+    Traceback (most recent call last):
+    conformix.errors.InvalidInput: unknown side 'rihgt'; did you mean 'right'? known: left, right.
+    """
+
+    def __init__(self, kind: str, entries: Mapping[str, T]) -> None:
+        self.kind = kind
+        self._entries = dict(entries)
+
+    def __getitem__(self, name: str) -> T:
+        try:
+            return self._entries[name]
+        except (KeyError, TypeError):
+            raise unknown_name(self.kind, name, self.names()) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    def names(self) -> list[str]:
+        """Return the known names, sorted."""
+        return sorted(self._entries)

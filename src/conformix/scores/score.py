@@ -1,0 +1,74 @@
+"""What a score is: a frozen object that turns ranked rows into one number per label."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+
+from conformix.arrays import FloatArray
+from conformix.errors import InvalidInput
+from conformix.scores.ranked import Ranked
+
+
+@dataclass(frozen=True)
+class Score(ABC):
+    """A conformity score; higher means that the label fits better.
+
+    A subclass is a frozen dataclass with a `name`, its options as fields, and one method. It is
+    deterministic: calibration and prediction call the same code on the same kind of rows.
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def __call__(self, ranked: Ranked) -> FloatArray:
+        """Return the scores of all labels of a block of rows, shape (n, K)."""
+
+    def __str__(self) -> str:
+        told = [
+            f"{field.name}={getattr(self, field.name)!r}"
+            for field in fields(self)
+            if getattr(self, field.name) != field.default
+        ]
+        return f"{self.name}({', '.join(told)})" if told else self.name
+
+
+@dataclass(frozen=True)
+class Custom(Score):
+    """A user's own score: a function from probabilities (n, K) to scores (n, K).
+
+    Parameters
+    ----------
+    function : callable
+        Gets a float64 array of probabilities of shape (n, K) and returns finite scores of the
+        same shape. It must treat rows one by one: a row's score may not depend on other rows.
+
+    Examples
+    --------
+    >>> root = Custom(np.sqrt)
+    >>> root(Ranked(np.array([[0.36, 0.64]])))
+    array([[0.6, 0.8]])
+    """
+
+    name: ClassVar[str] = "custom"
+    function: Callable[[FloatArray], Any]
+
+    def __call__(self, ranked: Ranked) -> FloatArray:
+        """Return the user's scores, checked."""
+        # A copy, so that a function that works in place cannot spoil the other scores.
+        values = np.asarray(self.function(ranked.probs.copy()), dtype=np.float64)
+        if values.shape != ranked.probs.shape:
+            raise InvalidInput(
+                f"score {self} must return one number per label, shape {ranked.probs.shape}; "
+                f"got shape {values.shape}."
+            )
+        if not np.isfinite(values).all():
+            raise InvalidInput(f"score {self} must return finite numbers; it returned NaN or inf.")
+        return values
+
+    def __str__(self) -> str:
+        return getattr(self.function, "__name__", self.name)

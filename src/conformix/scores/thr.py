@@ -1,0 +1,32 @@
+"""THR (Sadinle, Lei & Wasserman, 2019): the probability itself.
+
+``s(x, y) = p_y``. With the true probabilities it gives the smallest expected set; it wins where
+the model is well calibrated, and suffers where the model is over-confident.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from conformix.arrays import FloatArray
+from conformix.scores.ranked import Ranked
+from conformix.scores.score import Score
+
+
+@dataclass(frozen=True)
+class Thr(Score):
+    """The probability of the label.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Thr()(Ranked(np.array([[0.2, 0.8]])))
+    array([[0.2, 0.8]])
+    """
+
+    name: ClassVar[str] = "thr"
+
+    def __call__(self, ranked: Ranked) -> FloatArray:
+        """Return ``p_y``."""
+        return ranked.probs

@@ -1,0 +1,25 @@
+"""Search for the weights that make the sets smallest.
+
+A search strategy is one callable on a batched objective. To add one, write a file with a frozen
+dataclass whose ``__call__(objective, rng)`` returns a `SearchResult`.
+"""
+
+from conformix.search.candidates import Candidates
+from conformix.search.grid import GridSearch
+from conformix.search.objective import SizeObjective
+from conformix.search.result import SearchResult
+from conformix.search.simplex import first_best, grid_size, simplex_grid
+from conformix.search.weights import landscape, resolve_search, search_weights
+
+__all__ = [
+    "Candidates",
+    "GridSearch",
+    "SearchResult",
+    "SizeObjective",
+    "first_best",
+    "grid_size",
+    "landscape",
+    "resolve_search",
+    "search_weights",
+    "simplex_grid",
+]

@@ -1,0 +1,62 @@
+"""Search over a set of weights of the user's own, inside or outside the simplex."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from conformix.arrays import FloatArray
+from conformix.errors import InvalidInput
+from conformix.search.objective import SizeObjective
+from conformix.search.result import SearchResult
+from conformix.search.simplex import first_best
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Exact minimum of the set size over given weight vectors.
+
+    Parameters
+    ----------
+    weights : array of shape (m, d)
+        Any finite numbers; they need not be positive nor sum to one (the paper allows any
+        finite set in R^d).
+
+    Examples
+    --------
+    >>> Candidates([[1.0, 0.0], [0.5, 0.5], [1.0, -0.2]])
+    Candidates(3 weights)
+    """
+
+    weights: FloatArray
+
+    def __call__(
+        self, objective: SizeObjective, rng: np.random.Generator | None = None
+    ) -> SearchResult:
+        """Return the exact winner; `rng` is not used."""
+        weights = check_candidates(self.weights, objective.d)
+        counts = objective.counts(weights)
+        best = first_best(counts, weights)
+        return SearchResult(
+            weights=weights[best],
+            count=int(counts[best]),
+            n_size=objective.n_size,
+            n_evaluated=len(weights),
+            strategy="given candidates",
+        )
+
+    def __repr__(self) -> str:
+        return f"Candidates({len(self.weights)} weights)"
+
+
+def check_candidates(weights: object, d: int) -> FloatArray:
+    """Return candidate weights as a finite float64 array of shape (m, d)."""
+    array = np.asarray(weights, dtype=np.float64)
+    if array.ndim != 2 or array.shape[1] != d or len(array) == 0:
+        raise InvalidInput(
+            f"candidate weights must have shape (m, {d}), one column per score; got {array.shape}."
+        )
+    if not np.isfinite(array).all():
+        raise InvalidInput("candidate weights must be finite; got NaN or inf.")
+    return array

@@ -1,0 +1,95 @@
+"""The objective: weights to set sizes, exactly as integers.
+
+``count(w)`` is the number of labels in the sets of the size rows, when the threshold is the k-th
+largest combined score of the true labels of the tuning rows. It is piecewise constant in w.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from conformix.arrays import FloatArray, IntArray
+from conformix.conformal import kth_largest
+from conformix.inputs import row_blocks
+from conformix.kernels import available_threads, combine, run_blocks
+
+# Scores held by one thread at once: a block of d planes that stays in a core's cache while all
+# weights pass over it.
+CACHE_ENTRIES = 2**15
+
+
+class SizeObjective:
+    """Set sizes as a function of the weights.
+
+    Parameters
+    ----------
+    true_scores : array of shape (n, d)
+        Scores of the true labels of the tuning rows.
+    size_parts : sequence of arrays of shape (n_i, K, d)
+        Scores of all labels of the size rows, in one or several pieces; no labels here.
+    k : int
+        The conformal rank; ``n + 1`` puts every label in.
+    threads : int or None
+        Threads to use; None takes the available cores.
+
+    Examples
+    --------
+    >>> scores = np.array([[[0.9], [0.1]], [[0.4], [0.6]]])  # two rows, two labels, one score
+    >>> objective = SizeObjective(scores[[0, 1], [0, 1]], [scores], k=2)
+    >>> objective(np.array([[1.0]]))
+    array([1.])
+    """
+
+    def __init__(
+        self,
+        true_scores: FloatArray,
+        size_parts: Sequence[FloatArray],
+        k: int,
+        *,
+        threads: int | None = None,
+    ) -> None:
+        self.true_scores = np.ascontiguousarray(true_scores, dtype=np.float64)
+        self.size_parts = tuple(size_parts)
+        self.k = k
+        self.threads = available_threads(threads)
+
+    @property
+    def d(self) -> int:
+        """Number of scores."""
+        return int(self.true_scores.shape[1])
+
+    @property
+    def n_size(self) -> int:
+        """Number of size rows."""
+        return sum(part.shape[0] for part in self.size_parts)
+
+    def thresholds(self, weights: FloatArray) -> FloatArray:
+        """Return the k-th largest combined true-label score for every weight vector, (m,)."""
+        one = self.true_scores
+        return np.array([kth_largest(combine(one, w), self.k) for w in weights])
+
+    def counts(self, weights: FloatArray) -> IntArray:
+        """Return the labels in all sets of the size rows for every weight vector, int64 (m,)."""
+        from conformix.kernels.counting import count_reaching  # noqa: PLC0415  numba loads late
+
+        weights = np.ascontiguousarray(weights, dtype=np.float64)
+        thresholds = self.thresholds(weights)
+
+        def count_rows(block: FloatArray) -> IntArray:
+            planes = np.ascontiguousarray(np.moveaxis(block, -1, 0), dtype=np.float64)
+            counts = np.zeros(len(weights), dtype=np.int64)
+            count_reaching(planes.reshape(self.d, -1), weights, thresholds, counts)
+            return counts
+
+        blocks = [part[rows] for part in self.size_parts for rows in self._row_blocks(part)]
+        return np.sum(run_blocks(count_rows, blocks, self.threads), axis=0, dtype=np.int64)
+
+    def _row_blocks(self, part: FloatArray) -> list[slice]:
+        width = part.shape[1] * part.shape[2]
+        return list(row_blocks(part.shape[0], width, CACHE_ENTRIES))
+
+    def __call__(self, weights: FloatArray) -> FloatArray:
+        """Return the mean set size on the size rows for every weight vector, shape (m,)."""
+        return self.counts(weights) / self.n_size

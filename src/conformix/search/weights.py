@@ -1,0 +1,143 @@
+"""The two doors of the search for bare arrays: `search_weights` and `landscape`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from conformix.arrays import FloatArray, RandomState, as_generator
+from conformix.conformal import conformal_rank
+from conformix.errors import InvalidInput
+from conformix.inputs import check_labels, check_scores
+from conformix.registry import unknown_name
+from conformix.search.candidates import Candidates
+from conformix.search.grid import GridSearch
+from conformix.search.objective import SizeObjective
+from conformix.search.result import SearchResult
+from conformix.search.simplex import simplex_grid
+
+Search: TypeAlias = Callable[[SizeObjective, np.random.Generator], SearchResult]
+SEARCHES = ("auto", "grid")
+
+
+def resolve_search(search: Any, resolution: int = 100) -> Search:
+    """Return a search strategy for a name, a strategy, or an array of candidate weights.
+
+    Examples
+    --------
+    >>> resolve_search("grid", resolution=20)
+    GridSearch(resolution=20)
+    """
+    if isinstance(search, str):
+        if search not in SEARCHES:
+            raise unknown_name("search", search, list(SEARCHES))
+        return GridSearch(resolution if search == "grid" else None)
+    if callable(search):
+        return search  # type: ignore[no-any-return]
+    if search is None or np.ndim(search) != 2:
+        raise InvalidInput(
+            "search must be a name, a search strategy or an array of weights of shape (m, d); "
+            f"got {type(search).__name__}."
+        )
+    return Candidates(np.asarray(search, dtype=np.float64))
+
+
+def search_weights(
+    scores: Any,
+    y: Any,
+    *,
+    alpha: float,
+    search: Any = "grid",
+    resolution: int = 100,
+    size_scores: Any = None,
+    random_state: RandomState = None,
+    threads: int | None = None,
+) -> SearchResult:
+    """Return the weights that make the sets smallest at level `alpha`.
+
+    Parameters
+    ----------
+    scores : array of shape (n, K, d)
+        Scores of all labels of the labelled rows; higher fits better.
+    y : integer array of shape (n,)
+        True labels.
+    alpha : float
+        Allowed miscoverage.
+    search : str, strategy or array of shape (m, d)
+        ``"grid"``, ``"auto"``, a strategy object, or the candidate weights themselves.
+    resolution : int
+        Resolution of the grid.
+    size_scores : array of shape (m, K, d), optional
+        Scores of the rows on which sizes are counted; by default the labelled rows.
+    random_state : int, Generator or None
+        For strategies that draw.
+    threads : int or None
+        Threads to use; None takes the available cores.
+
+    Returns
+    -------
+    SearchResult
+        Ties are broken by ``sum w_j^2``, then lexicographically.
+
+    Examples
+    --------
+    >>> import conformix as cx
+    >>> scores = cx.score_tensor([[0.7, 0.3], [0.4, 0.6], [0.8, 0.2]], ("thr", "rank"))
+    >>> search_weights(scores, [0, 1, 0], alpha=0.3, resolution=4).weights
+    array([0.5, 0.5])
+    """
+    objective = _objective(scores, y, alpha, size_scores, threads)
+    return resolve_search(search, resolution)(objective, as_generator(random_state))
+
+
+def landscape(
+    scores: Any,
+    y: Any,
+    *,
+    alpha: float,
+    resolution: int = 100,
+    size_scores: Any = None,
+    threads: int | None = None,
+) -> tuple[FloatArray, FloatArray]:
+    """Return the mean set size of every weight of the simplex grid.
+
+    Parameters
+    ----------
+    scores, y, alpha, resolution, size_scores, threads
+        As in `search_weights`.
+
+    Returns
+    -------
+    weights : array of shape (M, d)
+        All grid weights, lexicographically.
+    sizes : array of shape (M,)
+        Their mean set sizes.
+
+    Examples
+    --------
+    >>> import conformix as cx
+    >>> scores = cx.score_tensor([[0.7, 0.3], [0.4, 0.6], [0.8, 0.2]], ("thr", "rank"))
+    >>> weights, sizes = landscape(scores, [0, 1, 0], alpha=0.3, resolution=2)
+    >>> sizes
+    array([1., 1., 1.])
+    """
+    objective = _objective(scores, y, alpha, size_scores, threads)
+    weights = simplex_grid(objective.d, resolution) / resolution
+    return weights, objective(weights)
+
+
+def _objective(
+    scores: Any, y: Any, alpha: float, size_scores: Any, threads: int | None
+) -> SizeObjective:
+    labelled = check_scores(scores)
+    n, n_classes, d = labelled.shape
+    labels = check_labels(y, n, n_classes)
+    size = labelled if size_scores is None else check_scores(size_scores, name="size_scores")
+    if size.shape[1:] != (n_classes, d):
+        raise InvalidInput(
+            f"size_scores must have shape (m, {n_classes}, {d}) like scores; got {size.shape}."
+        )
+    true_scores = labelled[np.arange(n), labels]
+    return SizeObjective(true_scores, [size], conformal_rank(n, alpha), threads=threads)

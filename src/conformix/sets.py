@@ -1,0 +1,102 @@
+"""Prediction sets: a boolean (n, K) array with manners."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from conformix.arrays import BoolArray, IntArray
+from conformix.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class PredictionSets:
+    """Prediction sets of n rows over K classes.
+
+    Behaves as the boolean array ``mask`` wherever NumPy looks at it.
+
+    Parameters
+    ----------
+    mask : boolean array of shape (n, K)
+        ``mask[i, y]`` says whether label y is in the set of row i.
+    classes : sequence of length K, optional
+        Names of the classes; by default ``0 .. K-1``.
+
+    Examples
+    --------
+    >>> sets = PredictionSets(np.array([[True, False], [True, True]]), classes=["cat", "dog"])
+    >>> sets
+    PredictionSets(2 sets over 2 classes, mean size 1.50)
+    >>> sets.labels(1)
+    ['cat', 'dog']
+    >>> np.asarray(sets).sum()
+    np.int64(3)
+    """
+
+    def __init__(self, mask: Any, classes: Sequence[Any] | None = None) -> None:
+        mask = np.asarray(mask)
+        if mask.ndim != 2 or mask.dtype != bool:
+            raise InvalidInput(
+                f"mask must be a boolean (n, K) array; got {mask.dtype} of shape {mask.shape}."
+            )
+        if classes is not None and len(classes) != mask.shape[1]:
+            raise InvalidInput(
+                f"classes must name all {mask.shape[1]} columns; got {len(classes)} names."
+            )
+        self.mask: BoolArray = mask
+        self.classes = None if classes is None else list(classes)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """``(n, K)``."""
+        return self.mask.shape[0], self.mask.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the mask: bool."""
+        return self.mask.dtype
+
+    @property
+    def sizes(self) -> IntArray:
+        """Number of labels in every set, shape (n,)."""
+        return self.mask.sum(axis=1)
+
+    def labels(self, i: int) -> list[Any]:
+        """Return the labels in set i, as class names where there are any."""
+        members = np.flatnonzero(self.mask[i]).tolist()
+        return members if self.classes is None else [self.classes[y] for y in members]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a pandas frame with one row per set: its size and its labels."""
+        import pandas as pd  # noqa: PLC0415  an extra, loaded where it is used
+
+        labels = [self.labels(i) for i in range(len(self))]
+        return pd.DataFrame({"size": self.sizes, "labels": labels})
+
+    def __len__(self) -> int:
+        return len(self.mask)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.mask[key]
+
+    def __iter__(self) -> Iterator[BoolArray]:
+        return iter(self.mask)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if dtype is None and not copy:
+            return self.mask
+        return np.array(self.mask, dtype=dtype)
+
+    def __eq__(self, other: object) -> Any:
+        return self.mask == np.asarray(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        n, n_classes = self.shape
+        mean = f"{self.sizes.mean():.2f}" if n else "-"
+        return f"PredictionSets({n:,} sets over {n_classes:,} classes, mean size {mean})"

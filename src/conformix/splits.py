@@ -1,0 +1,181 @@
+"""Who may see what: the three roles of a row, and the guarantee that follows.
+
+A split assigns rows to the roles of the paper: ``tune`` (I1, labels set the threshold while
+searching), ``size`` (I2, sets are counted here, labels never read) and ``calibrate`` (I3, labels
+set the final threshold). Rows ``0 .. n-1`` are labelled; ``n .. n+m-1`` are the unlabelled test
+rows, which may only ever appear in ``size``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+
+from conformix.arrays import IntArray
+from conformix.errors import InvalidInput
+from conformix.guarantees import EXACT, SELECTED, TRANSDUCTIVE, Guarantee
+from conformix.registry import Registry
+
+
+class Roles(NamedTuple):
+    """Index arrays; overlap is what distinguishes the splits."""
+
+    tune: IntArray
+    size: IntArray
+    calibrate: IntArray
+
+
+class Split(Protocol):
+    """What the pipeline asks of a split; write a class with these four to add one."""
+
+    @property
+    def name(self) -> str:
+        """The name in tables."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What holds for the fitted sets."""
+
+    @property
+    def needs_test(self) -> bool:
+        """Whether `fit` must be given the test features."""
+
+    def roles(
+        self, n: int, n_test: int, rng: np.random.Generator, groups: IntArray | None = None
+    ) -> Roles:
+        """Return the roles of `n` labelled and `n_test` unlabelled rows."""
+
+
+@dataclass(frozen=True)
+class ValidityFirst:
+    """VFCP: search on one part, calibrate on the rest; the guarantee is exact.
+
+    Parameters
+    ----------
+    share : float
+        Share of the labelled rows (or of the groups) that goes to tuning.
+
+    Examples
+    --------
+    >>> roles = ValidityFirst(share=0.25).roles(8, 0, np.random.default_rng(0))
+    >>> len(roles.tune), len(roles.calibrate), len(set(roles.tune) & set(roles.calibrate))
+    (2, 6, 0)
+    """
+
+    name: ClassVar[str] = "vfcp"
+    guarantee: ClassVar[Guarantee] = EXACT
+    needs_test: ClassVar[bool] = False
+
+    share: float = 0.5
+
+    def roles(
+        self, n: int, n_test: int, rng: np.random.Generator, groups: IntArray | None = None
+    ) -> Roles:
+        """Return a random part for tuning and sizes, the rest for calibration."""
+        if not 0 < self.share < 1:
+            raise InvalidInput(f"share must lie strictly between 0 and 1; got {self.share!r}.")
+        units = np.arange(n) if groups is None else groups
+        n_units = int(units.max()) + 1
+        if n_units < 2:
+            what = "rows" if groups is None else "groups"
+            raise InvalidInput(
+                f'split "vfcp" needs at least 2 {what}, one to tune and one to calibrate; got '
+                f"{n_units}."
+            )
+        n_tune = min(max(round(self.share * n_units), 1), n_units - 1)
+        tuning = np.zeros(n_units, dtype=bool)
+        tuning[rng.permutation(n_units)[:n_tune]] = True
+        tune = np.flatnonzero(tuning[units])
+        return Roles(tune, tune, np.flatnonzero(~tuning[units]))
+
+
+@dataclass(frozen=True)
+class EfficiencyFirst:
+    """EFCP: all labelled rows do everything; the guarantee loses a selection term.
+
+    Examples
+    --------
+    >>> EfficiencyFirst().roles(3, 0, np.random.default_rng(0)).calibrate
+    array([0, 1, 2])
+    """
+
+    name: ClassVar[str] = "efcp"
+    guarantee: ClassVar[Guarantee] = SELECTED
+    needs_test: ClassVar[bool] = False
+
+    def roles(
+        self, n: int, n_test: int, rng: np.random.Generator, groups: IntArray | None = None
+    ) -> Roles:
+        """Return all labelled rows for every role."""
+        rows = np.arange(n)
+        return Roles(rows, rows, rows)
+
+
+@dataclass(frozen=True)
+class DataLeakage:
+    """DLCP: sizes are counted on the test features; transductive.
+
+    Examples
+    --------
+    >>> DataLeakage().roles(3, 2, np.random.default_rng(0)).size
+    array([3, 4])
+    """
+
+    name: ClassVar[str] = "dlcp"
+    guarantee: ClassVar[Guarantee] = TRANSDUCTIVE
+    needs_test: ClassVar[bool] = True
+
+    def roles(
+        self, n: int, n_test: int, rng: np.random.Generator, groups: IntArray | None = None
+    ) -> Roles:
+        """Return the labelled rows for tuning and calibration, the test rows for sizes."""
+        rows = np.arange(n)
+        return Roles(rows, np.arange(n, n + n_test), rows)
+
+
+@dataclass(frozen=True)
+class DataLeakagePlus:
+    """DLCP+: sizes are counted on the labelled and the test features; transductive.
+
+    Examples
+    --------
+    >>> DataLeakagePlus().roles(3, 2, np.random.default_rng(0)).size
+    array([0, 1, 2, 3, 4])
+    """
+
+    name: ClassVar[str] = "dlcp+"
+    guarantee: ClassVar[Guarantee] = TRANSDUCTIVE
+    needs_test: ClassVar[bool] = True
+
+    def roles(
+        self, n: int, n_test: int, rng: np.random.Generator, groups: IntArray | None = None
+    ) -> Roles:
+        """Return the labelled rows for tuning and calibration, all rows for sizes."""
+        rows = np.arange(n)
+        return Roles(rows, np.arange(n + n_test), rows)
+
+
+SPLITS: Registry[Split] = Registry(
+    "split",
+    {
+        "vfcp": ValidityFirst(),
+        "efcp": EfficiencyFirst(),
+        "dlcp": DataLeakage(),
+        "dlcp+": DataLeakagePlus(),
+    },
+)
+
+
+def resolve_split(split: Any) -> Split:
+    """Return a split for its name, or the split itself.
+
+    Examples
+    --------
+    >>> resolve_split("dlcp+")
+    DataLeakagePlus()
+    """
+    if isinstance(split, str) or not hasattr(split, "roles"):
+        return SPLITS[split]
+    return split  # type: ignore[no-any-return]
