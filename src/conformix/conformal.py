@@ -159,3 +159,52 @@ def conformity_ranks(calibration: FloatArray, scores: FloatArray) -> IntArray:
     array([1, 4])
     """
     return np.searchsorted(calibration, scores, side="right") + 1
+
+
+def smoothed_ranks(calibration: FloatArray, scores: FloatArray, tau: FloatArray) -> FloatArray:
+    """Return ``#{c_i < s} + tau (#{c_i = s} + 1)``: the smoothed p-value times ``n + 1``.
+
+    Parameters
+    ----------
+    calibration : array of shape (n,)
+        Combined true-label scores, sorted upwards.
+    scores : array of shape (m, K)
+        Combined scores of candidate labels.
+    tau : array of shape (m, 1)
+        One uniform number per row.
+
+    Examples
+    --------
+    >>> smoothed_ranks(np.array([0.1, 0.4, 0.4]), np.array([[0.4]]), np.array([[0.5]]))
+    array([[2.5]])
+    """
+    below = np.searchsorted(calibration, scores, side="left")
+    up_to = np.searchsorted(calibration, scores, side="right")
+    return below + tau * (up_to - below + 1)
+
+
+def credibility(pvalues: FloatArray) -> FloatArray:
+    """Return the largest p-value of every row, shape (n,): how typical its best label is.
+
+    Examples
+    --------
+    >>> credibility(np.array([[0.7, 0.2, 0.1]]))
+    array([0.7])
+    """
+    return np.asarray(pvalues).max(axis=1)
+
+
+def confidence(pvalues: FloatArray) -> FloatArray:
+    """Return one minus the second largest p-value of every row, shape (n,).
+
+    It is the largest coverage at which the set still holds a single label.
+
+    Examples
+    --------
+    >>> confidence(np.array([[0.7, 0.2, 0.1]]))
+    array([0.8])
+    """
+    values = np.asarray(pvalues)
+    if values.shape[1] == 1:
+        return np.ones(len(values))
+    return 1 - np.partition(values, -2, axis=1)[:, -2]

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 
 from conformix import pipeline
-from conformix.arrays import FloatArray, RandomState, as_generator
-from conformix.conformal import conformity_ranks, simple_fraction, warn_if_trivial
+from conformix.arrays import FloatArray, IntArray, RandomState, as_generator
+from conformix.conformal import simple_fraction, warn_if_trivial
+from conformix.drift import DriftReport, drift_report
 from conformix.errors import InvalidInput, NotFitted
 from conformix.guarantees import EXACT, Guarantee
 from conformix.inputs import Kind, Outputs, check_groups, check_labels, check_outputs
+from conformix.normalize import resolve_normalizers
 from conformix.params import Params
-from conformix.pipeline import Fitted
-from conformix.scores import ScoreLike, fill_tensor, resolve_scores, score_names
+from conformix.pipeline import Fitted, Rule
+from conformix.predictor import Predictor, matching
+from conformix.scores import Column, ScoreLike, draw_key, fill_tensor, score_columns
 from conformix.search import resolve_search
-from conformix.search.candidates import check_candidates
+from conformix.search.candidates import check_simplex
 from conformix.search.result import SearchResult
-from conformix.sets import PredictionSets
 from conformix.splits import Split, resolve_split
 
 
@@ -41,14 +44,19 @@ class ScoreAverage(Params):
         share of the tuning rows.
     search : {"auto", "grid"}, a strategy, or an array of weights of shape (m, d)
         How the weights are found.
-    normalize : {"auto", "none"}
-        How scores are scaled before they are averaged.
+    normalize : {"auto", "none", "scale", "ecdf"}, array of shape (d,) or a normaliser
+        On which scale scores are averaged. ``auto`` never voids a guarantee: where tuning and
+        calibration rows are apart, the tuning rows choose between ``scale`` and ``ecdf``; else
+        it is ``scale``.
     kind : {"probs", "logits"}
         What the outputs are, in `fit` and in every prediction.
     weights : array of shape (d,), optional
         Weights fixed by hand: no search, all rows calibrate, the guarantee is exact.
     tune_alpha : float, optional
         Level used while searching; by default alpha.
+    allow_empty : bool
+        Whether a set may be empty. If not, the best label of a row is always in, by one rule in
+        search, calibration and prediction, so that the guarantee stays.
     random_state : int, Generator or None
         Draws the split.
     threads : int or None
@@ -89,10 +97,11 @@ class ScoreAverage(Params):
         alpha: float = 0.1,
         split: str | Split = "vfcp",
         search: Any = "auto",
-        normalize: str = "auto",
+        normalize: Any = "auto",
         kind: Kind = "probs",
         weights: Any = None,
         tune_alpha: float | None = None,
+        allow_empty: bool = True,
         random_state: RandomState = None,
         threads: int | None = None,
     ) -> None:
@@ -104,6 +113,7 @@ class ScoreAverage(Params):
         self.kind = kind
         self.weights = weights
         self.tune_alpha = tune_alpha
+        self.allow_empty = allow_empty
         self.random_state = random_state
         self.threads = threads
 
@@ -112,7 +122,7 @@ class ScoreAverage(Params):
 
         Parameters
         ----------
-        outputs : array of shape (n, K), or a mapping or sequence of such arrays
+        outputs : array of shape (n, K), `TopK`, or a mapping or sequence of such
             Outputs of one or several models on labelled rows that trained none of them.
         y : integer array of shape (n,)
             True class indices.
@@ -122,64 +132,68 @@ class ScoreAverage(Params):
             Rows of one group (patient, user, document) stay on one side of the split.
         """
         simple_fraction(self.alpha)
-        split = resolve_split(self.split)
         labelled = check_outputs(outputs, self.kind)
         labels = check_labels(y, labelled.n, labelled.n_classes)
-        parts = check_groups(groups, labelled.n)
-        resolved = resolve_scores(self.scores)
-        names = score_names(labelled, resolved)
-        scores = fill_tensor(labelled, resolved)
+        models = tuple(labelled.models)
+        columns = score_columns(models, self.scores)
+        rng = as_generator(self.random_state)
+        key = draw_key(columns, rng)
+        scores = fill_tensor(labelled, columns, key=key)
         if self.weights is not None:
-            weights = self._fixed_weights(len(names))
-            true_scores = scores[np.arange(len(labels)), labels]
-            fitted = pipeline.calibrated(true_scores, weights, self.alpha)
+            fitted = self._with_fixed_weights(scores, labels, columns)
         else:
-            unlabelled = self._test_outputs(split, test, labelled)
+            split = resolve_split(self.split)
             fitted = pipeline.fit(
                 scores,
                 labels,
+                columns,
                 alpha=self.alpha,
                 split=split,
                 search=resolve_search(self.search),
-                rng=as_generator(self.random_state),
-                test=None if unlabelled is None else fill_tensor(unlabelled, resolved),
-                groups=parts,
+                normalize=self.normalize,
+                rng=rng,
+                test=self._test_scores(split, test, labelled, columns, key),
+                groups=check_groups(groups, labelled.n),
                 tune_alpha=self.tune_alpha,
+                allow_empty=self.allow_empty,
                 threads=self.threads,
             )
-        self._fitted = fitted
-        self._resolved_scores = resolved
-        self._models = tuple(labelled.models)
-        self.n_classes_ = labelled.n_classes
-        self.score_names_ = names
+        self._predictor = Predictor(columns, models, labelled.n_classes, self.kind, key, fitted)
         return self
 
-    def predict_set(self, outputs: Any, *, alpha: float | None = None) -> PredictionSets:
+    def predict_set(self, outputs: Any, *, alpha: Any = None) -> Any:
         """Return the prediction sets of new rows.
 
         Parameters
         ----------
         outputs : like in `fit`
             Outputs of the same models on new rows.
-        alpha : float, optional
+        alpha : float or sequence of float, optional
             Another level than the fitted one, with the same weights. It must not be chosen by
-            looking at calibration or test labels.
+            looking at calibration or test labels. Several levels give `NestedSets`.
         """
-        fitted = self._check_fitted()
-        level = self.alpha if alpha is None else alpha
-        if alpha is not None:
-            warn_if_trivial(len(fitted.calibration), alpha)
-        scores = self._score(outputs)
-        return PredictionSets(pipeline.predict(scores, fitted.weights, fitted.threshold(level)))
+        predictor = self._check_fitted()
+        if alpha is None:
+            return predictor.predict_set(outputs, self.alpha)
+        if np.ndim(alpha) == 1:
+            return predictor.predict_nested(outputs, alpha)
+        warn_if_trivial(len(predictor.fitted.calibration), alpha)
+        return predictor.predict_set(outputs, alpha)
 
-    def predict_pvalues(self, outputs: Any) -> FloatArray:
+    def predict_pvalues(self, outputs: Any, *, smoothed: bool = False) -> FloatArray:
         """Return the conformal p-value of every label, shape (n, K).
 
         ``p(x, y) = (1 + #{c_i <= s(x, y)}) / (n + 1)``; the set at level alpha is ``p > alpha``.
+
+        Parameters
+        ----------
+        outputs : like in `fit`
+            Outputs of the same models on new rows.
+        smoothed : bool
+            Break ties by one uniform number per row: p-values of true labels are then exactly
+            uniform, not only valid.
         """
-        fitted = self._check_fitted()
-        combined = pipeline.combine(self._score(outputs), fitted.weights)
-        return conformity_ranks(fitted.calibration, combined) / (len(fitted.calibration) + 1)
+        return self._check_fitted().predict_pvalues(outputs, smoothed=smoothed)
 
     def recalibrate(self, outputs: Any, y: Any) -> Self:
         """Keep the weights and take a fresh threshold from fresh labelled rows.
@@ -187,73 +201,98 @@ class ScoreAverage(Params):
         The rows must not have been used in `fit`: the guarantee is then exact, whatever the
         split was.
         """
-        fitted = self._check_fitted()
-        fresh = self._same_models(outputs)
+        predictor = self._check_fitted()
+        fresh = predictor.check(outputs)
         labels = check_labels(y, fresh.n, fresh.n_classes)
-        scores = fill_tensor(fresh, self._resolved_scores)
-        true_scores = scores[np.arange(fresh.n), labels]
-        self._fitted = pipeline.calibrated(true_scores, fitted.weights, self.alpha, EXACT)
+        old = predictor.fitted
+        fitted = pipeline.calibrated(
+            predictor.scores(fresh), labels, old.rule, self.alpha, EXACT, old.normalizer
+        )
+        self._predictor = replace(predictor, fitted=fitted)
         return self
+
+    def check_drift(self, outputs: Any, y: Any, *, level: float = 0.01) -> DriftReport:
+        """Ask whether fresh labelled rows are exchangeable with the calibration rows.
+
+        Parameters
+        ----------
+        outputs, y
+            Fresh labelled rows, not used in `fit`.
+        level : float
+            Probability of a false alarm.
+        """
+        predictor = self._check_fitted()
+        fresh = predictor.check(outputs)
+        labels = check_labels(y, fresh.n, fresh.n_classes)
+        own = predictor.fitted.rule.of_true_labels(predictor.scores(fresh), labels)
+        return drift_report(predictor.fitted.calibration, own, level=level)
+
+    @property
+    def score_names_(self) -> tuple[str, ...]:
+        """Names of the scores, ``model.score`` with several models."""
+        return tuple(str(column) for column in self._check_fitted().columns)
+
+    @property
+    def normalizer_(self) -> str:
+        """Name of the normalisation in use: what ``normalize="auto"`` chose."""
+        return self._check_fitted().fitted.normalizer
 
     @property
     def weights_(self) -> FloatArray:
         """One weight per score, shape (d,)."""
-        return self._check_fitted().weights
+        return self._check_fitted().fitted.rule.weights
 
     @property
     def threshold_(self) -> float:
         """The threshold at the fitted alpha."""
-        return self._check_fitted().threshold(self.alpha)
+        return self._check_fitted().fitted.threshold(self.alpha)
 
     @property
     def guarantee_(self) -> Guarantee:
         """What holds for the sets."""
-        return self._check_fitted().guarantee
+        return self._check_fitted().fitted.guarantee
 
     @property
     def search_(self) -> SearchResult | None:
         """What the search found, or None where the weights were given or kept."""
-        return self._check_fitted().search
+        return self._check_fitted().fitted.search
 
     @property
     def held_out_size_(self) -> float | None:
         """Mean set size on rows that had no part in the search, or None."""
-        return self._check_fitted().held_out_size
+        return self._check_fitted().fitted.held_out_size
 
-    def _check_fitted(self) -> Fitted:
-        fitted: Fitted | None = self.__dict__.get("_fitted")
-        if fitted is None:
+    @property
+    def n_classes_(self) -> int:
+        """Number of classes, K."""
+        return self._check_fitted().n_classes
+
+    def _check_fitted(self) -> Predictor:
+        predictor: Predictor | None = self.__dict__.get("_predictor")
+        if predictor is None:
             name = type(self).__name__
             raise NotFitted(f"this {name} is not fitted yet; call fit(outputs, y) first.")
-        return fitted
+        return predictor
 
-    def _score(self, outputs: Any) -> FloatArray:
-        return fill_tensor(self._same_models(outputs), self._resolved_scores)
-
-    def _same_models(self, outputs: Any, name: str = "outputs") -> Outputs:
-        """Return checked outputs of the fitted models, in the fitted order."""
-        new = check_outputs(outputs, self.kind, name=name)
-        return _matching(new, self._models, self.n_classes_, name)
-
-    def _test_outputs(self, split: Split, test: Any, labelled: Outputs) -> Outputs | None:
+    def _test_scores(
+        self, split: Split, test: Any, labelled: Outputs, columns: tuple[Column, ...], key: int
+    ) -> FloatArray | None:
         if test is None or not split.needs_test:
             return None
         checked = check_outputs(test, self.kind, name="test")
-        return _matching(checked, tuple(labelled.models), labelled.n_classes, "test")
+        models = tuple(labelled.models)
+        return fill_tensor(matching(checked, models, labelled.n_classes, "test"), columns, key=key)
 
-    def _fixed_weights(self, d: int) -> FloatArray:
-        if np.ndim(self.weights) != 1 or len(self.weights) != d:
+    def _with_fixed_weights(
+        self, scores: FloatArray, labels: IntArray, columns: tuple[Column, ...]
+    ) -> Fitted:
+        """Return the calibration of given weights on all rows: nothing is left to tune."""
+        (normalizer,) = resolve_normalizers(self.normalize, separate=False)
+        if normalizer.learns:
             raise InvalidInput(
-                f"weights must hold one number per score, shape ({d},); got shape "
-                f"{np.shape(self.weights)}."
+                f'normalize="{normalizer.name}" learns from tuning rows, and fixed weights leave '
+                'none; say normalize="scale", or search the weights.'
             )
-        return check_candidates(np.atleast_2d(self.weights), d)[0]
-
-
-def _matching(new: Outputs, models: tuple[str, ...], n_classes: int, name: str) -> Outputs:
-    if set(new.models) != set(models):
-        told = [sorted(names) if names != ("",) else "one array" for names in (models, new.models)]
-        raise InvalidInput(f"{name} must come from the fitted models {told[0]}; got {told[1]}.")
-    if new.n_classes != n_classes:
-        raise InvalidInput(f"{name} must have the {n_classes} fitted classes; got {new.n_classes}.")
-    return Outputs({model: new.models[model] for model in models}, new.kind)
+        weights = check_simplex(self.weights, len(columns))
+        rule = Rule(normalizer.fit(scores, columns), weights, self.allow_empty)
+        return pipeline.calibrated(scores, labels, rule, self.alpha, EXACT, normalizer.name)

@@ -12,9 +12,10 @@ class Guarantee:
 
     Parameters
     ----------
-    kind : {"exact", "approximate"}
+    kind : {"exact", "approximate", "none"}
         ``exact``: coverage is at least ``1 - alpha`` in finite samples. ``approximate``: the
-        same rows chose the weights and the threshold, so a selection term is lost.
+        same rows chose the weights and the threshold, so a selection term is lost. ``none``: no
+        finite-sample statement is known.
     statement : str
         What holds.
     assumption : str
@@ -26,7 +27,7 @@ class Guarantee:
     exact: P(y in set) >= 1 - alpha (exchangeable rows)
     """
 
-    kind: Literal["exact", "approximate"]
+    kind: Literal["exact", "approximate", "none"]
     statement: str
     assumption: str
 
@@ -48,4 +49,9 @@ TRANSDUCTIVE = Guarantee(
     "approximate",
     "mean coverage of this test batch >= 1 - alpha minus a selection term",
     "i.i.d. rows; calibration labels and test features chose the weights",
+)
+UNBOUNDED = Guarantee(
+    "none",
+    "no finite-sample bound is known",
+    "the normalisation was learnt from the calibration rows; use split vfcp or normalize scale",
 )

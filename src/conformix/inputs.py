@@ -51,6 +51,10 @@ class Outputs:
         """Number of classes, K."""
         return int(next(iter(self.models.values())).shape[1])
 
+    def rows(self, rows: slice) -> Outputs:
+        """Return the outputs on some of the rows."""
+        return Outputs({model: values[rows] for model, values in self.models.items()}, self.kind)
+
     def blocks(self) -> Iterator[slice]:
         """Yield slices of rows whose (rows, K) block stays small."""
         yield from row_blocks(self.n, self.n_classes)
@@ -96,6 +100,10 @@ def check_outputs(outputs: Any, kind: Kind = "probs", *, name: str = "outputs") 
         raise InvalidInput(f"{name} of several models must share one shape (n, K); got {told}.")
     checked = Outputs(models, kind)
     for key, value in models.items():
+        if _is_truncated(value):
+            if kind != "probs":
+                raise InvalidInput(f'{_called(name, key)} is a TopK of probabilities; say kind="probs".')
+            continue
         for rows in checked.blocks():
             _check_values(value[rows], kind, _called(name, key), rows.start)
     return checked
@@ -185,6 +193,11 @@ def _called(name: str, model: str) -> str:
     return f"{name}[{model!r}]" if model else name
 
 
+def _is_truncated(values: Any) -> bool:
+    """Whether these are truncated outputs (`conformix.topk`), which check themselves."""
+    return bool(getattr(values, "is_truncated", False))
+
+
 def _numeric(values: Any, name: str) -> FloatArray:
     try:
         array = np.asarray(values)
@@ -196,6 +209,8 @@ def _numeric(values: Any, name: str) -> FloatArray:
 
 
 def _matrix(values: Any, name: str) -> FloatArray:
+    if _is_truncated(values):
+        return values  # type: ignore[no-any-return]
     array = _numeric(values, name)
     if array.ndim != 2:
         hint = "; for two classes stack [1 - p, p]" if array.ndim == 1 else ""

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from conformix.arrays import BoolArray, FloatArray, IntArray
+from conformix.arrays import FloatArray, IntArray
 from conformix.conformal import conformal_rank, kth_largest, rows_needed, warn_if_trivial
 from conformix.errors import InvalidInput, SmallBatchWarning, TrivialSetsWarning
-from conformix.guarantees import EXACT, Guarantee
+from conformix.guarantees import EXACT, UNBOUNDED, Guarantee
 from conformix.inputs import row_blocks
-from conformix.kernels import combine
+from conformix.kernels import combine, lift_best
+from conformix.normalize import Normalizer, Transform, resolve_normalizers
+from conformix.scores.names import Column
+from conformix.search.nonempty import NonEmptyObjective
 from conformix.search.objective import SizeObjective
 from conformix.search.result import SearchResult
 from conformix.search.weights import Search
@@ -23,26 +28,63 @@ SMALL_BATCH = 100
 
 
 @dataclass(frozen=True)
+class Rule:
+    """How scores become one number per label; the same in calibration and prediction.
+
+    Parameters
+    ----------
+    transform : Transform
+        The fitted normalisation.
+    weights : float64 array of shape (d,)
+        The weights of the scores.
+    allow_empty : bool
+        Whether a set may be empty; if not, the best labels of a row count as ``+inf``.
+    """
+
+    transform: Transform
+    weights: FloatArray
+    allow_empty: bool = True
+
+    def combined(self, scores: FloatArray) -> FloatArray:
+        """Return the combined scores (n, K) of all labels of some rows (n, K, d)."""
+        values = combine(self.transform(scores), self.weights)
+        return values if self.allow_empty else lift_best(values)
+
+    def of_true_labels(self, scores: FloatArray, y: IntArray) -> FloatArray:
+        """Return the combined scores (n,) of the true labels."""
+        rows = np.arange(len(y))
+        if self.allow_empty:
+            return combine(self.transform(scores[rows, y]), self.weights)
+        found = np.empty(len(y))
+        for block in row_blocks(*scores.shape[:2]):
+            found[block] = self.combined(scores[block])[rows[: len(y[block])], y[block]]
+        return found
+
+
+@dataclass(frozen=True)
 class Fitted:
     """Everything that prediction needs, and how it came about.
 
     Parameters
     ----------
-    weights : float64 array of shape (d,)
-        The weights of the scores.
+    rule : Rule
+        Normalisation, weights and the policy on empty sets.
     calibration : float64 array of shape (n,)
         Combined true-label scores of the calibration rows, sorted upwards.
     guarantee : Guarantee
         What holds for the sets.
+    normalizer : str
+        Name of the normalisation in use.
     search : SearchResult or None
         What the search found; None where the weights were given.
     held_out_size : float or None
         Mean set size on rows that chose neither weights nor size, where there are any.
     """
 
-    weights: FloatArray
+    rule: Rule
     calibration: FloatArray
     guarantee: Guarantee
+    normalizer: str
     search: SearchResult | None = None
     held_out_size: float | None = None
 
@@ -54,14 +96,17 @@ class Fitted:
 def fit(
     scores: FloatArray,
     y: IntArray,
+    columns: Sequence[Column],
     *,
     alpha: float,
     split: Split,
     search: Search,
+    normalize: Any,
     rng: np.random.Generator,
     test: FloatArray | None = None,
     groups: IntArray | None = None,
     tune_alpha: float | None = None,
+    allow_empty: bool = True,
     threads: int | None = None,
 ) -> Fitted:
     """Return weights and threshold: Algorithm 2 of the paper.
@@ -72,52 +117,82 @@ def fit(
         Scores of all labels of the labelled rows; higher fits better.
     y : integer array of shape (n,)
         True labels.
+    columns : sequence of Column
+        Which score of which model every plane holds.
     alpha, tune_alpha : float
         Allowed miscoverage, and the level used while searching (by default the same).
-    split, search
-        Who may see what, and how weights are found.
+    split, search, normalize
+        Who may see what, how weights are found, and on which scale scores are averaged.
     rng : Generator
         Where the split draws from.
     test : array of shape (m, K, d), optional
         Scores of the unlabelled test rows, for the transductive splits.
     groups : integer array of shape (n,), optional
         Rows of one group stay on one side of the split.
+    allow_empty : bool
+        Whether a set may be empty.
     threads : int or None
         Threads for the search.
     """
-    n_test = check_test(split, test)
-    roles = split.roles(len(y), n_test, rng, groups)  # who may see what
-    tune, calibrate = roles.tune, roles.calibrate
-    k = tuning_rank(len(tune), alpha if tune_alpha is None else tune_alpha)
-    objective = SizeObjective(
-        scores[tune, y[tune]], size_parts(scores, test, roles), k, threads=threads
+    roles = split.roles(len(y), check_test(split, test), rng, groups)  # who may see what
+    separate = not np.intersect1d(roles.tune, roles.calibrate).size
+    k = tuning_rank(len(roles.tune), alpha if tune_alpha is None else tune_alpha)
+
+    def tried(normalizer: Normalizer) -> tuple[SearchResult, Transform, Normalizer]:
+        transform = normalizer.fit(_rows(scores, roles.tune), columns)
+        objective = _objective(scores, y, test, roles, k, transform, allow_empty, threads)
+        return search(objective, rng), transform, normalizer  # the weights with the smallest sets
+
+    kinds = resolve_normalizers(normalize, separate=separate)
+    found, transform, normalizer = min((tried(kind) for kind in kinds), key=lambda t: t[0].count)
+    rule = Rule(transform, found.weights, allow_empty)
+    guarantee = UNBOUNDED if normalizer.learns and not separate else split.guarantee
+    fitted = calibrated(
+        _rows(scores, roles.calibrate), y[roles.calibrate], rule, alpha, guarantee, normalizer.name
     )
-    found = search(objective, rng)  # the weights with the smallest sets
-    fitted = calibrated(scores[calibrate, y[calibrate]], found.weights, alpha, split.guarantee)
-    unseen = np.setdiff1d(calibrate, np.union1d(tune, roles.size))
-    size = mean_size(scores[unseen], found.weights, fitted.threshold(alpha))
+    unseen = np.setdiff1d(roles.calibrate, np.union1d(roles.tune, roles.size))
+    size = mean_size(scores[unseen], rule, fitted.threshold(alpha))
     return replace(fitted, search=found, held_out_size=size)
 
 
+def _objective(
+    scores: FloatArray,
+    y: IntArray,
+    test: FloatArray | None,
+    roles: Roles,
+    k: int,
+    transform: Transform,
+    allow_empty: bool,
+    threads: int | None,
+) -> SizeObjective:
+    tune = roles.tune
+    parts = [transform(part) for part in size_parts(scores, test, roles)]
+    if allow_empty:
+        return SizeObjective(transform(scores[tune, y[tune]]), parts, k, threads=threads)
+    shared = roles.size is tune or np.array_equal(roles.size, tune)
+    rows = parts[0] if shared else transform(_rows(scores, tune))
+    return NonEmptyObjective(rows, y[tune], parts, k, threads=threads)
+
+
 def calibrated(
-    true_scores: FloatArray, weights: FloatArray, alpha: float, guarantee: Guarantee = EXACT
+    scores: FloatArray,
+    y: IntArray,
+    rule: Rule,
+    alpha: float,
+    guarantee: Guarantee = EXACT,
+    normalizer: str = "none",
 ) -> Fitted:
-    """Return the calibration of given weights on true-label scores (n, d)."""
-    warn_if_trivial(len(true_scores), alpha)
-    return Fitted(weights, np.sort(combine(true_scores, weights)), guarantee)
+    """Return the calibration of a given rule on labelled rows (n, K, d)."""
+    warn_if_trivial(len(y), alpha)
+    return Fitted(rule, np.sort(rule.of_true_labels(scores, y)), guarantee, normalizer)
 
 
-def predict(scores: FloatArray, weights: FloatArray, threshold: float) -> BoolArray:
-    """Return the sets ``{y : <w, s(x, y)> >= threshold}``, boolean (n, K)."""
-    mask = np.empty(scores.shape[:2], dtype=bool)
-    for rows in row_blocks(*scores.shape[:2]):
-        np.greater_equal(combine(scores[rows], weights), threshold, out=mask[rows])
-    return mask
-
-
-def mean_size(scores: FloatArray, weights: FloatArray, threshold: float) -> float | None:
+def mean_size(scores: FloatArray, rule: Rule, threshold: float) -> float | None:
     """Return the mean set size on the rows of `scores`, or None where there are none."""
-    return float(predict(scores, weights, threshold).sum() / len(scores)) if len(scores) else None
+    if not len(scores):
+        return None
+    blocks = row_blocks(*scores.shape[:2])
+    return float(sum((rule.combined(scores[b]) >= threshold).sum() for b in blocks) / len(scores))
 
 
 def size_parts(scores: FloatArray, test: FloatArray | None, roles: Roles) -> list[FloatArray]:
@@ -131,7 +206,8 @@ def size_parts(scores: FloatArray, test: FloatArray | None, roles: Roles) -> lis
 
 
 def _rows(scores: FloatArray, rows: IntArray) -> FloatArray:
-    return scores if len(rows) == len(scores) else scores[rows]
+    """Return ``scores[rows]``, without a copy where that is all rows in order."""
+    return scores if np.array_equal(rows, np.arange(len(scores))) else scores[rows]
 
 
 def check_test(split: Split, test: FloatArray | None) -> int:

@@ -13,6 +13,8 @@ from conformix.errors import InvalidInput
 if TYPE_CHECKING:
     import pandas as pd
 
+    from conformix.arrays import FloatArray
+
 
 class PredictionSets:
     """Prediction sets of n rows over K classes.
@@ -100,3 +102,57 @@ class PredictionSets:
         n, n_classes = self.shape
         mean = f"{self.sizes.mean():.2f}" if n else "-"
         return f"PredictionSets({n:,} sets over {n_classes:,} classes, mean size {mean})"
+
+
+class NestedSets:
+    """Prediction sets of the same rows at several levels, in one small array.
+
+    Sets grow as alpha shrinks, so per label one number is enough: at how many of the levels it
+    is in.
+
+    Parameters
+    ----------
+    depth : integer array of shape (n, K)
+        At how many levels, counted from the smallest alpha, the label is in the set.
+    alphas : sequence of float
+        The levels, rising.
+
+    Examples
+    --------
+    >>> nested = NestedSets(np.array([[2, 1, 0]], dtype=np.uint8), [0.05, 0.1])
+    >>> nested
+    NestedSets(1 rows over 3 classes at alpha 0.05, 0.1)
+    >>> nested.at(0.05).labels(0), nested.at(0.1).labels(0)
+    ([0, 1], [0])
+    >>> nested.sizes
+    array([[2],
+           [1]])
+    """
+
+    def __init__(self, depth: IntArray, alphas: Sequence[float]) -> None:
+        self.depth = depth
+        self.alphas = tuple(float(alpha) for alpha in alphas)
+
+    def at(self, alpha: float) -> PredictionSets:
+        """Return the sets at one of the levels."""
+        if float(alpha) not in self.alphas:
+            raise InvalidInput(f"alpha must be one of {list(self.alphas)}; got {alpha!r}.")
+        return PredictionSets(self.depth > self.alphas.index(float(alpha)))
+
+    @property
+    def sizes(self) -> IntArray:
+        """Set sizes by level, shape (number of levels, n)."""
+        return np.stack([(self.depth > i).sum(axis=1) for i in range(len(self.alphas))])
+
+    @property
+    def mean_sizes(self) -> FloatArray:
+        """Mean set size at every level."""
+        return self.sizes.mean(axis=1)
+
+    def __len__(self) -> int:
+        return len(self.depth)
+
+    def __repr__(self) -> str:
+        n, n_classes = self.depth.shape
+        told = ", ".join(f"{alpha:g}" for alpha in self.alphas)
+        return f"NestedSets({n:,} rows over {n_classes:,} classes at alpha {told})"

@@ -32,3 +32,23 @@ def combine(scores: FloatArray, weights: FloatArray) -> FloatArray:
     for j in range(1, len(weights)):
         total += np.multiply(scores[..., j], weights[j], dtype=np.float64)
     return total
+
+
+def lift_best(combined: FloatArray) -> FloatArray:
+    """Return combined scores whose row maxima, all tied ones, are ``+inf``.
+
+    With the same lift in search, calibration and prediction no set is empty and the guarantee
+    stays; putting the best label back into empty sets afterwards would over-cover.
+
+    Parameters
+    ----------
+    combined : array of shape (n, K)
+        Combined scores.
+
+    Examples
+    --------
+    >>> lift_best(np.array([[0.2, 0.7], [0.5, 0.5]]))
+    array([[0.2, inf],
+           [inf, inf]])
+    """
+    return np.where(combined == combined.max(axis=1, keepdims=True), np.inf, combined)

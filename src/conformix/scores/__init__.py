@@ -1,34 +1,46 @@
 """From outputs (n, K) to scores (n, K, d): one score per file, one shared sort.
 
 To add a score, write a frozen dataclass beside the others and one line in `SCORES`
-(`conformix/scores/tensor.py`).
+(`conformix/scores/names.py`).
 """
 
 from conformix.scores.aps import Aps
+from conformix.scores.logs import Logit, Logp
+from conformix.scores.margin import Margin
+from conformix.scores.names import SCORES, Column, ScoreLike, parse_score, score_columns
 from conformix.scores.rank import Rank
 from conformix.scores.ranked import Ranked
+from conformix.scores.ranks import Invrank, Logrank
+from conformix.scores.raps import Raps
+from conformix.scores.rowwise import Energy, Entropy, Maxprob
+from conformix.scores.saps import Saps
 from conformix.scores.score import Custom, Score
-from conformix.scores.tensor import (
-    SCORES,
-    ScoreLike,
-    fill_tensor,
-    resolve_scores,
-    score_names,
-    score_tensor,
-)
+from conformix.scores.tensor import draw_key, fill_tensor, score_tensor
 from conformix.scores.thr import Thr
 
 __all__ = [
     "SCORES",
     "Aps",
+    "Column",
     "Custom",
+    "Energy",
+    "Entropy",
+    "Invrank",
+    "Logit",
+    "Logp",
+    "Logrank",
+    "Margin",
+    "Maxprob",
     "Rank",
     "Ranked",
+    "Raps",
+    "Saps",
     "Score",
     "ScoreLike",
     "Thr",
+    "draw_key",
     "fill_tensor",
-    "resolve_scores",
-    "score_names",
+    "parse_score",
+    "score_columns",
     "score_tensor",
 ]

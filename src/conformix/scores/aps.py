@@ -1,7 +1,7 @@
 """APS (Romano, Sesia & Candès, 2020): the mass of the labels no likelier than y.
 
-``s(x, y) = sum of p_y' over p_y' <= p_y``, the form of the paper (``u = 0`` of the randomised
-one). It adapts to the difficulty of the row; its sets are larger, but more even over rows.
+``s(x, y) = sum of p_y' over p_y' <= p_y - u p_y``. The paper's form is ``u = 0``; randomised, ``u``
+is uniform, one per row. It adapts to the difficulty of the row: its sets are larger, but more even.
 """
 
 from __future__ import annotations
@@ -16,7 +16,14 @@ from conformix.scores.score import Score
 
 @dataclass(frozen=True)
 class Aps(Score):
-    """The mass of the labels no likelier than the label.
+    """The mass of the labels no likelier than the label, less a random share of its own.
+
+    Parameters
+    ----------
+    randomized : bool
+        Subtract ``u p_y`` with one uniform ``u`` per row.
+    temperature : float
+        Applied before the score: probabilities ``p_y^(1/T)``, renormalised.
 
     Examples
     --------
@@ -26,7 +33,12 @@ class Aps(Score):
     """
 
     name: ClassVar[str] = "aps"
+    randomized: bool = False
+    temperature: float = 1.0
 
     def __call__(self, ranked: Ranked) -> FloatArray:
-        """Return the mass of ``{y' : p_y' <= p_y}``."""
-        return ranked.mass_up_to
+        """Return the mass of ``{y' : p_y' <= p_y}``, less ``u p_y`` where randomised."""
+        ranked = ranked.at(self.temperature)
+        if not self.randomized:
+            return ranked.mass_up_to
+        return ranked.mass_up_to - ranked.u * ranked.probs

@@ -7,9 +7,10 @@ where the probabilities mislead but their order does not.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from conformix.arrays import FloatArray
+from conformix.errors import InvalidInput
 from conformix.scores.ranked import Ranked
 from conformix.scores.score import Score
 
@@ -17,6 +18,12 @@ from conformix.scores.score import Score
 @dataclass(frozen=True)
 class Rank(Score):
     """The share of the other labels that are less likely.
+
+    Parameters
+    ----------
+    tie_break : {"none", "prob"}
+        ``"prob"`` adds ``p_y`` inside the rank step, as the released code of the paper does:
+        labels of one rank in different rows are then ordered by their probability.
 
     Examples
     --------
@@ -26,7 +33,13 @@ class Rank(Score):
     """
 
     name: ClassVar[str] = "rank"
+    tie_break: Literal["none", "prob"] = "none"
+
+    def __post_init__(self) -> None:
+        if self.tie_break not in ("none", "prob"):
+            raise InvalidInput(f'tie_break must be "none" or "prob"; got {self.tie_break!r}.')
 
     def __call__(self, ranked: Ranked) -> FloatArray:
         """Return ``#{y' : p_y' < p_y} / (K - 1)``; zero where there is a single class."""
-        return ranked.below / max(ranked.n_classes - 1, 1)
+        below = ranked.below + (ranked.probs if self.tie_break == "prob" else 0.0)
+        return below / max(ranked.n_classes - 1, 1)

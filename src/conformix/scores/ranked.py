@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from conformix.arrays import FloatArray, IntArray
+from conformix.errors import InvalidInput
 from conformix.inputs import Kind
 
 
@@ -23,6 +24,8 @@ class Ranked:
         Probabilities or logits.
     kind : {"probs", "logits"}
         What the numbers are.
+    u : array of shape (n,), optional
+        One uniform number per row for randomised scores; 0 where none is given.
 
     Attributes
     ----------
@@ -34,6 +37,8 @@ class Ranked:
         Rank from the top, ``1 + #{y' : p_y' > p_y}``.
     mass_up_to : float64 array of shape (n, K)
         ``sum of p_y' over p_y' <= p_y``.
+    u : float64 array of shape (n, 1)
+        One number in [0, 1) per row.
 
     Examples
     --------
@@ -44,18 +49,79 @@ class Ranked:
     array([[0.5, 1. , 0.5, 0.1]])
     """
 
-    def __init__(self, block: FloatArray, kind: Kind = "probs") -> None:
+    def __init__(self, block: FloatArray, kind: Kind = "probs", u: FloatArray | None = None) -> None:
         numbers = np.ascontiguousarray(block, dtype=np.float64)
-        self.probs: FloatArray = softmax(numbers) if kind == "logits" else numbers
+        self._raw: FloatArray = numbers
+        self.kind: Kind = kind
+        self.u: FloatArray = np.zeros((len(numbers), 1)) if u is None else u.reshape(-1, 1)
+        # Smaller probabilities than the smallest normal number of their type carry no
+        # information; this is where logarithms are cut.
+        dtype = block.dtype if kind == "probs" and block.dtype.kind == "f" else np.dtype(np.float64)
+        self._tiny = float(np.finfo(dtype).tiny)
+        self._tempered: dict[float, Ranked] = {}
+
+    @cached_property
+    def probs(self) -> FloatArray:
+        """The probabilities, shape (n, K)."""
+        if self.kind == "probs":
+            return self._raw
+        return self._normalized(np.exp(self._raw - self._raw.max(axis=1, keepdims=True)))
 
     @property
     def n_classes(self) -> int:
         """Number of classes, K."""
         return int(self.probs.shape[1])
 
+    @property
+    def logits(self) -> FloatArray:
+        """The raw logits, shape (n, K); only where the outputs are logits."""
+        if self.kind != "logits":
+            raise InvalidInput('scores "logit" and "energy" need kind="logits"; got probabilities.')
+        return self._raw
+
+    @cached_property
+    def log_sum_exp(self) -> FloatArray:
+        """``log sum exp z`` of the logits, shape (n, 1), without overflow."""
+        top = self.logits.max(axis=1, keepdims=True)
+        return top + np.log(self._row_sum(np.exp(self.logits - top)))
+
+    @cached_property
+    def log_probs(self) -> FloatArray:
+        """``log p_y``, floored at the log of the smallest normal number, shape (n, K)."""
+        if self.kind == "logits":
+            return np.maximum(self.logits - self.log_sum_exp, np.log(self._tiny))
+        return np.log(np.maximum(self.probs, self._tiny))
+
+    def at(self, temperature: float) -> Ranked:
+        """Return the same rows with ``p_y^(1/T)``, renormalised; the sort is shared."""
+        if temperature == 1:
+            return self
+        if temperature not in self._tempered:
+            self._tempered[temperature] = self._at(temperature)
+        return self._tempered[temperature]
+
+    def _at(self, temperature: float) -> Ranked:
+        if not (isinstance(temperature, int | float) and 0 < temperature < np.inf):
+            raise InvalidInput(f"temperature must be a positive number; got {temperature!r}.")
+        if self.kind == "logits":
+            tempered = Ranked(self._raw / temperature, "logits", self.u)
+        else:
+            powers = (self.probs / self.top) ** (1 / temperature)
+            tempered = Ranked(self._normalized(powers), "probs", self.u)
+        # Order and tie groups are those of the untempered rows, whatever underflows.
+        tempered.__dict__.update(_order=self._order, _group_ends=self._group_ends)
+        return tempered
+
+    def _row_sum(self, values: FloatArray) -> FloatArray:
+        """Sums by row in sorted order: the same bits however the labels are arranged."""
+        return np.take_along_axis(values, self._order, axis=1).sum(axis=1, keepdims=True)
+
+    def _normalized(self, values: FloatArray) -> FloatArray:
+        return values / self._row_sum(values)
+
     @cached_property
     def _order(self) -> IntArray:
-        return np.argsort(self.probs, axis=1)
+        return np.argsort(self._raw, axis=1)
 
     @cached_property
     def _group_ends(self) -> tuple[IntArray, IntArray]:
@@ -95,14 +161,7 @@ class Ranked:
         mass = np.cumsum(rising, axis=1)
         return self._in_label_order(np.take_along_axis(mass, self._group_ends[1], axis=1))
 
-
-def softmax(logits: FloatArray) -> FloatArray:
-    """Return ``exp(z) / sum exp(z)`` by row, without overflow.
-
-    Examples
-    --------
-    >>> softmax(np.array([[0.0, 0.0]]))
-    array([[0.5, 0.5]])
-    """
-    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return shifted / shifted.sum(axis=1, keepdims=True)
+    @cached_property
+    def top(self) -> FloatArray:
+        """The largest probability of every row, shape (n, 1)."""
+        return self.probs.max(axis=1, keepdims=True)

@@ -28,13 +28,18 @@ class Score(ABC):
     def __call__(self, ranked: Ranked) -> FloatArray:
         """Return the scores of all labels of a block of rows, shape (n, K)."""
 
+    def unit(self, n_classes: int) -> float:
+        """Return the natural width of the score's range, by which ``normalize="scale"`` divides."""
+        return 1.0
+
     def __str__(self) -> str:
         told = [
             f"{field.name}={getattr(self, field.name)!r}"
             for field in fields(self)
-            if getattr(self, field.name) != field.default
+            if field.name != "negative" and getattr(self, field.name) != field.default
         ]
-        return f"{self.name}({', '.join(told)})" if told else self.name
+        sign = "-" if getattr(self, "negative", False) else ""
+        return f"{sign}{self.name}({', '.join(told)})" if told else f"{sign}{self.name}"
 
 
 @dataclass(frozen=True)

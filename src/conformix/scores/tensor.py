@@ -2,67 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from conformix.arrays import FloatArray
+from conformix.arrays import FloatArray, RandomState, as_generator
 from conformix.errors import InvalidInput
 from conformix.inputs import Kind, Outputs, check_outputs
-from conformix.registry import Registry
-from conformix.scores.aps import Aps
-from conformix.scores.rank import Rank
+from conformix.scores.names import Column, ScoreLike, score_columns
 from conformix.scores.ranked import Ranked
-from conformix.scores.score import Custom, Score
-from conformix.scores.thr import Thr
-
-ScoreLike: TypeAlias = str | Score | Callable[[FloatArray], Any]
-
-SCORES: Registry[Score] = Registry("score", {"aps": Aps(), "rank": Rank(), "thr": Thr()})
+from conformix.scores.uniforms import row_uniforms
 
 
-def resolve_scores(scores: ScoreLike | Sequence[ScoreLike]) -> tuple[Score, ...]:
-    """Return score objects for names, score objects or plain functions.
-
-    Examples
-    --------
-    >>> [str(score) for score in resolve_scores(("thr", np.sqrt))]
-    ['thr', 'sqrt']
-    """
-    listed = [scores] if isinstance(scores, str | Score) or callable(scores) else list(scores)
-    if not listed:
-        raise InvalidInput("scores must name at least one score; got none.")
-    return tuple(_resolve(score) for score in listed)
+def draw_key(columns: Sequence[Column], rng: np.random.Generator) -> int:
+    """Return the key of the row uniforms; nothing is drawn where no score is randomised."""
+    randomized = any(getattr(column.score, "randomized", False) for column in columns)
+    return int(rng.integers(2**63)) if randomized else 0
 
 
-def _resolve(score: ScoreLike) -> Score:
-    if isinstance(score, Score):
-        return score
-    return Custom(score) if callable(score) else SCORES[score]
-
-
-def score_names(outputs: Outputs, scores: Sequence[Score]) -> tuple[str, ...]:
-    """Return the name of every score, ``model.score`` where the models have names."""
-    return tuple(
-        f"{model}.{score}" if model else str(score) for model in outputs.models for score in scores
-    )
-
-
-def fill_tensor(outputs: Outputs, scores: Sequence[Score]) -> FloatArray:
-    """Return the tensor (n, K, d) of checked outputs and resolved scores.
+def fill_tensor(
+    outputs: Outputs, columns: Sequence[Column], *, key: int = 0, u: FloatArray | None = None
+) -> FloatArray:
+    """Return the tensor (n, K, d) of checked outputs and resolved columns.
 
     The memory is one (n, K) plane per score, seen through a transposed view: the kernels read
     neighbouring labels of one score. Beyond the tensor only one block of rows is held.
     """
-    d = len(outputs.models) * len(scores)
-    planes = np.empty((d, outputs.n, outputs.n_classes))
+    planes = np.empty((len(columns), outputs.n, outputs.n_classes))
+    randomized = any(getattr(column.score, "randomized", False) for column in columns)
     for rows in outputs.blocks():
-        plane = iter(planes)
-        for values in outputs.models.values():
-            ranked = Ranked(values[rows], outputs.kind)
-            for score in scores:
-                next(plane)[rows] = score(ranked)
+        uniforms = u[rows] if u is not None else None
+        if randomized and uniforms is None:
+            uniforms = row_uniforms(outputs, rows, key)
+        ranked = {
+            model: Ranked(values[rows], outputs.kind, uniforms)
+            for model, values in outputs.models.items()
+        }
+        for plane, column in zip(planes, columns, strict=True):
+            plane[rows] = column.score(ranked[column.model])
     return np.moveaxis(planes, 0, -1)
 
 
@@ -71,22 +49,30 @@ def score_tensor(
     scores: ScoreLike | Sequence[ScoreLike] = ("thr", "aps", "rank"),
     *,
     kind: Kind = "probs",
+    u: Any = None,
+    random_state: RandomState = None,
 ) -> FloatArray:
     """Return the scores of every label: array of shape (n, K, d), higher fits better.
 
     Parameters
     ----------
-    outputs : array of shape (n, K), or a mapping or sequence of such arrays
+    outputs : array of shape (n, K), `TopK`, or a mapping or sequence of such
         Probabilities or logits of one or several models.
     scores : sequence of names, `Score` objects or functions
-        With several models every score is computed for every model, model by model.
+        With several models every score is computed for every model, model by model;
+        ``"vgg16.thr"`` asks for one model only.
     kind : {"probs", "logits"}
         What `outputs` holds.
+    u : array of shape (n,), optional
+        The numbers in [0, 1] used by randomised scores, one per row. By default they are a
+        keyed hash of the rows, and `random_state` draws the key.
+    random_state : int, Generator or None
+        See `u`.
 
     Returns
     -------
     float64 array of shape (n, K, d)
-        ``d`` is the number of models times the number of scores.
+        One plane per score.
 
     Examples
     --------
@@ -95,4 +81,12 @@ def score_tensor(
             [0.5, 1. ],
             [0.3, 0.5]]])
     """
-    return fill_tensor(check_outputs(outputs, kind), resolve_scores(scores))
+    checked = check_outputs(outputs, kind)
+    columns = score_columns(tuple(checked.models), scores)
+    if u is not None:
+        u = np.asarray(u, dtype=np.float64)
+        if u.shape != (checked.n,) or not ((u >= 0) & (u <= 1)).all():
+            raise InvalidInput(
+                f"u must hold one number in [0, 1] per row, shape ({checked.n},); got shape {u.shape}."
+            )
+    return fill_tensor(checked, columns, key=draw_key(columns, as_generator(random_state)), u=u)

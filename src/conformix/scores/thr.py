@@ -18,6 +18,11 @@ from conformix.scores.score import Score
 class Thr(Score):
     """The probability of the label.
 
+    Parameters
+    ----------
+    temperature : float
+        Applied before the score: probabilities ``p_y^(1/T)``, renormalised.
+
     Examples
     --------
     >>> import numpy as np
@@ -26,7 +31,8 @@ class Thr(Score):
     """
 
     name: ClassVar[str] = "thr"
+    temperature: float = 1.0
 
     def __call__(self, ranked: Ranked) -> FloatArray:
         """Return ``p_y``."""
-        return ranked.probs
+        return ranked.at(self.temperature).probs

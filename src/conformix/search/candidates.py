@@ -60,3 +60,26 @@ def check_candidates(weights: object, d: int) -> FloatArray:
     if not np.isfinite(array).all():
         raise InvalidInput("candidate weights must be finite; got NaN or inf.")
     return array
+
+
+def check_simplex(weights: object, d: int) -> FloatArray:
+    """Return weights given by hand, shape (d,): non-negative, summing to one.
+
+    Examples
+    --------
+    >>> check_simplex([0.7, 0.7], 2)
+    Traceback (most recent call last):
+    conformix.errors.InvalidInput: weights must be non-negative and sum to 1; got [0.7, 0.7], \
+    which sum to 1.4 (divide by the sum, or give other weights as search candidates).
+    """
+    array = np.asarray(weights, dtype=np.float64)
+    if array.shape != (d,):
+        raise InvalidInput(
+            f"weights must hold one number per score, shape ({d},); got shape {array.shape}."
+        )
+    if not (array >= 0).all() or abs(array.sum() - 1) > 1e-9:
+        raise InvalidInput(
+            f"weights must be non-negative and sum to 1; got {array.tolist()}, which sum to "
+            f"{array.sum():g} (divide by the sum, or give other weights as search candidates)."
+        )
+    return array

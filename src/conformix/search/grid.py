@@ -56,7 +56,7 @@ def auto_resolution(d: int) -> int:
     Examples
     --------
     >>> auto_resolution(3), auto_resolution(6)
-    (100, 12)
+    (100, 10)
     """
     fitting = (m for m in AUTO_RESOLUTIONS if grid_size(d, m) <= AUTO_WEIGHTS)
     return next(fitting, 1)

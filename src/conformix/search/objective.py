@@ -6,7 +6,8 @@ largest combined score of the true labels of the tuning rows. It is piecewise co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from conformix.arrays import FloatArray, IntArray
 from conformix.conformal import kth_largest
 from conformix.inputs import row_blocks
 from conformix.kernels import available_threads, combine, run_blocks
+
+R = TypeVar("R")
 
 # Scores held by one thread at once: a block of d planes that stays in a core's cache while all
 # weights pass over it.
@@ -72,23 +75,37 @@ class SizeObjective:
 
     def counts(self, weights: FloatArray) -> IntArray:
         """Return the labels in all sets of the size rows for every weight vector, int64 (m,)."""
-        from conformix.kernels.counting import count_reaching  # noqa: PLC0415  numba loads late
-
         weights = np.ascontiguousarray(weights, dtype=np.float64)
         thresholds = self.thresholds(weights)
 
         def count_rows(block: FloatArray) -> IntArray:
-            planes = np.ascontiguousarray(np.moveaxis(block, -1, 0), dtype=np.float64)
             counts = np.zeros(len(weights), dtype=np.int64)
-            count_reaching(planes.reshape(self.d, -1), weights, thresholds, counts)
+            self.count_block(self.planes(block), weights, thresholds, counts)
             return counts
 
-        blocks = [part[rows] for part in self.size_parts for rows in self._row_blocks(part)]
-        return np.sum(run_blocks(count_rows, blocks, self.threads), axis=0, dtype=np.int64)
+        blocks = [part[rows] for part in self.size_parts for rows in self.row_blocks(part)]
+        return np.sum(self.run(count_rows, blocks), axis=0, dtype=np.int64)
 
-    def _row_blocks(self, part: FloatArray) -> list[slice]:
-        width = part.shape[1] * part.shape[2]
-        return list(row_blocks(part.shape[0], width, CACHE_ENTRIES))
+    def count_block(
+        self, planes: FloatArray, weights: FloatArray, thresholds: FloatArray, counts: IntArray
+    ) -> None:
+        """Add the set sizes of one block of rows, planes of shape (d, rows, K), to `counts`."""
+        from conformix.kernels.counting import count_reaching  # noqa: PLC0415  numba loads late
+
+        count_reaching(planes.reshape(self.d, -1), weights, thresholds, counts)
+
+    def run(self, work: Callable[[Any], R], blocks: Iterable[Any]) -> list[R]:
+        """Return ``work(block)`` for all blocks, over this objective's threads."""
+        return run_blocks(work, blocks, self.threads)
+
+    def row_blocks(self, part: FloatArray) -> list[slice]:
+        """Return slices of rows whose scores stay in a core's cache."""
+        return list(row_blocks(part.shape[0], part.shape[1] * part.shape[2], CACHE_ENTRIES))
+
+    @staticmethod
+    def planes(block: FloatArray) -> FloatArray:
+        """Return scores (rows, K, d) as contiguous float64 planes (d, rows, K)."""
+        return np.ascontiguousarray(np.moveaxis(block, -1, 0), dtype=np.float64)
 
     def __call__(self, weights: FloatArray) -> FloatArray:
         """Return the mean set size on the size rows for every weight vector, shape (m,)."""

@@ -1,0 +1,259 @@
+"""On which scale scores are averaged.
+
+Averaging adds numbers, so their scale decides. ``none`` takes scores as they are; ``scale`` divides
+each by its natural width, known beforehand; ``ecdf`` replaces each by the empirical distribution
+function of all label scores of the tuning rows, interpolated and frozen. A normaliser works on every
+score by itself and keeps the order of its values.
+
+What it does to the guarantee: ``none`` and ``scale`` nothing. ``ecdf`` nothing where the tuning rows
+are not the calibration rows (VFCP); where they are (EFCP, DLCP, DLCP+) the scores depend on the
+calibration rows, and no finite-sample bound is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from conformix.arrays import FloatArray
+from conformix.errors import InvalidInput
+from conformix.inputs import row_blocks
+from conformix.registry import unknown_name
+from conformix.scores.names import Column
+
+# Enough knots that the interpolation error is far below the sampling error of the function.
+MAX_KNOTS = 2**14
+# Values sorted per score; beyond it rows are thinned evenly.
+MAX_VALUES = 2**22
+
+
+class Transform(Protocol):
+    """A fitted normaliser: works on the last axis of any array of scores."""
+
+    def __call__(self, scores: FloatArray) -> FloatArray:
+        """Return the normalised scores, shape (..., d)."""
+
+
+class Normalizer(Protocol):
+    """What the pipeline asks of a normaliser."""
+
+    @property
+    def name(self) -> str:
+        """The name in tables."""
+
+    @property
+    def learns(self) -> bool:
+        """Whether `fit` looks at the rows; if not, every guarantee stays."""
+
+    def fit(self, scores: FloatArray, columns: Sequence[Column]) -> Transform:
+        """Return the transform learnt from the scores (n, K, d) of the tuning rows."""
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """Scores times a fixed factor each.
+
+    Parameters
+    ----------
+    factors : tuple of float
+        One factor per score.
+
+    Examples
+    --------
+    >>> Scaled((1.0, 0.5))(np.array([2.0, 2.0]))
+    array([2., 1.])
+    """
+
+    factors: tuple[float, ...]
+
+    def __call__(self, scores: FloatArray) -> FloatArray:
+        """Return ``factor_j * s_j``; the scores themselves where all factors are one."""
+        if all(factor == 1 for factor in self.factors):
+            return scores
+        return _by_score(scores, lambda j, values: values * self.factors[j])
+
+
+@dataclass(frozen=True, eq=False)
+class Interpolated:
+    """Scores mapped by one rising, piecewise linear function each.
+
+    Parameters
+    ----------
+    knots, levels : tuples of arrays
+        Where the functions bend, and their values there.
+
+    Examples
+    --------
+    >>> line = Interpolated((np.array([0.0, 4.0]),), (np.array([0.0, 1.0]),))
+    >>> line(np.array([[1.0], [9.0]]))  # clipped at the ends
+    array([[0.25],
+           [1.  ]])
+    """
+
+    knots: tuple[FloatArray, ...]
+    levels: tuple[FloatArray, ...]
+
+    def __call__(self, scores: FloatArray) -> FloatArray:
+        """Return the functions of the scores."""
+        return _by_score(scores, lambda j, v: rising_line(v, self.knots[j], self.levels[j]))
+
+
+def rising_line(values: FloatArray, knots: FloatArray, levels: FloatArray) -> FloatArray:
+    """Return the linear interpolation of rising `levels`, itself rising to the last bit.
+
+    ``numpy.interp`` may overshoot the next level by one rounding, which would swap two labels.
+
+    Examples
+    --------
+    >>> rising_line(np.array([0.5, 2.0]), np.array([0.0, 1.0]), np.array([0.0, 10.0]))
+    array([ 5., 10.])
+    """
+    if len(knots) == 1:
+        return np.full(values.shape, levels[0])
+    left = np.clip(np.searchsorted(knots, values, side="right") - 1, 0, len(knots) - 2)
+    slope = np.diff(levels) / np.diff(knots)
+    inside = np.maximum(values - knots[left], 0.0)
+    return np.minimum(levels[left] + slope[left] * inside, levels[left + 1])
+
+
+def _by_score(scores: FloatArray, function: Any) -> FloatArray:
+    """Return ``function(j, scores[..., j])`` for every j, one contiguous plane per score."""
+    d = scores.shape[-1]
+    rows = scores.reshape(-1, d) if scores.ndim < 3 else scores
+    planes = np.empty((d, *rows.shape[:-1]))
+    for block in row_blocks(len(rows), rows[:1].size // d):
+        for j in range(d):
+            planes[j, block] = function(j, rows[block, ..., j])
+    normalized = np.moveaxis(planes, 0, -1)
+    return normalized if scores.ndim == 3 else normalized.reshape(scores.shape)
+
+
+@dataclass(frozen=True)
+class Unscaled:
+    """``none``: scores as they are.
+
+    Examples
+    --------
+    >>> Unscaled().learns
+    False
+    """
+
+    name = "none"
+    learns = False
+
+    def fit(self, scores: FloatArray, columns: Sequence[Column]) -> Transform:
+        """Return the identity."""
+        return Scaled((1.0,) * scores.shape[-1])
+
+
+@dataclass(frozen=True)
+class NaturalScale:
+    """``scale``: every score divided by its natural width, or by given numbers.
+
+    Parameters
+    ----------
+    widths : tuple of float, optional
+        The divisors, one per score; by default each score's own `unit`.
+
+    Examples
+    --------
+    >>> NaturalScale((1.0, 2.0)).fit(np.zeros((1, 2, 2)), ())(np.array([3.0, 3.0]))
+    array([3. , 1.5])
+    """
+
+    widths: tuple[float, ...] | None = None
+
+    name = "scale"
+    learns = False
+
+    def fit(self, scores: FloatArray, columns: Sequence[Column]) -> Transform:
+        """Return division by the widths."""
+        widths = self.widths
+        if widths is None:
+            widths = tuple(column.score.unit(scores.shape[1]) for column in columns)
+        if len(widths) != scores.shape[-1] or not all(0 < w < np.inf for w in widths):
+            raise InvalidInput(
+                f"normalize must hold {scores.shape[-1]} positive widths, one per score; got "
+                f"{list(widths)}."
+            )
+        return Scaled(tuple(1.0 / w for w in widths))
+
+
+@dataclass(frozen=True)
+class Ecdf:
+    """``ecdf``: the share of all label scores of the tuning rows that are no larger.
+
+    The deployable form of the pooled ranks in the paper's released code: fitted once, then a
+    fixed function. Between the observed values it is interpolated, since steps would make ties.
+
+    Examples
+    --------
+    >>> scores = np.array([[[1.0], [3.0]], [[2.0], [4.0]]])
+    >>> Ecdf().fit(scores, ())(np.array([[1.0], [2.5], [9.0]])).ravel()
+    array([0.25 , 0.625, 1.   ])
+    """
+
+    name = "ecdf"
+    learns = True
+
+    def fit(self, scores: FloatArray, columns: Sequence[Column]) -> Transform:
+        """Return the interpolated distribution functions of the scores."""
+        n, n_classes, d = scores.shape
+        rows = slice(None, None, max(1, n * n_classes // MAX_VALUES))
+        curves = [_curve(scores[rows, :, j]) for j in range(d)]
+        return Interpolated(tuple(c[0] for c in curves), tuple(c[1] for c in curves))
+
+
+def _curve(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    knots, counts = np.unique(values, return_counts=True)
+    levels = np.cumsum(counts) / values.size
+    if len(knots) > MAX_KNOTS:
+        even = np.linspace(0, len(knots) - 1, MAX_KNOTS).round().astype(np.intp)
+        knots, levels = knots[even], levels[even]
+    return knots, levels
+
+
+NORMALIZERS: dict[str, Normalizer] = {
+    "none": Unscaled(),
+    "scale": NaturalScale(),
+    "ecdf": Ecdf(),
+}
+
+
+def resolve_normalizers(normalize: Any, *, separate: bool) -> tuple[Normalizer, ...]:
+    """Return the normalisers among which the tuning rows choose: one, or several for ``auto``.
+
+    Parameters
+    ----------
+    normalize : str, array of shape (d,) or a normaliser
+        The user's wish.
+    separate : bool
+        Whether the tuning rows stay out of calibration. If so ``auto`` lets the tuning rows
+        choose between ``scale`` and ``ecdf``, by the searched size: that is part of the search
+        and touches no guarantee. If not, ``auto`` is ``scale``, which looks at no row.
+
+    Examples
+    --------
+    >>> [kind.name for kind in resolve_normalizers("auto", separate=True)]
+    ['scale', 'ecdf']
+    """
+    if isinstance(normalize, str):
+        if normalize == "auto":
+            names = ("scale", "ecdf") if separate else ("scale",)
+            return tuple(NORMALIZERS[name] for name in names)
+        if normalize not in NORMALIZERS:
+            raise unknown_name("normalize", normalize, ["auto", *sorted(NORMALIZERS)])
+        return (NORMALIZERS[normalize],)
+    if hasattr(normalize, "fit"):
+        return (normalize,)
+    try:
+        widths = tuple(float(width) for width in normalize)
+    except (TypeError, ValueError):
+        raise InvalidInput(
+            "normalize must be a name, one positive width per score, or a normaliser; got "
+            f"{normalize!r}."
+        ) from None
+    return (NaturalScale(widths),)

@@ -1,0 +1,118 @@
+"""From outputs to sets and p-values, once everything is fitted.
+
+Prediction goes block by block: the scores of a block of rows, their combination, the comparison.
+No tensor of all rows is held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from conformix.arrays import FloatArray, IntArray
+from conformix.conformal import conformity_ranks, smoothed_ranks, warn_if_trivial
+from conformix.errors import InvalidInput
+from conformix.inputs import Kind, Outputs, check_outputs
+from conformix.pipeline import Fitted
+from conformix.scores import Column, fill_tensor
+from conformix.scores.uniforms import row_uniforms
+from conformix.sets import NestedSets, PredictionSets
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """A fitted rule together with what its inputs must look like.
+
+    Parameters
+    ----------
+    columns : tuple of Column
+        Which score of which model every plane holds.
+    models : tuple of str
+        Names of the models.
+    n_classes : int
+        K.
+    kind : {"probs", "logits"}
+        What the outputs are.
+    key : int
+        Key of the row uniforms of randomised scores.
+    fitted : Fitted
+        Rule and calibration.
+    """
+
+    columns: tuple[Column, ...]
+    models: tuple[str, ...]
+    n_classes: int
+    kind: Kind
+    key: int
+    fitted: Fitted
+
+    def check(self, outputs: Any, name: str = "outputs") -> Outputs:
+        """Return checked outputs of the fitted models, in the fitted order."""
+        return matching(check_outputs(outputs, self.kind, name=name), self.models, self.n_classes, name)
+
+    def scores(self, outputs: Outputs) -> FloatArray:
+        """Return the score tensor (n, K, d) of checked outputs."""
+        return fill_tensor(outputs, self.columns, key=self.key)
+
+    def combined(self, outputs: Outputs) -> Iterator[tuple[slice, FloatArray]]:
+        """Yield blocks of rows with their combined scores (rows, K)."""
+        for rows in outputs.blocks():
+            scores = fill_tensor(outputs.rows(rows), self.columns, key=self.key)
+            yield rows, self.fitted.rule.combined(scores)
+
+    def predict_set(self, outputs: Any, alpha: float) -> PredictionSets:
+        """Return the sets at one level."""
+        checked = self.check(outputs)
+        threshold = self.fitted.threshold(alpha)
+        mask = np.empty((checked.n, self.n_classes), dtype=bool)
+        for rows, values in self.combined(checked):
+            np.greater_equal(values, threshold, out=mask[rows])
+        return PredictionSets(mask)
+
+    def predict_nested(self, outputs: Any, alphas: Sequence[float]) -> NestedSets:
+        """Return the sets at several levels, from one pass over the rows."""
+        levels = sorted({float(alpha) for alpha in alphas})
+        if not levels:
+            raise InvalidInput("alpha must hold at least one level; got none.")
+        warn_if_trivial(len(self.fitted.calibration), levels[0])
+        checked = self.check(outputs)
+        # Thresholds rise with alpha, so a label is in at the levels whose threshold it reaches.
+        thresholds = np.array([self.fitted.threshold(alpha) for alpha in levels])
+        depth = np.empty((checked.n, self.n_classes), dtype=np.min_scalar_type(len(levels)))
+        for rows, values in self.combined(checked):
+            depth[rows] = np.searchsorted(thresholds, values, side="right")
+        return NestedSets(depth, levels)
+
+    def predict_pvalues(self, outputs: Any, *, smoothed: bool = False) -> FloatArray:
+        """Return the p-value of every label, shape (n, K)."""
+        checked = self.check(outputs)
+        n = len(self.fitted.calibration)
+        pvalues = np.empty((checked.n, self.n_classes))
+        for rows, values in self.combined(checked):
+            if smoothed:
+                # Another key than the scores', so that the two uniforms are independent.
+                tau = row_uniforms(checked, rows, self.key ^ 0x5DEECE66D)[:, None]
+                pvalues[rows] = smoothed_ranks(self.fitted.calibration, values, tau) / (n + 1)
+            else:
+                pvalues[rows] = conformity_ranks(self.fitted.calibration, values) / (n + 1)
+        return pvalues
+
+    def true_ranks(self, outputs: Any, y: IntArray) -> IntArray:
+        """Return ``(n+1)`` times the p-value of the true label of every row, as integers."""
+        checked = self.check(outputs)
+        own = self.fitted.rule.of_true_labels(self.scores(checked), y)
+        return conformity_ranks(self.fitted.calibration, own)
+
+
+def matching(new: Outputs, models: tuple[str, ...], n_classes: int, name: str) -> Outputs:
+    """Return `new` in the order of the fitted models, or say how it differs from them."""
+    if set(new.models) != set(models):
+        told = ["one array" if set(names) == {""} else sorted(names) for names in (models, new.models)]
+        raise InvalidInput(f"{name} must come from the fitted models: {told[0]}; got {told[1]}.")
+    if new.n_classes != n_classes:
+        raise InvalidInput(f"{name} must have the {n_classes} fitted classes; got {new.n_classes}.")
+    return Outputs({model: new.models[model] for model in models}, new.kind)
+

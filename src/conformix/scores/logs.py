@@ -1,0 +1,65 @@
+"""Logarithmic scores: the log-probability, and the raw logit.
+
+``logp = log p_y`` spreads out small probabilities, where sets at small alpha are decided. ``logit``
+is ``log p_y`` plus the row's log-sum-exp ("energy"): rows with much evidence score higher.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from conformix.arrays import FloatArray
+from conformix.scores.ranked import Ranked
+from conformix.scores.score import Score
+
+
+@dataclass(frozen=True)
+class Logp(Score):
+    """The log-probability, floored so that it is finite.
+
+    Parameters
+    ----------
+    temperature : float
+        Applied before the score.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Logp()(Ranked(np.array([[0.5, 0.5, 0.0]]))).round(1).tolist()
+    [[-0.7, -0.7, -708.4]]
+    """
+
+    name: ClassVar[str] = "logp"
+    temperature: float = 1.0
+
+    def unit(self, n_classes: int) -> float:
+        """Return ``log K``, the width between certainty and ignorance."""
+        return max(math.log(n_classes), 1.0)
+
+    def __call__(self, ranked: Ranked) -> FloatArray:
+        """Return ``log p_y``."""
+        return ranked.at(self.temperature).log_probs
+
+
+@dataclass(frozen=True)
+class Logit(Score):
+    """The raw logit of the label, where the outputs are logits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Logit()(Ranked(np.array([[3.0, -1.0]]), "logits"))
+    array([[ 3., -1.]])
+    """
+
+    name: ClassVar[str] = "logit"
+
+    def unit(self, n_classes: int) -> float:
+        """Return ``log K``, the width between certainty and ignorance."""
+        return max(math.log(n_classes), 1.0)
+
+    def __call__(self, ranked: Ranked) -> FloatArray:
+        """Return the logit."""
+        return ranked.logits

@@ -1,0 +1,49 @@
+"""Margin: how far a label is ahead of its best rival.
+
+``s(x, y) = p_y - max over y' != y of p_y'``. Close to `thr`, but it moves with the certainty of
+the row; popular in active learning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from conformix.arrays import FloatArray
+from conformix.scores.ranked import Ranked
+from conformix.scores.score import Score
+
+
+@dataclass(frozen=True)
+class Margin(Score):
+    """The probability less that of the best other label.
+
+    Parameters
+    ----------
+    temperature : float
+        Applied before the score.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Margin()(Ranked(np.array([[0.125, 0.5, 0.375]])))
+    array([[-0.375,  0.125, -0.125]])
+    """
+
+    name: ClassVar[str] = "margin"
+    temperature: float = 1.0
+
+    def unit(self, n_classes: int) -> float:
+        """Return 2: the margin lies between -1 and 1."""
+        return 2.0
+
+    def __call__(self, ranked: Ranked) -> FloatArray:
+        """Return ``p_y - max p_y'``; the probability itself where there is a single class."""
+        probs = ranked.at(self.temperature).probs
+        if probs.shape[1] == 1:
+            return probs
+        second, first = np.partition(probs, -2, axis=1)[:, -2:].T[..., None]
+        # The best rival of the top label is the runner-up, which equals it in a tie.
+        return probs - np.where(probs == first, second, first)

@@ -1,0 +1,143 @@
+"""From names to scores: the registry, the notation with options, and which model gets which.
+
+A score is written as its name, ``"thr"``, with options, ``"raps(penalty=0.2, k_reg=2)"``, with a
+sign where it has one, ``"-entropy"``, and for one of several models, ``"vgg16.thr"``. The text of a
+score object is in the same notation.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from conformix.arrays import FloatArray
+from conformix.errors import InvalidInput
+from conformix.registry import Registry
+from conformix.scores.aps import Aps
+from conformix.scores.logs import Logit, Logp
+from conformix.scores.margin import Margin
+from conformix.scores.rank import Rank
+from conformix.scores.ranks import Invrank, Logrank
+from conformix.scores.raps import Raps
+from conformix.scores.rowwise import Energy, Entropy, Maxprob
+from conformix.scores.saps import Saps
+from conformix.scores.score import Custom, Score
+from conformix.scores.thr import Thr
+
+ScoreLike: TypeAlias = str | Score | Callable[[FloatArray], Any]
+
+_LISTED: tuple[type[Score], ...] = (
+    Aps, Energy, Entropy, Invrank, Logit, Logp, Logrank, Margin, Maxprob, Rank, Raps, Saps, Thr,
+)  # fmt: skip
+SCORES: Registry[type[Score]] = Registry("score", {score.name: score for score in _LISTED})
+
+_NOTATION = re.compile(r"(?P<sign>-?)(?P<name>\w+)(?:\((?P<options>.*)\))?", re.DOTALL)
+
+
+class Column(NamedTuple):
+    """One score of one model: a plane of the tensor."""
+
+    model: str
+    score: Score
+
+    def __str__(self) -> str:
+        return f"{self.model}.{self.score}" if self.model else str(self.score)
+
+
+def parse_score(text: str) -> Score:
+    """Return the score that a text in the notation above stands for.
+
+    Examples
+    --------
+    >>> parse_score("raps(penalty=0.2, k_reg=3)")
+    Raps(penalty=0.2, k_reg=3, randomized=False, temperature=1.0)
+    >>> str(parse_score("-entropy"))
+    '-entropy'
+    """
+    match = _NOTATION.fullmatch(text.strip())
+    if match is None:
+        return SCORES[text]()  # raises with help
+    kind = SCORES[match["name"]]
+    options = _parse_options(text, match["options"] or "")
+    if match["sign"]:
+        options["negative"] = True
+    try:
+        return kind(**options)
+    except TypeError:
+        known = list(kind.__dataclass_fields__)
+        told = f"its options are {', '.join(known)}" if known else "it has no options"
+        raise InvalidInput(f"cannot read score {text!r}; {told}.") from None
+
+
+def _parse_options(text: str, options: str) -> dict[str, Any]:
+    try:
+        call = ast.parse(f"f({options})", mode="eval").body
+        if not isinstance(call, ast.Call) or call.args:
+            raise ValueError
+        return {str(pair.arg): ast.literal_eval(pair.value) for pair in call.keywords}
+    except (SyntaxError, ValueError):
+        raise InvalidInput(
+            f"cannot read score {text!r}; options are written name(option=value, ...)."
+        ) from None
+
+
+def resolve_score(score: ScoreLike) -> Score:
+    """Return the score object for a name, a score object or a plain function.
+
+    Examples
+    --------
+    >>> resolve_score("thr")
+    Thr(temperature=1.0)
+    """
+    if isinstance(score, Score):
+        return score
+    if isinstance(score, str):
+        return parse_score(score)
+    if callable(score):
+        return Custom(score)
+    raise InvalidInput(
+        f"a score is a name, a Score object or a function; got {type(score).__name__}."
+    )
+
+
+def score_columns(
+    models: Sequence[str], scores: ScoreLike | Sequence[ScoreLike]
+) -> tuple[Column, ...]:
+    """Return which score of which model every plane of the tensor holds.
+
+    Parameters
+    ----------
+    models : sequence of str
+        Names of the models; a single unnamed one is called ``""``.
+    scores : sequence of names, score objects or functions
+        A score without a model is taken for every model.
+
+    Examples
+    --------
+    >>> [str(column) for column in score_columns(("a", "b"), ("thr", "b.rank"))]
+    ['a.thr', 'b.thr', 'b.rank']
+    """
+    single = isinstance(scores, str | Score) or callable(scores)
+    listed: list[Any] = [scores] if single else list(scores)  # type: ignore[arg-type]
+    if not listed:
+        raise InvalidInput("scores must name at least one score; got none.")
+    asked = [_of_model(models, score) for score in listed]
+    columns = tuple(
+        Column(model, score) for model in models for only, score in asked if only in (None, model)
+    )
+    doubled = {str(column) for column in columns if columns.count(column) > 1}
+    if doubled:
+        raise InvalidInput(f"scores must differ; {', '.join(sorted(doubled))} is given twice.")
+    return columns
+
+
+def _of_model(models: Sequence[str], score: ScoreLike) -> tuple[str | None, Score]:
+    """Return the model that a text such as ``"vgg16.thr"`` names, if any, and its score."""
+    if isinstance(score, str):
+        # The longest name first: a model may be called "a" and another one "a.b".
+        for model in sorted(models, key=len, reverse=True):
+            if model and score.startswith(f"{model}."):
+                return model, parse_score(score.removeprefix(f"{model}."))
+    return None, resolve_score(score)

@@ -1,0 +1,104 @@
+"""Row scores: constant over the labels of a row, they move the threshold with its difficulty.
+
+``maxprob = p_max``, ``entropy = -sum p log p``, ``energy = log sum exp z``; each with a sign:
+``"-entropy"`` is `Entropy(negative=True)`. Alone they order no labels; beside another score they
+give sure rows and unsure rows different thresholds.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from conformix.arrays import FloatArray
+from conformix.scores.ranked import Ranked
+from conformix.scores.score import Score
+
+
+@dataclass(frozen=True)
+class RowScore(Score):
+    """A number per row, repeated for all its labels.
+
+    Parameters
+    ----------
+    negative : bool
+        Turn the sign.
+    temperature : float
+        Applied before the score.
+    """
+
+    negative: bool = False
+    temperature: float = 1.0
+
+    @abstractmethod
+    def of_row(self, ranked: Ranked) -> FloatArray:
+        """Return the number of every row, shape (n, 1)."""
+
+    def __call__(self, ranked: Ranked) -> FloatArray:
+        """Return the number of the row for each of its labels."""
+        value = self.of_row(ranked.at(self.temperature))
+        return np.broadcast_to(0.0 - value if self.negative else value, ranked.probs.shape)
+
+
+@dataclass(frozen=True)
+class Maxprob(RowScore):
+    """The largest probability of the row.
+
+    Examples
+    --------
+    >>> Maxprob()(Ranked(np.array([[0.25, 0.75]])))
+    array([[0.75, 0.75]])
+    """
+
+    name: ClassVar[str] = "maxprob"
+
+    def of_row(self, ranked: Ranked) -> FloatArray:
+        """Return ``p_max``."""
+        return ranked.top
+
+
+@dataclass(frozen=True)
+class Entropy(RowScore):
+    """The entropy of the row, in nats.
+
+    Examples
+    --------
+    >>> Entropy(negative=True)(Ranked(np.array([[0.5, 0.5]]))).round(4)
+    array([[-0.6931, -0.6931]])
+    """
+
+    name: ClassVar[str] = "entropy"
+
+    def unit(self, n_classes: int) -> float:
+        """Return ``log K``, the width between certainty and ignorance."""
+        return max(math.log(n_classes), 1.0)
+
+    def of_row(self, ranked: Ranked) -> FloatArray:
+        """Return ``-sum p log p``, added in sorted order so that no label order matters."""
+        terms = np.sort(ranked.probs * ranked.log_probs, axis=1)
+        return 0.0 - terms.sum(axis=1, keepdims=True)
+
+
+@dataclass(frozen=True)
+class Energy(RowScore):
+    """The log-sum-exp of the row's logits.
+
+    Examples
+    --------
+    >>> Energy()(Ranked(np.array([[0.0, 0.0]]), "logits")).round(4)
+    array([[0.6931, 0.6931]])
+    """
+
+    name: ClassVar[str] = "energy"
+
+    def unit(self, n_classes: int) -> float:
+        """Return ``log K``, the width between certainty and ignorance."""
+        return max(math.log(n_classes), 1.0)
+
+    def of_row(self, ranked: Ranked) -> FloatArray:
+        """Return ``log sum exp z``."""
+        return ranked.log_sum_exp

@@ -1,0 +1,55 @@
+"""One uniform number per row, as a function of the row itself.
+
+Randomised scores need a ``u`` per row. Drawing it afresh in every call lets calibration and
+prediction disagree and makes a batch differ from its rows one by one. Here ``u`` is a keyed hash
+of the row's outputs: uniform over the key, the same wherever the row appears, and indifferent to
+the order of labels and models. Given the key a score is then a plain function of the row, so every
+guarantee that needs exchangeable rows holds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from conformix.arrays import FloatArray
+from conformix.inputs import Outputs
+
+# The multipliers and shifts of the splitmix64 finaliser (Steele, Lea & Flood, 2014).
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+
+
+def _mix(bits: np.ndarray) -> np.ndarray:
+    bits = (bits ^ (bits >> np.uint64(30))) * _FIRST
+    bits = (bits ^ (bits >> np.uint64(27))) * _SECOND
+    return bits ^ (bits >> np.uint64(31))
+
+
+def row_uniforms(outputs: Outputs, rows: slice, key: int) -> FloatArray:
+    """Return one number in [0, 1) per row of a block, shape (rows,).
+
+    Parameters
+    ----------
+    outputs : Outputs
+        Outputs of one or several models.
+    rows : slice
+        The block.
+    key : int
+        Between 0 and 2**63 - 1; another key gives independent numbers.
+
+    Examples
+    --------
+    >>> from conformix.inputs import check_outputs
+    >>> outputs = check_outputs([[0.2, 0.8], [0.8, 0.2], [0.5, 0.5]])
+    >>> u = row_uniforms(outputs, slice(0, 3), key=1)
+    >>> bool(u[0] == u[1]), bool(u[0] == u[2])  # label order does not matter
+    (True, False)
+    """
+    seed = _mix(np.full(1, key, dtype=np.uint64) + _STEP)
+    total = np.zeros(rows.stop - rows.start, dtype=np.uint64)
+    for values in outputs.models.values():
+        # Adding 0.0 turns -0.0 into 0.0, so that equal numbers have equal bits.
+        numbers = np.ascontiguousarray(values[rows], dtype=np.float64) + 0.0
+        total += _mix(numbers.view(np.uint64) ^ seed).sum(axis=1, dtype=np.uint64)
+    return (_mix(total ^ seed) >> np.uint64(11)).astype(np.float64) * 2.0**-53

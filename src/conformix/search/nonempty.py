@@ -1,0 +1,73 @@
+"""The objective for sets that are never empty: the row's best labels are always in.
+
+After `combine` the row's maximum, with all that tie with it, counts as ``+inf``: in the true-label
+scores that set the threshold, and in the sets that are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from conformix.arrays import FloatArray, IntArray
+from conformix.conformal import kth_largest
+from conformix.kernels import combine
+from conformix.search.objective import SizeObjective
+
+# Row maxima are held for this many weight vectors at once.
+WEIGHTS_AT_ONCE = 256
+
+
+class NonEmptyObjective(SizeObjective):
+    """Set sizes as a function of the weights, when no set may be empty.
+
+    Parameters
+    ----------
+    scores : array of shape (n, K, d)
+        Scores of all labels of the tuning rows.
+    y : integer array of shape (n,)
+        Their true labels.
+    size_parts, k, threads
+        As in `SizeObjective`.
+    """
+
+    def __init__(
+        self,
+        scores: FloatArray,
+        y: IntArray,
+        size_parts: Sequence[FloatArray],
+        k: int,
+        *,
+        threads: int | None = None,
+    ) -> None:
+        super().__init__(scores[np.arange(len(y)), y], size_parts, k, threads=threads)
+        self.tune_scores = scores
+
+    def thresholds(self, weights: FloatArray) -> FloatArray:
+        """Return the k-th largest lifted true-label score for every weight vector, (m,)."""
+        from conformix.kernels.counting import row_tops  # noqa: PLC0415  numba loads late
+
+        found = []
+        for start in range(0, len(weights), WEIGHTS_AT_ONCE):
+            some = weights[start : start + WEIGHTS_AT_ONCE]
+            tops = np.empty((len(some), len(self.tune_scores)))
+
+            def fill(rows: slice, some: FloatArray = some, tops: FloatArray = tops) -> None:
+                part = np.empty((len(some), rows.stop - rows.start))
+                row_tops(self.planes(self.tune_scores[rows]), some, part)
+                tops[:, rows] = part
+
+            self.run(fill, self.row_blocks(self.tune_scores))
+            for w, top in zip(some, tops, strict=True):
+                own = combine(self.true_scores, w)
+                found.append(kth_largest(np.where(own == top, np.inf, own), self.k))
+        return np.array(found)
+
+    def count_block(
+        self, planes: FloatArray, weights: FloatArray, thresholds: FloatArray, counts: IntArray
+    ) -> None:
+        """Add the non-empty set sizes of one block of rows."""
+        from conformix.kernels.counting import count_nonempty  # noqa: PLC0415  numba loads late
+
+        count_nonempty(planes, weights, thresholds, counts)

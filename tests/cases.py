@@ -1,0 +1,104 @@
+"""Generated cases with heavy ties, for the property tests.
+
+Probabilities are multiples of 1/8: their sums are exact in floats in any order, few values exist,
+and rows repeat. Bare score tensors use decimals that floats do not hold exactly, so that ties
+depend on the order of the additions.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+EIGHTH = 8
+UNEVEN = (0.0, 0.1, 0.2, 0.3, 1 / 3, 0.5, 2 / 3, 0.7, 0.9, 1.0)
+
+FRACTIONS = tuple(
+    Fraction(p, q) for p, q in [(1, 2), (1, 3), (1, 4), (1, 5), (1, 10), (3, 10), (2, 3), (1, 20)]
+)
+
+
+@st.composite
+def levels(draw: st.DrawFn) -> tuple[float, Fraction]:
+    """A float alpha, spelled plainly or uglily, and the fraction that it stands for."""
+    meant = draw(st.sampled_from(FRACTIONS))
+    plain = float(meant)
+    spelled = draw(
+        st.sampled_from(
+            [plain, 1 - float(1 - meant), math.nextafter(plain, 0), math.nextafter(plain, 1)]
+        )
+    )
+    return spelled, meant
+
+
+@st.composite
+def probability_rows(draw: st.DrawFn, n_classes: int, n_rows: int) -> np.ndarray:
+    """Rows of eighths that sum to one, drawn from a small pool so that rows repeat."""
+    cuts = st.lists(st.integers(0, EIGHTH), min_size=n_classes - 1, max_size=n_classes - 1)
+    pool = []
+    for inner in draw(st.lists(cuts, min_size=1, max_size=5)):
+        ends = [0, *sorted(inner), EIGHTH]
+        parts = [b - a for a, b in zip(ends, ends[1:], strict=False)]
+        pool.append([part / EIGHTH for part in draw(st.permutations(parts))])
+    chosen = st.integers(0, len(pool) - 1)
+    picks = draw(st.lists(chosen, min_size=n_rows, max_size=n_rows))
+    return np.array([pool[i] for i in picks])
+
+
+@dataclass(frozen=True)
+class Bag:
+    """Labelled and unlabelled rows of one or two models."""
+
+    outputs: dict[str, np.ndarray]
+    y: np.ndarray
+    test: dict[str, np.ndarray]
+
+    @property
+    def models(self) -> list[list[list[float]]]:
+        """The labelled outputs as nested lists, for the oracle."""
+        return [model.tolist() for model in self.outputs.values()]
+
+    @property
+    def test_models(self) -> list[list[list[float]]]:
+        """The test outputs as nested lists, for the oracle."""
+        return [model.tolist() for model in self.test.values()]
+
+
+@st.composite
+def bags(draw: st.DrawFn, max_models: int = 2, min_rows: int = 2, max_rows: int = 12) -> Bag:
+    """A few rows with one to five classes and ties everywhere."""
+    n_classes = draw(st.integers(1, 5))
+    n = draw(st.integers(min_rows, max_rows))
+    m = draw(st.integers(1, 8))
+    outputs, test = {}, {}
+    for name in ("a", "b")[: draw(st.integers(1, max_models))]:
+        rows = draw(probability_rows(n_classes, n + m))
+        outputs[name], test[name] = rows[:n], rows[n:]
+    y = draw(st.lists(st.integers(0, n_classes - 1), min_size=n, max_size=n))
+    return Bag(outputs, np.array(y), test)
+
+
+@st.composite
+def tensors(draw: st.DrawFn, max_d: int = 4) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Labelled scores (n, K, d), labels, and size scores (m, K, d), with uneven decimals."""
+    d = draw(st.integers(1, max_d))
+    n_classes = draw(st.integers(1, 4))
+    n, m = draw(st.integers(1, 8)), draw(st.integers(1, 5))
+    few = draw(st.lists(st.sampled_from(UNEVEN), min_size=2, max_size=4, unique=True))
+    entries = (n + m) * n_classes * d
+    values = draw(st.lists(st.sampled_from(few), min_size=entries, max_size=entries))
+    rows = np.array(values).reshape(n + m, n_classes, d)
+    y = draw(st.lists(st.integers(0, n_classes - 1), min_size=n, max_size=n))
+    return rows[:n], np.array(y), rows[n:]
+
+
+def frozen_copy(value: Any) -> Any:
+    """A deep copy of arrays in (nested) dicts, to compare with later."""
+    if isinstance(value, dict):
+        return {key: frozen_copy(part) for key, part in value.items()}
+    return np.array(value, copy=True)

@@ -1,0 +1,198 @@
+"""Results depend on the numbers alone: not on layout, batching, threads or earlier calls."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cases import UNEVEN, Bag, bags, frozen_copy, levels, tensors
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+import conformix as cx
+from conformix.kernels import combine
+from conformix.kernels.counting import count_reaching
+from conformix.search import GridSearch, landscape, search_weights
+
+pytestmark = pytest.mark.filterwarnings("ignore::conformix.errors.ConformixWarning")
+
+NAMES = ("thr", "aps", "rank")
+SPLITS = ("vfcp", "efcp", "dlcp", "dlcp+")
+
+
+def fitted(bag: Bag, alpha: float = 0.2, split: str = "vfcp", **options: object) -> cx.ScoreAverage:
+    cp = cx.ScoreAverage(
+        NAMES, alpha=alpha, split=split, search=GridSearch(4), random_state=7, **options
+    )
+    return cp.fit(bag.outputs, bag.y, test=bag.test)
+
+
+def one_by_one(cp: cx.ScoreAverage, outputs: dict[str, np.ndarray]) -> np.ndarray:
+    n = len(next(iter(outputs.values())))
+    rows = [{name: model[i : i + 1] for name, model in outputs.items()} for i in range(n)]
+    return np.concatenate([np.asarray(cp.predict_set(row)) for row in rows])
+
+
+@settings(max_examples=100)
+@given(bag=bags(), level=levels())
+def test_sets_are_the_same_for_a_batch_and_row_by_row(bag: Bag, level: tuple) -> None:
+    cp = fitted(bag, alpha=level[0])
+    assert_array_equal(cp.predict_set(bag.test), one_by_one(cp, bag.test))
+
+
+@pytest.mark.parametrize("model", ["vgg16", "wideresnet_16_4"])
+def test_sets_of_real_logits_are_the_same_for_a_batch_and_row_by_row(model: str) -> None:
+    data = cx.datasets.load("cifar10")
+    logits, y = data.outputs[model], data.labels
+    cp = cx.ScoreAverage(NAMES, alpha=0.01, kind="logits", search=GridSearch(10), random_state=0)
+    cp.fit(logits[:1000], y[:1000])
+    batch = np.asarray(cp.predict_set(logits[1000:1400]))
+    assert_array_equal(batch, one_by_one(cp, {"": logits[1000:1400]}))
+    assert_array_equal(batch, cp.predict_set(np.asfortranarray(logits[1000:1400])))
+
+
+@settings(max_examples=60)
+@pytest.mark.parametrize("split", SPLITS)
+@given(bag=bags())
+def test_inputs_are_never_modified(split: str, bag: Bag) -> None:
+    given_in = {"outputs": bag.outputs, "y": bag.y, "test": bag.test}
+    before = frozen_copy(given_in)
+    fitted(bag, split=split).recalibrate(bag.outputs, bag.y).predict_set(bag.test)
+    for name in ("outputs", "test"):
+        for model, values in given_in[name].items():
+            assert_array_equal(values, before[name][model])
+    assert_array_equal(bag.y, before["y"])
+
+
+@settings(max_examples=60)
+@given(case=tensors())
+def test_searches_never_modify_their_arrays_and_accept_read_only_ones(case: tuple) -> None:
+    scores, y, size_rows = (np.array(part) for part in case)
+    expected = search_weights(scores, y, alpha=0.2, resolution=3, size_scores=size_rows)
+    before = frozen_copy({"scores": scores, "y": y, "size": size_rows})
+    for part in (scores, y, size_rows):
+        part.flags.writeable = False
+    found = search_weights(scores, y, alpha=0.2, resolution=3, size_scores=size_rows)
+    assert_array_equal(found.weights, expected.weights)
+    assert found.count == expected.count
+    assert_array_equal(scores, before["scores"])
+    assert_array_equal(y, before["y"])
+    assert_array_equal(size_rows, before["size"])
+
+
+@settings(max_examples=60)
+@given(bag=bags(max_models=1))
+def test_layout_and_width_of_the_numbers_do_not_matter(bag: Bag) -> None:
+    outputs, test = bag.outputs["a"], bag.test["a"]
+    cp = cx.ScoreAverage(NAMES, alpha=0.2, split="efcp", search=GridSearch(4))
+    expected = cp.fit(outputs, bag.y).predict_set(test)
+    weights, t = cp.weights_, cp.threshold_
+    read_only = outputs.copy()
+    read_only.flags.writeable = False
+    labels = bag.y.copy()
+    labels.flags.writeable = False
+    # Eighths are exact in half precision too, so every width must give the very same sets.
+    for same in (
+        read_only,
+        np.asfortranarray(outputs),
+        np.repeat(outputs, 2, axis=0)[::2],
+        np.repeat(outputs, 2, axis=1)[:, ::2],
+        outputs[::-1][::-1],
+        outputs.astype(np.float16),
+        outputs.astype(np.float32),
+        outputs.astype(">f8"),
+        outputs.tolist(),
+    ):
+        again = cp.fit(same, labels)
+        assert_array_equal(again.weights_, weights)
+        assert again.threshold_ == t
+        assert_array_equal(again.predict_set(test), expected)
+        assert_array_equal(again.predict_set(test.astype(np.float16)), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint64])
+def test_labels_of_any_integer_type_give_the_same_sets(dtype: type, cifar10: tuple) -> None:
+    logits, y = cifar10[0][:300], cifar10[1][:300]
+    cp = cx.ScoreAverage(NAMES, kind="logits", search=GridSearch(4), random_state=0)
+    expected = np.asarray(cp.fit(logits, y).predict_set(logits))
+    assert_array_equal(cp.fit(logits, y.astype(dtype)).predict_set(logits), expected)
+
+
+@settings(max_examples=40)
+@pytest.mark.parametrize("split", SPLITS)
+@given(bag=bags(), seed=st.integers(0, 2**32 - 1))
+def test_the_same_random_state_gives_the_same_result(split: str, bag: Bag, seed: int) -> None:
+    cp = cx.ScoreAverage(NAMES, alpha=0.2, split=split, search=GridSearch(4), random_state=seed)
+    first = cp.fit(bag.outputs, bag.y, test=bag.test)
+    weights, t, sets = first.weights_, first.threshold_, first.predict_set(bag.test)
+    np.random.default_rng().random(3)
+    again = cp.fit(bag.outputs, bag.y, test=bag.test)
+    assert_array_equal(again.weights_, weights)
+    assert again.threshold_ == t
+    assert_array_equal(again.predict_set(bag.test), sets)
+
+
+def test_different_random_states_draw_different_splits(cifar10: tuple) -> None:
+    logits, y = cifar10[0][:400], cifar10[1][:400]
+    thresholds = {
+        cx.ScoreAverage("thr", kind="logits", random_state=seed).fit(logits, y).threshold_
+        for seed in range(10)
+    }
+    assert len(thresholds) > 1
+
+
+def test_global_randomness_is_neither_read_nor_moved(cifar10: tuple) -> None:
+    logits, y = cifar10[0][:300], cifar10[1][:300]
+    before = np.random.get_state()[1].copy()  # noqa: NPY002  the global state is what is tested
+    cp = cx.ScoreAverage(NAMES, kind="logits", search=GridSearch(4), random_state=1).fit(logits, y)
+    after = np.random.get_state()[1]  # noqa: NPY002
+    assert_array_equal(after, before)
+    assert cp.search_ is not None
+
+
+def test_results_are_identical_for_one_two_and_three_threads(cifar10: tuple) -> None:
+    logits, y = cifar10[0][:5000], cifar10[1][:5000]
+    scores = cx.score_tensor(logits, NAMES, kind="logits")  # five blocks of work
+    expected = landscape(scores, y, alpha=0.05, resolution=20, threads=1)
+    for threads in (2, 3, None):
+        weights, sizes = landscape(scores, y, alpha=0.05, resolution=20, threads=threads)
+        assert_array_equal(weights, expected[0])
+        assert_array_equal(sizes, expected[1])
+    found = [search_weights(scores, y, alpha=0.05, resolution=20, threads=t) for t in (1, 2, 3)]
+    assert len({(tuple(one.weights), one.count) for one in found}) == 1
+
+
+def test_single_precision_scores_are_combined_in_double_precision(cifar10: tuple) -> None:
+    logits, y = cifar10[0][:500], cifar10[1][:500]
+    narrow = cx.score_tensor(logits, NAMES, kind="logits").astype(np.float32)
+    expected = landscape(narrow.astype(np.float64), y, alpha=0.05, resolution=10)
+    assert_array_equal(landscape(narrow, y, alpha=0.05, resolution=10)[1], expected[1])
+
+
+weight = st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.33, 0.5, 0.7, 1.0, -0.3, 1 / 3])
+
+
+@settings(max_examples=200)
+@given(data=st.data(), d=st.integers(1, 4))
+def test_the_compiled_kernel_and_numpy_agree_bit_for_bit(data: st.DataObject, d: int) -> None:
+    entries = data.draw(st.integers(1, 40))
+    few = st.lists(st.sampled_from(UNEVEN), min_size=entries * d, max_size=entries * d)
+    planes = np.array(data.draw(few)).reshape(d, entries)
+    weights = np.array(data.draw(st.lists(weight, min_size=d, max_size=d)))
+    combined = combine(planes.T, weights)
+    # The count at a value and just above it pins the value down to its last bit.
+    thresholds = np.concatenate([combined, np.nextafter(combined, np.inf), [-np.inf, np.inf]])
+    counts = np.zeros(len(thresholds), dtype=np.int64)
+    count_reaching(planes, np.tile(weights, (len(thresholds), 1)), thresholds, counts)
+    assert_array_equal(counts, (combined >= thresholds[:, None]).sum(axis=1))
+
+
+def test_the_compiled_kernel_and_numpy_agree_bit_for_bit_on_long_generic_rows() -> None:
+    rng = np.random.default_rng(0)
+    planes, weights = rng.random((4, 3001)), rng.random((1, 4))
+    combined = combine(planes.T, weights[0])
+    thresholds = np.concatenate([combined, np.nextafter(combined, np.inf)])
+    counts = np.zeros(len(thresholds), dtype=np.int64)
+    count_reaching(planes, np.repeat(weights, len(thresholds), axis=0), thresholds, counts)
+    rising = np.sort(combined)
+    assert_array_equal(counts, len(rising) - np.searchsorted(rising, thresholds))
