@@ -18,7 +18,7 @@ import numpy  # noqa: ICN001, F401  the one import that everything below shares
 __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
-    from conformix import conformal, datasets, metrics, plots, scores, search, splits, testing
+    from conformix import conformal, datasets, metrics, normalize, plots, scores, search, splits, testing
     from conformix.conformal import conformal_rank
     from conformix.errors import (
         ConformixWarning,
@@ -29,18 +29,21 @@ if TYPE_CHECKING:
     )
     from conformix.estimators import ScoreAverage
     from conformix.scores import score_tensor
-    from conformix.sets import PredictionSets
+    from conformix.sets import NestedSets, PredictionSets
+    from conformix.topk import TopK
 
 _MODULES = frozenset(
-    {"conformal", "datasets", "metrics", "plots", "scores", "search", "splits", "testing"}
+    {"conformal", "datasets", "metrics", "normalize", "plots", "scores", "search", "splits", "testing"}
 )
 _NAMES = {
     "ConformixWarning": "errors",
     "InvalidInput": "errors",
+    "NestedSets": "sets",
     "NotFitted": "errors",
     "PredictionSets": "sets",
     "ScoreAverage": "estimators",
     "SmallBatchWarning": "errors",
+    "TopK": "topk",
     "TrivialSetsWarning": "errors",
     "conformal_rank": "conformal",
     "score_tensor": "scores",
@@ -49,15 +52,18 @@ _NAMES = {
 __all__ = [
     "ConformixWarning",
     "InvalidInput",
+    "NestedSets",
     "NotFitted",
     "PredictionSets",
     "ScoreAverage",
     "SmallBatchWarning",
+    "TopK",
     "TrivialSetsWarning",
     "conformal",
     "conformal_rank",
     "datasets",
     "metrics",
+    "normalize",
     "plots",
     "score_tensor",
     "scores",

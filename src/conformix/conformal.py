@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 import numbers
-import warnings
+import operator
 from fractions import Fraction
 
 import numpy as np
 
 from conformix.arrays import FloatArray, IntArray
-from conformix.errors import InvalidInput, TrivialSetsWarning
+from conformix.errors import InvalidInput, TrivialSetsWarning, warn
 
 # A float such as 1 - 0.9 is meant as 1/10: the nearest fraction with a small denominator is
 # taken when it is this close.
@@ -23,13 +23,15 @@ SNAP_DISTANCE = Fraction(1, 10**12)
 SNAP_DENOMINATOR = 10**6
 
 
-def simple_fraction(alpha: float) -> Fraction:
+def simple_fraction(alpha: float, name: str = "alpha") -> Fraction:
     """Return `alpha` as the simple fraction that its float stands for.
 
     Parameters
     ----------
     alpha : float
         A number strictly between 0 and 1.
+    name : str
+        What to call it in an error.
 
     Returns
     -------
@@ -43,7 +45,7 @@ def simple_fraction(alpha: float) -> Fraction:
     Fraction(1, 10)
     """
     if isinstance(alpha, bool) or not isinstance(alpha, numbers.Real) or not 0 < alpha < 1:
-        raise InvalidInput(f"alpha must be a number strictly between 0 and 1; got {alpha!r}.")
+        raise InvalidInput(f"{name} must be a number strictly between 0 and 1; got {alpha!r}.")
     exact = alpha if isinstance(alpha, Fraction) else Fraction(float(alpha))
     simple = exact.limit_denominator(SNAP_DENOMINATOR)
     close = abs(simple - exact) <= SNAP_DISTANCE and 0 < simple < 1
@@ -74,7 +76,18 @@ def conformal_rank(n: int, alpha: float) -> int:
     >>> conformal_rank(8, alpha=0.1)  # 8 rows are too few: every label must be in
     9
     """
-    return int(n) + 1 - math.floor((int(n) + 1) * simple_fraction(alpha))
+    rows = _row_count(n)
+    return rows + 1 - math.floor((rows + 1) * simple_fraction(alpha))
+
+
+def _row_count(n: int) -> int:
+    try:
+        rows = operator.index(n)
+    except TypeError:
+        rows = -1
+    if rows < 0:
+        raise InvalidInput(f"n must be a number of rows, an integer from 0 on; got {n!r}.")
+    return rows
 
 
 def rows_needed(alpha: float) -> int:
@@ -105,11 +118,10 @@ def kth_largest(values: FloatArray, k: int) -> float:
 def warn_if_trivial(n: int, alpha: float) -> None:
     """Warn when `n` calibration rows force every label into every set."""
     if conformal_rank(n, alpha) > n:
-        warnings.warn(
+        warn(
             f"alpha={float(alpha):g} needs at least {rows_needed(alpha)} calibration rows for a "
             f"finite threshold; got {n}: every set holds all labels.",
             TrivialSetsWarning,
-            stacklevel=3,
         )
 
 
@@ -133,6 +145,8 @@ def threshold(true_scores: FloatArray, alpha: float) -> float:
     >>> threshold(np.array([0.1, 0.4, 0.6, 0.8, 0.9]), alpha=0.4)
     0.4
     """
+    if not np.isfinite(true_scores).all():
+        raise InvalidInput("true_scores must be finite scores; got NaN or inf.")
     warn_if_trivial(len(true_scores), alpha)
     return kth_largest(true_scores, conformal_rank(len(true_scores), alpha))
 

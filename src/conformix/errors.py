@@ -6,6 +6,9 @@ Input that is valid but cannot give a useful answer warns with a category of its
 
 from __future__ import annotations
 
+import sys
+import warnings
+
 
 class InvalidInput(ValueError):
     """An argument that cannot be worked with; the message says what, where and the way out.
@@ -66,3 +69,15 @@ class SmallBatchWarning(ConformixWarning):
     >>> issubclass(cx.SmallBatchWarning, UserWarning)
     True
     """
+
+
+def warn(message: str, category: type[ConformixWarning]) -> None:
+    """Warn at the line of the caller outside this library, however deep the cause lies."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
+
+
+def _is_ours(module: str) -> bool:
+    return module.partition(".")[0] == "conformix"

@@ -15,6 +15,7 @@ from conformix.drift import DriftReport, drift_report
 from conformix.errors import InvalidInput, NotFitted
 from conformix.guarantees import EXACT, Guarantee
 from conformix.inputs import Kind, Outputs, check_groups, check_labels, check_outputs
+from conformix.kernels import available_threads
 from conformix.normalize import resolve_normalizers
 from conformix.params import Params
 from conformix.pipeline import Fitted, Rule
@@ -132,6 +133,10 @@ class ScoreAverage(Params):
             Rows of one group (patient, user, document) stay on one side of the split.
         """
         simple_fraction(self.alpha)
+        if self.tune_alpha is not None:
+            simple_fraction(self.tune_alpha, "tune_alpha")
+        available_threads(self.threads)
+        split, search = resolve_split(self.split), resolve_search(self.search)
         labelled = check_outputs(outputs, self.kind)
         labels = check_labels(y, labelled.n, labelled.n_classes)
         models = tuple(labelled.models)
@@ -142,14 +147,13 @@ class ScoreAverage(Params):
         if self.weights is not None:
             fitted = self._with_fixed_weights(scores, labels, columns)
         else:
-            split = resolve_split(self.split)
             fitted = pipeline.fit(
                 scores,
                 labels,
                 columns,
                 alpha=self.alpha,
                 split=split,
-                search=resolve_search(self.search),
+                search=search,
                 normalize=self.normalize,
                 rng=rng,
                 test=self._test_scores(split, test, labelled, columns, key),

@@ -117,7 +117,7 @@ def check_labels(y: Any, n: int, n_classes: int, *, name: str = "y") -> IntArray
     >>> check_labels([0, 2], n=2, n_classes=3)
     array([0, 2])
     """
-    labels = np.asarray(y)
+    labels = _array(y, name)
     if labels.ndim != 1:
         raise InvalidInput(f"{name} must be one label per row, shape (n,); got {labels.shape}.")
     if len(labels) != n:
@@ -146,10 +146,13 @@ def check_groups(groups: Any, n: int) -> IntArray | None:
     """
     if groups is None:
         return None
-    values = np.asarray(groups)
+    values = _array(groups, "groups")
     if values.shape != (n,):
         raise InvalidInput(f"groups must hold one value per row, shape ({n},); got {values.shape}.")
-    return np.unique(values, return_inverse=True)[1].reshape(n)
+    try:
+        return np.unique(values, return_inverse=True)[1].reshape(n)
+    except TypeError:
+        raise InvalidInput("groups must hold values of one type, all text or all numbers.") from None
 
 
 def check_scores(scores: Any, *, name: str = "scores") -> FloatArray:
@@ -182,9 +185,12 @@ def _by_model(outputs: Any, name: str) -> dict[str, Any]:
     if isinstance(outputs, Mapping):
         if not outputs:
             raise InvalidInput(f"{name} is an empty mapping; give at least one model.")
-        return {str(key): value for key, value in outputs.items()}
+        named = {str(key): value for key, value in outputs.items()}
+        if len(named) < len(outputs):
+            raise InvalidInput(f"{name} must have models of different names; got {list(outputs)}.")
+        return named
     several = isinstance(outputs, Sequence) and len(outputs) > 0 and not isinstance(outputs, str)
-    if several and all(np.ndim(part) == 2 for part in outputs):
+    if several and all(_is_matrix(part) for part in outputs):
         return {f"model{i}": part for i, part in enumerate(outputs)}
     return {"": outputs}
 
@@ -193,16 +199,27 @@ def _called(name: str, model: str) -> str:
     return f"{name}[{model!r}]" if model else name
 
 
+def _is_matrix(values: Any) -> bool:
+    """Whether these are rows of numbers, judged by the first row: a model of several."""
+    if hasattr(values, "ndim"):
+        return bool(values.ndim == 2)
+    return isinstance(values, Sequence) and len(values) > 0 and isinstance(values[0], Sequence)
+
+
+def _array(values: Any, name: str) -> Any:
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise InvalidInput(f"{name} must be a rectangular array; got rows of unequal length.") from None
+
+
 def _is_truncated(values: Any) -> bool:
     """Whether these are truncated outputs (`conformix.topk`), which check themselves."""
     return bool(getattr(values, "is_truncated", False))
 
 
 def _numeric(values: Any, name: str) -> FloatArray:
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        raise InvalidInput(f"{name} must be a rectangular array; got rows of unequal length.") from None
+    array: FloatArray = _array(values, name)
     if array.dtype.kind not in "fiu":
         raise InvalidInput(f"{name} must hold real numbers; got dtype {array.dtype}.")
     return array

@@ -286,8 +286,8 @@ def size_at_coverage(scores: Any, y: Any, *, coverage: float) -> float:
 
     Examples
     --------
-    >>> size_at_coverage(np.array([[0.9, 0.1], [0.6, 0.4]]), [0, 1], coverage=0.5)
-    1.0
+    >>> size_at_coverage(np.array([[0.9, 0.1], [0.6, 0.4]]), [0, 1], coverage=0.9)
+    1.5
     """
     values = np.asarray(scores, dtype=np.float64)
     labels = check_labels(y, *values.shape)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from conformix.arrays import FloatArray, IntArray
-from conformix.conformal import conformal_rank, kth_largest, rows_needed, warn_if_trivial
-from conformix.errors import InvalidInput, SmallBatchWarning, TrivialSetsWarning
+from conformix.conformal import conformal_rank, kth_largest, warn_if_trivial
+from conformix.errors import InvalidInput, SmallBatchWarning, warn
 from conformix.guarantees import EXACT, UNBOUNDED, Guarantee
 from conformix.inputs import row_blocks
 from conformix.kernels import combine, lift_best
 from conformix.normalize import Normalizer, Transform, resolve_normalizers
 from conformix.scores.names import Column
 from conformix.search.nonempty import NonEmptyObjective
-from conformix.search.objective import SizeObjective
+from conformix.search.objective import SizeObjective, tuning_rank
 from conformix.search.result import SearchResult
 from conformix.search.weights import Search
 from conformix.splits import Roles, Split
@@ -220,23 +219,9 @@ def check_test(split: Split, test: FloatArray | None) -> int:
             "fit(outputs, y, test=test_outputs)."
         )
     if len(test) < SMALL_BATCH:
-        warnings.warn(
+        warn(
             f'split "{split.name}" fits its weights to a test batch of only {len(test)} rows; '
             f'below {SMALL_BATCH} its coverage can fall well short, use "efcp" or "vfcp".',
             SmallBatchWarning,
-            stacklevel=4,
         )
     return len(test)
-
-
-def tuning_rank(n: int, alpha: float) -> int:
-    """Return the rank used while searching, with a warning where it lets every label in."""
-    k = conformal_rank(n, alpha)
-    if k > n:
-        warnings.warn(
-            f"alpha={float(alpha):g} needs at least {rows_needed(alpha)} tuning rows for a finite "
-            f"threshold; got {n}: all weights tie, and the uniform ones are taken.",
-            TrivialSetsWarning,
-            stacklevel=4,
-        )
-    return k

@@ -111,7 +111,7 @@ def matching(new: Outputs, models: tuple[str, ...], n_classes: int, name: str) -
     """Return `new` in the order of the fitted models, or say how it differs from them."""
     if set(new.models) != set(models):
         told = ["one array" if set(names) == {""} else sorted(names) for names in (models, new.models)]
-        raise InvalidInput(f"{name} must come from the fitted models: {told[0]}; got {told[1]}.")
+        raise InvalidInput(f"{name} must come from the fitted models {told[0]}; got {told[1]}.")
     if new.n_classes != n_classes:
         raise InvalidInput(f"{name} must have the {n_classes} fitted classes; got {new.n_classes}.")
     return Outputs({model: new.models[model] for model in models}, new.kind)

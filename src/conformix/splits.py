@@ -176,6 +176,10 @@ def resolve_split(split: Any) -> Split:
     >>> resolve_split("dlcp+")
     DataLeakagePlus()
     """
-    if isinstance(split, str) or not hasattr(split, "roles"):
+    if isinstance(split, str):
         return SPLITS[split]
+    if isinstance(split, type) or not hasattr(split, "roles"):
+        raise InvalidInput(
+            f"split must be one of {', '.join(SPLITS)}, or a split object; got {split!r}."
+        )
     return split  # type: ignore[no-any-return]

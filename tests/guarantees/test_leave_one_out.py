@@ -103,7 +103,9 @@ def test_vfcp_covers_exactly_k_of_n_plus_one_on_cifar10(
         tune, bag = rows[:200], rows[200:]
         scores = cx.score_tensor(logits[tune], ("thr", "aps"), kind="logits")
         found = search_weights(scores, y[tune], alpha=alpha, resolution=20)
-        cp = cx.ScoreAverage(("thr", "aps"), alpha=alpha, kind="logits", weights=found.weights)
+        cp = cx.ScoreAverage(
+            ("thr", "aps"), alpha=alpha, kind="logits", normalize="none", weights=found.weights
+        )
         combined = cx.score_tensor(logits[bag], ("thr", "aps"), kind="logits") @ found.weights
         assert len(np.unique(combined[np.arange(n + 1), y[bag]])) == n + 1  # no ties in this bag
         assert covered_when_held_out(cp, logits[bag], y[bag], 0) == k

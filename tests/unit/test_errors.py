@@ -133,8 +133,10 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("score", lambda: fit(scores=("thr", "appps")),
      f"unknown score 'appps'; did you mean 'aps'? known: {', '.join(SCORES)}."),
     ("score of no name", lambda: fit(scores=("thr", 5)),
-     f"unknown score 5; known: {', '.join(SCORES)}."),
-    ("no scores", lambda: fit(scores=()), "scores must name at least one score; got none."),
+     "a score is a name, a Score object or a function; got int."),
+    ("score given twice", lambda: fit(scores=("thr", "rank", "thr")),
+     "scores must differ; thr is given twice."),
+    ("no scores", lambda: fit(scores=()), "scores must name at least one score; got ()."),
     ("split", lambda: fit(split="vcfp"),
      f"unknown split 'vcfp'; did you mean 'vfcp'? known: {', '.join(SPLITS)}."),
     ("no split", lambda: fit(split=None), f"unknown split None; known: {', '.join(SPLITS)}."),
@@ -179,6 +181,20 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
      "weights must hold one number per score, shape (3,); got shape (2,)."),
     ("weights in a matrix", lambda: fit(weights=[[0.5, 0.5, 0.0]]),
      "weights must hold one number per score, shape (3,); got shape (1, 3)."),
+    ("weights that do not sum to one", lambda: fit(weights=[0.5, 0.5, 0.5]),
+     "weights must be non-negative and sum to 1; got [0.5, 0.5, 0.5], which sum to 1.5 (divide by "
+     "the sum, or give other weights as search candidates)."),
+    ("negative weights", lambda: fit(weights=[1.5, -0.5, 0.0]),
+     "weights must be non-negative and sum to 1; got [1.5, -0.5, 0.0], which sum to 1 (divide by "
+     "the sum, or give other weights as search candidates)."),
+    ("weights not finite", lambda: fit(weights=[1, 0, np.nan]),
+     "weights must be non-negative and sum to 1; got [1.0, 0.0, nan], which sum to nan (divide by "
+     "the sum, or give other weights as search candidates)."),
+    ("a learnt scale beside fixed weights", lambda: fit(weights=[1, 0, 0], normalize="ecdf"),
+     'normalize="ecdf" learns from tuning rows, and fixed weights leave none; say '
+     'normalize="scale", or search the weights.'),
+    ("normalisation", lambda: fit(normalize="ecfd"),
+     "unknown normalize 'ecfd'; did you mean 'ecdf'? known: auto, ecdf, none, scale."),
     # bare score tensors
     ("flat scores", lambda: search(np.zeros((3, 2))),
      "scores must be an array of shape (n, K, d); got shape (3, 2)."),

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import conformix as cx
-from conformix.scores import SCORES, resolve_scores
+from conformix.scores import SCORES, Rank, Thr
 
 
 def test_thr_is_the_probability() -> None:
@@ -88,20 +88,17 @@ def test_a_function_that_works_in_place_spoils_nothing() -> None:
     assert_array_equal(rows, [[0.25, 0.75]])
 
 
-def test_names_objects_and_functions_resolve_to_scores() -> None:
-    assert [str(s) for s in resolve_scores(("thr", SCORES["aps"], np.sqrt))] == [
-        "thr",
-        "aps",
-        "sqrt",
-    ]
-    assert resolve_scores("rank") == resolve_scores(["rank"])
+def test_a_name_and_its_object_give_the_same_scores() -> None:
+    rows = np.random.default_rng(0).dirichlet(np.ones(6), size=9)
+    by_name = cx.score_tensor(rows, ("thr", "rank"))
+    assert_array_equal(cx.score_tensor(rows, (Thr(), Rank())), by_name)
+    assert_array_equal(cx.score_tensor(rows, "thr"), by_name[..., :1])
 
 
-def test_scores_are_deterministic_frozen_and_compare_by_value() -> None:
-    score = resolve_scores("thr")[0]
-    assert score == resolve_scores("thr")[0]
+def test_scores_are_frozen_and_compare_by_value() -> None:
+    assert Thr() == Thr()
     with pytest.raises(AttributeError):
-        score.name = "other"
+        Thr().name = "other"
 
 
 def test_twenty_thousand_classes_work() -> None:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+import numpy as np
+
 from conformix.errors import InvalidInput
 
 T = TypeVar("T")
@@ -31,10 +33,12 @@ def available_threads(threads: int | None = None) -> int:
     if threads is None:
         if multiprocessing.parent_process() is not None:
             return 1
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+        if hasattr(os, "sched_getaffinity"):
+            return len(os.sched_getaffinity(0))
+        return os.cpu_count() or 1
+    if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
         raise InvalidInput(f"threads must be a positive integer or None; got {threads!r}.")
-    return threads
+    return int(threads)
 
 
 def run_blocks(work: Callable[[T], R], blocks: Iterable[T], threads: int) -> list[R]:

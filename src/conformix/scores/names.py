@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from typing import Any, NamedTuple, TypeAlias
 
 from conformix.arrays import FloatArray
@@ -66,7 +67,7 @@ def parse_score(text: str) -> Score:
     try:
         return kind(**options)
     except TypeError:
-        known = list(kind.__dataclass_fields__)
+        known = [field.name for field in fields(kind)]
         told = f"its options are {', '.join(known)}" if known else "it has no options"
         raise InvalidInput(f"cannot read score {text!r}; {told}.") from None
 
@@ -120,9 +121,9 @@ def score_columns(
     ['a.thr', 'b.thr', 'b.rank']
     """
     single = isinstance(scores, str | Score) or callable(scores)
-    listed: list[Any] = [scores] if single else list(scores)  # type: ignore[arg-type]
-    if not listed:
-        raise InvalidInput("scores must name at least one score; got none.")
+    listed: Any = [scores] if single else scores
+    if not hasattr(listed, "__iter__") or not list(listed):
+        raise InvalidInput(f"scores must name at least one score; got {listed!r}.")
     asked = [_of_model(models, score) for score in listed]
     columns = tuple(
         Column(model, score) for model in models for only, score in asked if only in (None, model)

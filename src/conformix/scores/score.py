@@ -65,7 +65,10 @@ class Custom(Score):
     def __call__(self, ranked: Ranked) -> FloatArray:
         """Return the user's scores, checked."""
         # A copy, so that a function that works in place cannot spoil the other scores.
-        values = np.asarray(self.function(ranked.probs.copy()), dtype=np.float64)
+        try:
+            values = np.asarray(self.function(ranked.probs.copy()), dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"score {self} failed to return numbers: {error}.") from error
         if values.shape != ranked.probs.shape:
             raise InvalidInput(
                 f"score {self} must return one number per label, shape {ranked.probs.shape}; "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +30,7 @@ class Candidates:
     Candidates(3 weights)
     """
 
-    weights: FloatArray
+    weights: Any
 
     def __call__(
         self, objective: SizeObjective, rng: np.random.Generator | None = None
@@ -50,9 +51,17 @@ class Candidates:
         return f"Candidates({len(self.weights)} weights)"
 
 
+def _numbers(weights: object, name: str) -> FloatArray:
+    """Return a copy, so that what the user changes later changes no fit."""
+    try:
+        return np.array(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"{name} must be a rectangular array of numbers.") from None
+
+
 def check_candidates(weights: object, d: int) -> FloatArray:
     """Return candidate weights as a finite float64 array of shape (m, d)."""
-    array = np.asarray(weights, dtype=np.float64)
+    array = _numbers(weights, "candidate weights")
     if array.ndim != 2 or array.shape[1] != d or len(array) == 0:
         raise InvalidInput(
             f"candidate weights must have shape (m, {d}), one column per score; got {array.shape}."
@@ -72,7 +81,7 @@ def check_simplex(weights: object, d: int) -> FloatArray:
     conformix.errors.InvalidInput: weights must be non-negative and sum to 1; got [0.7, 0.7], \
     which sum to 1.4 (divide by the sum, or give other weights as search candidates).
     """
-    array = np.asarray(weights, dtype=np.float64)
+    array = _numbers(weights, "weights")
     if array.shape != (d,):
         raise InvalidInput(
             f"weights must hold one number per score, shape ({d},); got shape {array.shape}."

@@ -37,7 +37,7 @@ class GridSearch:
         self, objective: SizeObjective, rng: np.random.Generator | None = None
     ) -> SearchResult:
         """Return the exact winner; `rng` is not used."""
-        resolution = self.resolution or auto_resolution(objective.d)
+        resolution = auto_resolution(objective.d) if self.resolution is None else self.resolution
         grid = simplex_grid(objective.d, resolution)
         counts = objective.counts(grid / resolution)
         best = first_best(counts, grid)

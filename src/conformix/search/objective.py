@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from conformix.arrays import FloatArray, IntArray
-from conformix.conformal import kth_largest
+from conformix.conformal import conformal_rank, kth_largest, rows_needed
+from conformix.errors import TrivialSetsWarning, warn
 from conformix.inputs import row_blocks
 from conformix.kernels import available_threads, combine, run_blocks
 
@@ -110,3 +111,21 @@ class SizeObjective:
     def __call__(self, weights: FloatArray) -> FloatArray:
         """Return the mean set size on the size rows for every weight vector, shape (m,)."""
         return self.counts(weights) / self.n_size
+
+
+def tuning_rank(n: int, alpha: float) -> int:
+    """Return the rank used while searching, with a warning where it lets every label in.
+
+    Examples
+    --------
+    >>> tuning_rank(99, 0.1)
+    90
+    """
+    k = conformal_rank(n, alpha)
+    if k > n:
+        warn(
+            f"alpha={float(alpha):g} needs at least {rows_needed(alpha)} tuning rows for a finite "
+            f"threshold; got {n}: all weights tie, and the uniform ones are taken.",
+            TrivialSetsWarning,
+        )
+    return k

@@ -8,13 +8,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from conformix.arrays import FloatArray, RandomState, as_generator
-from conformix.conformal import conformal_rank
 from conformix.errors import InvalidInput
 from conformix.inputs import check_labels, check_scores
 from conformix.registry import unknown_name
 from conformix.search.candidates import Candidates
 from conformix.search.grid import GridSearch
-from conformix.search.objective import SizeObjective
+from conformix.search.objective import SizeObjective, tuning_rank
 from conformix.search.result import SearchResult
 from conformix.search.simplex import simplex_grid
 
@@ -34,14 +33,14 @@ def resolve_search(search: Any, resolution: int = 100) -> Search:
         if search not in SEARCHES:
             raise unknown_name("search", search, list(SEARCHES))
         return GridSearch(resolution if search == "grid" else None)
-    if callable(search):
+    if callable(search) and not isinstance(search, type):
         return search  # type: ignore[no-any-return]
-    if search is None or np.ndim(search) != 2:
+    if isinstance(search, type) or not hasattr(search, "__len__"):
         raise InvalidInput(
             "search must be a name, a search strategy or an array of weights of shape (m, d); "
-            f"got {type(search).__name__}."
+            f"got {search!r}."
         )
-    return Candidates(np.asarray(search, dtype=np.float64))
+    return Candidates(search)
 
 
 def search_weights(
@@ -140,4 +139,4 @@ def _objective(
             f"size_scores must have shape (m, {n_classes}, {d}) like scores; got {size.shape}."
         )
     true_scores = labelled[np.arange(n), labels]
-    return SizeObjective(true_scores, [size], conformal_rank(n, alpha), threads=threads)
+    return SizeObjective(true_scores, [size], tuning_rank(n, alpha), threads=threads)

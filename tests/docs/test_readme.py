@@ -1,0 +1,46 @@
+"""The README is executed: its Python blocks run, in order, in one session."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+README = Path(__file__).parents[2] / "README.md"
+FENCE = re.compile(r"^```(?:python|py|pycon)\b[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+def python_blocks() -> list[str]:
+    return FENCE.findall(README.read_text(encoding="utf-8"))
+
+
+def test_the_readme_has_python_to_run() -> None:
+    assert python_blocks()
+
+
+@pytest.mark.skipif(not python_blocks(), reason="reported by the test above")
+def test_the_python_of_the_readme_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Blocks of plain code; a block that shows a session (``>>>``) is run by `doctest`."""
+    import doctest  # noqa: PLC0415
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    names: dict[str, object] = {"__name__": "__readme__"}
+    options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    for number, block in enumerate(python_blocks(), start=1):
+        if block.lstrip().startswith(">>>"):
+            session = doctest.DocTestParser().get_doctest(block, names, "README", "README.md", 0)
+            outcome = doctest.DocTestRunner(optionflags=options).run(session, clear_globs=False)
+            assert outcome.failed == 0, capsys.readouterr().out
+            names.update(session.globs)
+        else:
+            exec(compile(block, f"README.md, python block {number}", "exec"), names)
+
+
+def test_the_readme_names_the_two_commands() -> None:
+    text = README.read_text(encoding="utf-8")
+    assert "make demo" in text
+    assert "make test" in text

@@ -1,0 +1,50 @@
+"""The drift check tells fresh rows that fit from fresh rows that do not."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import conformix as cx
+from conformix.drift import drift_report
+from conformix.errors import InvalidInput
+
+DATA = cx.datasets.load("cifar10")
+LOGITS, LABELS = DATA.outputs["vgg16"], DATA.labels
+CP = cx.ScoreAverage("thr", alpha=0.1, kind="logits", weights=[1.0]).fit(LOGITS[:2000], LABELS[:2000])
+
+
+def test_rows_of_the_same_kind_raise_no_alarm():
+    report = CP.check_drift(LOGITS[2000:4000], LABELS[2000:4000])
+    assert not report.drifted
+    assert report.verdict.startswith("no sign of drift: p = ")
+    assert_array_equal(report.pvalues, np.sort(report.pvalues))
+    assert len(report.pvalues) == 2000
+
+
+def test_noisier_outputs_raise_an_alarm_and_say_which_way():
+    noise = np.random.default_rng(0).normal(scale=6, size=(2000, 10))
+    report = CP.check_drift(LOGITS[2000:4000] + noise, LABELS[2000:4000])
+    assert report.drifted
+    assert "fit worse than in calibration" in report.verdict
+    assert report.verdict.endswith("expect lower coverage, recalibrate")
+
+
+def test_easier_rows_raise_the_other_alarm():
+    report = CP.check_drift(LOGITS[2000:4000], LOGITS[2000:4000].argmax(axis=1))
+    assert report.drifted
+    assert report.direction == "better"
+
+
+def test_false_alarms_stay_at_their_level():
+    rng = np.random.default_rng(3)
+    alarms = sum(
+        drift_report(rng.normal(size=100), rng.normal(size=50), level=0.1).drifted
+        for _ in range(400)
+    )
+    # at most 10 %: 40 of 400, plus 4.5 s.d. of sqrt(400 * .1 * .9) = 6
+    assert alarms <= 40 + 4.5 * 6
+
+
+def test_level_is_checked():
+    with pytest.raises(InvalidInput, match=r"^level must lie strictly between 0 and 1; got 1\.$"):
+        drift_report(np.zeros(3), np.zeros(3), level=1)

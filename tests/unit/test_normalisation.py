@@ -1,0 +1,98 @@
+"""On which scale scores are averaged, and what that does to the guarantee."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import conformix as cx
+from conformix.errors import InvalidInput
+from conformix.normalize import Ecdf, NaturalScale, rising_line
+
+DATA = cx.datasets.load("cifar10")
+LOGITS, LABELS = DATA.outputs["vgg16"][:1200], DATA.labels[:1200]
+
+
+def fitted(**options):
+    options = {"alpha": 0.1, "kind": "logits", "random_state": 0, "search": "grid"} | options
+    return cx.ScoreAverage(**options).fit(LOGITS[:800], LABELS[:800], test=LOGITS[800:])
+
+
+def test_ecdf_is_the_share_of_label_scores_no_larger():
+    scores = np.array([[[0.0], [1.0]], [[1.0], [5.0]]])
+    # values 0, 1, 1, 5: levels 1/4, 3/4, 3/4, 1; halfway between 1 and 5: 7/8; clipped outside
+    transform = Ecdf().fit(scores, ())
+    found = transform(np.array([[-1.0], [0.0], [1.0], [3.0], [5.0], [9.0]])).ravel()
+    assert_array_equal(found, [0.25, 0.25, 0.75, 0.875, 1.0, 1.0])
+
+
+def test_ecdf_with_many_values_thins_its_knots_and_stays_close():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(3000, 20, 1))
+    transform = Ecdf().fit(values, ())
+    points = np.linspace(-3, 3, 101)
+    exact = np.searchsorted(np.sort(values.ravel()), points, side="right") / values.size
+    assert_allclose(transform(points[:, None]).ravel(), exact, atol=2e-4)
+
+
+def test_interpolation_never_overshoots_the_next_level():
+    rng = np.random.default_rng(1)
+    knots, levels = np.sort(rng.random(50)), np.sort(rng.random(50))
+    points = np.sort(np.concatenate([knots, np.nextafter(knots, 0), rng.random(5000)]))
+    assert (np.diff(rising_line(points, knots, levels)) >= 0).all()
+
+
+def test_scale_divides_by_the_natural_width():
+    # raps: mass 1 plus penalty 0.5 times (K - k_reg) = 3 ranks; margin spans 2; logp log K
+    columns = cx.scores.score_columns(("",), ("raps(penalty=0.5, k_reg=2)", "margin", "logp"))
+    transform = NaturalScale().fit(np.zeros((1, 5, 3)), columns)
+    assert_allclose(transform(np.ones(3)), [1 / 2.5, 1 / 2, 1 / np.log(5)], rtol=1e-15)
+
+
+def test_widths_by_hand():
+    by_hand = fitted(normalize=[1.0, 2.0, 4.0], split="efcp", search=np.eye(3))
+    assert by_hand.normalizer_ == "scale"
+    with pytest.raises(InvalidInput, match=r"^normalize must hold 3 positive widths, one per score"):
+        fitted(normalize=[1.0, 2.0])
+    with pytest.raises(InvalidInput, match=r"^normalize must hold 3 positive widths, one per score"):
+        fitted(normalize=[1.0, 2.0, 0.0])
+
+
+def test_unknown_normalisation():
+    with pytest.raises(InvalidInput, match=r"^unknown normalize 'ecfd'; did you mean 'ecdf'\?"):
+        fitted(normalize="ecfd")
+    with pytest.raises(InvalidInput, match=r"^normalize must be a name, one positive width"):
+        fitted(normalize=3)
+
+
+@pytest.mark.parametrize("normalize", ["none", "scale", "ecdf", "auto"])
+def test_vfcp_stays_exact_under_every_normalisation(normalize):
+    assert fitted(normalize=normalize).guarantee_.kind == "exact"
+
+
+@pytest.mark.parametrize("split", ["efcp", "dlcp", "dlcp+"])
+def test_ecdf_on_the_calibration_rows_says_that_no_bound_is_known(split):
+    assert fitted(normalize="ecdf", split=split).guarantee_.kind == "none"
+
+
+@pytest.mark.parametrize("split", ["efcp", "dlcp", "dlcp+"])
+def test_auto_never_voids_a_guarantee(split):
+    chosen = fitted(normalize="auto", split=split)
+    assert chosen.guarantee_.kind == "approximate"
+    assert chosen.normalizer_ == "scale"
+
+
+def test_auto_takes_the_smaller_searched_size():
+    sizes = {name: fitted(normalize=name).search_.count for name in ("scale", "ecdf")}
+    chosen = fitted(normalize="auto")
+    assert chosen.search_.count == min(sizes.values())
+    assert sizes[chosen.normalizer_] == min(sizes.values())
+
+
+def test_fixed_weights_leave_no_rows_to_learn_an_ecdf_from():
+    with pytest.raises(InvalidInput, match=r'^normalize="ecdf" learns from tuning rows, and fixed'):
+        fitted(normalize="ecdf", weights=[1.0, 0.0, 0.0])
+
+
+def test_a_monotone_scale_leaves_a_single_score_alone():
+    sets = [fitted(scores="aps", normalize=name).predict_set(LOGITS) for name in ("none", "ecdf")]
+    cx.testing.assert_same_sets(*sets)

@@ -1,0 +1,90 @@
+"""p-values, several levels at once, credibility and confidence."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import conformix as cx
+from conformix.conformal import confidence, conformity_ranks, credibility, smoothed_ranks
+from conformix.errors import InvalidInput, TrivialSetsWarning
+from conformix.testing import assert_same_sets
+
+DATA = cx.datasets.load("cifar10")
+LOGITS, LABELS = DATA.outputs["vgg16"], DATA.labels
+CP = cx.ScoreAverage(alpha=0.1, kind="logits", random_state=0).fit(LOGITS[:600], LABELS[:600])
+TEST = LOGITS[600:1600]
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.05, 0.1, 1 - 0.9, 0.37])
+def test_the_set_is_where_the_p_value_exceeds_alpha(alpha):
+    # as integers: (n+1) p > (n+1) alpha, in exact fractions
+    n = len(CP._predictor.fitted.calibration)
+    ranks = np.rint(CP.predict_pvalues(TEST) * (n + 1)).astype(int)
+    cut = Fraction(alpha).limit_denominator(10**6) * (n + 1)
+    assert_same_sets(CP.predict_set(TEST, alpha=alpha), ranks > float(cut))
+
+
+def test_p_values_count_calibration_scores_no_larger():
+    calibration = np.array([0.1, 0.3, 0.3, 0.7])
+    found = conformity_ranks(calibration, np.array([0.0, 0.1, 0.3, 0.5, 0.9]))
+    assert_array_equal(found, [1, 2, 4, 4, 5])
+
+
+def test_smoothed_p_values_lie_between_the_strict_and_the_plain_one():
+    calibration, scores = np.array([0.1, 0.3, 0.3, 0.7]), np.array([[0.3, 0.5]])
+    # 0.3: one below, two equal: 1 + tau * 3; 0.5: three below, none equal: 3 + tau
+    assert_array_equal(smoothed_ranks(calibration, scores, np.array([[0.5]])), [[2.5, 3.5]])
+    smooth, plain = CP.predict_pvalues(TEST, smoothed=True), CP.predict_pvalues(TEST)
+    assert (smooth <= plain).all()
+    assert_array_equal(CP.predict_pvalues(TEST[7:8], smoothed=True), smooth[7:8])
+
+
+def test_smoothed_p_values_of_true_labels_are_uniform():
+    # tie-heavy scores: rank alone over ten classes
+    cp = cx.ScoreAverage("rank", alpha=0.1, kind="logits", weights=[1.0])
+    cp.fit(LOGITS[:3000], LABELS[:3000])
+    own = cp.predict_pvalues(LOGITS[3000:], smoothed=True)[np.arange(7000), LABELS[3000:]]
+    # s.d. of the mean: sqrt(1/12 (1/7000 + 1/3000)); z = 5
+    assert abs(own.mean() - 0.5) < 5 * np.sqrt((1 / 7000 + 1 / 3000) / 12)
+    assert abs((own <= 0.1).mean() - 0.1) < 5 * np.sqrt(0.09 * (1 / 7000 + 1 / 3000))
+
+
+def test_credibility_and_confidence():
+    pvalues = np.array([[0.5, 0.25, 0.125], [0.125, 0.125, 0.0625]])
+    assert_array_equal(credibility(pvalues), [0.5, 0.125])
+    assert_array_equal(confidence(pvalues), [0.75, 0.875])
+    assert_array_equal(confidence(pvalues[:, :1]), [1.0, 1.0])
+
+
+def test_several_levels_give_the_sets_of_each():
+    alphas = [0.2, 0.01, 0.1, 0.05]
+    nested = CP.predict_set(TEST, alpha=alphas)
+    assert nested.alphas == (0.01, 0.05, 0.1, 0.2)
+    for alpha in alphas:
+        assert_same_sets(nested.at(alpha), CP.predict_set(TEST, alpha=alpha))
+    assert_array_equal(nested.mean_sizes, nested.sizes.mean(axis=1))
+    assert (np.diff(nested.sizes, axis=0) <= 0).all()
+
+
+def test_several_levels_use_one_byte_per_label():
+    nested = CP.predict_set(TEST, alpha=np.linspace(0.01, 0.5, 50))
+    assert nested.depth.dtype == np.uint8
+    assert nested.depth.shape == (1000, 10)
+
+
+def test_levels_that_were_not_asked_for():
+    nested = CP.predict_set(TEST, alpha=[0.1, 0.2])
+    with pytest.raises(InvalidInput, match=r"^alpha must be one of \[0\.1, 0\.2\]; got 0\.3\.$"):
+        nested.at(0.3)
+    with pytest.raises(InvalidInput, match=r"^alpha must hold at least one level; got none\.$"):
+        CP.predict_set(TEST, alpha=[])
+    with pytest.raises(InvalidInput, match="^alpha must be a number strictly between 0 and 1"):
+        CP.predict_set(TEST, alpha=[0.1, 1.2])
+
+
+def test_a_level_too_small_for_the_rows_warns():
+    with pytest.warns(TrivialSetsWarning, match=r"^alpha=0\.001 needs at least 999 calibration"):
+        nested = CP.predict_set(TEST, alpha=[0.1, 0.001])
+    assert nested.at(0.001).mask.all()
