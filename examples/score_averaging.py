@@ -28,9 +28,7 @@ def methods(seed: int) -> dict[str, cx.ScoreAverage]:
         name: cx.ScoreAverage(SCORES, kind="logits", weights=weights)
         for name, weights in fixed.items()
     } | {
-        f"average, {split}": cx.ScoreAverage(
-            SCORES, kind="logits", split=split, random_state=seed
-        )
+        f"average, {split}": cx.ScoreAverage(SCORES, kind="logits", split=split, random_state=seed)
         for split in SPLITS
     }
 

@@ -15,6 +15,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+import conformix as cx
+import itertools
+
 EIGHTH = 8
 UNEVEN = (0.0, 0.1, 0.2, 0.3, 1 / 3, 0.5, 2 / 3, 0.7, 0.9, 1.0)
 
@@ -43,7 +46,7 @@ def probability_rows(draw: st.DrawFn, n_classes: int, n_rows: int) -> np.ndarray
     pool = []
     for inner in draw(st.lists(cuts, min_size=1, max_size=5)):
         ends = [0, *sorted(inner), EIGHTH]
-        parts = [b - a for a, b in zip(ends, ends[1:], strict=False)]
+        parts = [b - a for a, b in itertools.pairwise(ends)]
         pool.append([part / EIGHTH for part in draw(st.permutations(parts))])
     chosen = st.integers(0, len(pool) - 1)
     picks = draw(st.lists(chosen, min_size=n_rows, max_size=n_rows))
@@ -95,6 +98,18 @@ def tensors(draw: st.DrawFn, max_d: int = 4) -> tuple[np.ndarray, np.ndarray, np
     rows = np.array(values).reshape(n + m, n_classes, d)
     y = draw(st.lists(st.integers(0, n_classes - 1), min_size=n, max_size=n))
     return rows[:n], np.array(y), rows[n:]
+
+
+# Scores that are defined on logits only.
+NEEDS_LOGITS = ("energy", "logit")
+
+
+def scores_of_rows(rows: Any, name: str) -> np.ndarray:
+    """Scores (n, K) of rows of probabilities; log-probabilities stand in for logits."""
+    if name not in NEEDS_LOGITS:
+        return cx.score_tensor(rows, name)[..., 0]
+    floored = np.maximum(np.asarray(rows, dtype=float), np.finfo(float).tiny)
+    return cx.score_tensor(np.log(floored), name, kind="logits")[..., 0]
 
 
 def frozen_copy(value: Any) -> Any:

@@ -99,9 +99,7 @@ def count(scores: Tensor, weights: tuple[float, ...], t: float) -> int:
 
 def grid(d: int, resolution: int) -> list[tuple[int, ...]]:
     """All integer vectors that sum to the resolution, in lexicographic order."""
-    return [
-        g for g in itertools.product(range(resolution + 1), repeat=d) if sum(g) == resolution
-    ]
+    return [g for g in itertools.product(range(resolution + 1), repeat=d) if sum(g) == resolution]
 
 
 def counts(

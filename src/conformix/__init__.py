@@ -13,12 +13,22 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-import numpy  # noqa: ICN001, F401  the one import that everything below shares
+import numpy  # noqa: F401  the one import that everything below shares
 
 __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
-    from conformix import conformal, datasets, metrics, normalize, plots, scores, search, splits, testing
+    from conformix import (
+        conformal,
+        datasets,
+        metrics,
+        normalize,
+        plots,
+        scores,
+        search,
+        splits,
+        testing,
+    )
     from conformix.conformal import conformal_rank
     from conformix.errors import (
         ConformixWarning,
@@ -33,7 +43,17 @@ if TYPE_CHECKING:
     from conformix.topk import TopK
 
 _MODULES = frozenset(
-    {"conformal", "datasets", "metrics", "normalize", "plots", "scores", "search", "splits", "testing"}
+    {
+        "conformal",
+        "datasets",
+        "metrics",
+        "normalize",
+        "plots",
+        "scores",
+        "search",
+        "splits",
+        "testing",
+    }
 )
 _NAMES = {
     "ConformixWarning": "errors",

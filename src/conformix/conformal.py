@@ -194,7 +194,7 @@ def smoothed_ranks(calibration: FloatArray, scores: FloatArray, tau: FloatArray)
     """
     below = np.searchsorted(calibration, scores, side="left")
     up_to = np.searchsorted(calibration, scores, side="right")
-    return below + tau * (up_to - below + 1)
+    return below.astype(np.float64) + tau * (up_to - below + 1)
 
 
 def credibility(pvalues: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Drift: are fresh labelled rows exchangeable with the calibration rows?
+"""Drift: whether fresh labelled rows are exchangeable with the calibration rows.
 
 If they are, the combined true-label scores of both come from one bag, and the p-values of the fresh
 true labels are uniform. The check compares the two samples of scores (Kolmogorov-Smirnov, exact or
@@ -62,9 +62,10 @@ class DriftReport:
         if not self.drifted:
             return f"no sign of drift: {rows}"
         advice = {"worse": "expect lower coverage, recalibrate", "better": "expect larger coverage"}
-        return f"drift: true labels fit {self.direction} than in calibration; {rows}; " + advice[
-            self.direction
-        ]
+        return (
+            f"drift: true labels fit {self.direction} than in calibration; {rows}; "
+            + advice[self.direction]
+        )
 
     def __repr__(self) -> str:
         return f"DriftReport({self.verdict})"

@@ -13,7 +13,7 @@ from conformix.arrays import FloatArray, IntArray, RandomState, as_generator
 from conformix.conformal import simple_fraction, warn_if_trivial
 from conformix.drift import DriftReport, drift_report
 from conformix.errors import InvalidInput, NotFitted
-from conformix.guarantees import EXACT, Guarantee
+from conformix.guarantees import Guarantee
 from conformix.inputs import Kind, Outputs, check_groups, check_labels, check_outputs
 from conformix.kernels import available_threads
 from conformix.normalize import resolve_normalizers
@@ -210,7 +210,7 @@ class ScoreAverage(Params):
         labels = check_labels(y, fresh.n, fresh.n_classes)
         old = predictor.fitted
         fitted = pipeline.calibrated(
-            predictor.scores(fresh), labels, old.rule, self.alpha, EXACT, old.normalizer
+            predictor.scores(fresh), labels, old.rule, alpha=self.alpha, normalizer=old.normalizer
         )
         self._predictor = replace(predictor, fitted=fitted)
         return self
@@ -299,4 +299,6 @@ class ScoreAverage(Params):
             )
         weights = check_simplex(self.weights, len(columns))
         rule = Rule(normalizer.fit(scores, columns), weights, self.allow_empty)
-        return pipeline.calibrated(scores, labels, rule, self.alpha, EXACT, normalizer.name)
+        return pipeline.calibrated(
+            scores, labels, rule, alpha=self.alpha, normalizer=normalizer.name
+        )

@@ -102,7 +102,9 @@ def check_outputs(outputs: Any, kind: Kind = "probs", *, name: str = "outputs") 
     for key, value in models.items():
         if _is_truncated(value):
             if kind != "probs":
-                raise InvalidInput(f'{_called(name, key)} is a TopK of probabilities; say kind="probs".')
+                raise InvalidInput(
+                    f'{_called(name, key)} is a TopK of probabilities; say kind="probs".'
+                )
             continue
         for rows in checked.blocks():
             _check_values(value[rows], kind, _called(name, key), rows.start)
@@ -152,7 +154,9 @@ def check_groups(groups: Any, n: int) -> IntArray | None:
     try:
         return np.unique(values, return_inverse=True)[1].reshape(n)
     except TypeError:
-        raise InvalidInput("groups must hold values of one type, all text or all numbers.") from None
+        raise InvalidInput(
+            "groups must hold values of one type, all text or all numbers."
+        ) from None
 
 
 def check_scores(scores: Any, *, name: str = "scores") -> FloatArray:
@@ -210,7 +214,9 @@ def _array(values: Any, name: str) -> Any:
     try:
         return np.asarray(values)
     except ValueError:
-        raise InvalidInput(f"{name} must be a rectangular array; got rows of unequal length.") from None
+        raise InvalidInput(
+            f"{name} must be a rectangular array; got rows of unequal length."
+        ) from None
 
 
 def _is_truncated(values: Any) -> bool:

@@ -26,7 +26,8 @@ def _mask(sets: Any) -> BoolArray:
     mask = np.asarray(sets)
     if mask.ndim != 2 or mask.dtype != bool or 0 in mask.shape:
         raise InvalidInput(
-            f"sets must be a non-empty boolean (n, K) array; got {mask.dtype} of shape {mask.shape}."
+            "sets must be a non-empty boolean (n, K) array; got "
+            f"{mask.dtype} of shape {mask.shape}."
         )
     return mask
 

@@ -1,13 +1,13 @@
 """On which scale scores are averaged.
 
-Averaging adds numbers, so their scale decides. ``none`` takes scores as they are; ``scale`` divides
-each by its natural width, known beforehand; ``ecdf`` replaces each by the empirical distribution
-function of all label scores of the tuning rows, interpolated and frozen. A normaliser works on every
-score by itself and keeps the order of its values.
+Averaging adds numbers, so their scale decides. ``none`` takes scores as they are; ``scale``
+divides each by its natural width, known beforehand; ``ecdf`` replaces each by the empirical
+distribution function of all label scores of the tuning rows, interpolated and frozen. A normaliser
+works on every score by itself and keeps the order of its values.
 
-What it does to the guarantee: ``none`` and ``scale`` nothing. ``ecdf`` nothing where the tuning rows
-are not the calibration rows (VFCP); where they are (EFCP, DLCP, DLCP+) the scores depend on the
-calibration rows, and no finite-sample bound is known.
+What it does to the guarantee: ``none`` and ``scale`` nothing. ``ecdf`` nothing where the tuning
+rows are not the calibration rows (VFCP); where they are (EFCP, DLCP, DLCP+) the scores depend on
+the calibration rows, and no finite-sample bound is known.
 """
 
 from __future__ import annotations

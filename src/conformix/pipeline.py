@@ -139,7 +139,9 @@ def fit(
 
     def tried(normalizer: Normalizer) -> tuple[SearchResult, Transform, Normalizer]:
         transform = normalizer.fit(_rows(scores, roles.tune), columns)
-        objective = _objective(scores, y, test, roles, k, transform, allow_empty, threads)
+        parts = [transform(part) for part in size_parts(scores, test, roles)]
+        tune = _rows(scores, roles.tune), y[roles.tune]
+        objective = _objective(*tune, parts, k, transform, allow_empty=allow_empty, threads=threads)
         return search(objective, rng), transform, normalizer  # the weights with the smallest sets
 
     kinds = resolve_normalizers(normalize, separate=separate)
@@ -147,7 +149,12 @@ def fit(
     rule = Rule(transform, found.weights, allow_empty)
     guarantee = UNBOUNDED if normalizer.learns and not separate else split.guarantee
     fitted = calibrated(
-        _rows(scores, roles.calibrate), y[roles.calibrate], rule, alpha, guarantee, normalizer.name
+        _rows(scores, roles.calibrate),
+        y[roles.calibrate],
+        rule,
+        alpha=alpha,
+        guarantee=guarantee,
+        normalizer=normalizer.name,
     )
     unseen = np.setdiff1d(roles.calibrate, np.union1d(roles.tune, roles.size))
     size = mean_size(scores[unseen], rule, fitted.threshold(alpha))
@@ -155,28 +162,27 @@ def fit(
 
 
 def _objective(
-    scores: FloatArray,
+    tune: FloatArray,
     y: IntArray,
-    test: FloatArray | None,
-    roles: Roles,
+    parts: list[FloatArray],
     k: int,
     transform: Transform,
+    *,
     allow_empty: bool,
     threads: int | None,
 ) -> SizeObjective:
-    tune = roles.tune
-    parts = [transform(part) for part in size_parts(scores, test, roles)]
+    """Return the sizes on `parts` (normalised) with the threshold set on the tuning rows."""
     if allow_empty:
-        return SizeObjective(transform(scores[tune, y[tune]]), parts, k, threads=threads)
-    shared = roles.size is tune or np.array_equal(roles.size, tune)
-    rows = parts[0] if shared else transform(_rows(scores, tune))
-    return NonEmptyObjective(rows, y[tune], parts, k, threads=threads)
+        true_scores = transform(tune[np.arange(len(y)), y])
+        return SizeObjective(true_scores, parts, k, threads=threads)
+    return NonEmptyObjective(transform(tune), y, parts, k, threads=threads)
 
 
 def calibrated(
     scores: FloatArray,
     y: IntArray,
     rule: Rule,
+    *,
     alpha: float,
     guarantee: Guarantee = EXACT,
     normalizer: str = "none",

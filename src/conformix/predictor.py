@@ -51,7 +51,9 @@ class Predictor:
 
     def check(self, outputs: Any, name: str = "outputs") -> Outputs:
         """Return checked outputs of the fitted models, in the fitted order."""
-        return matching(check_outputs(outputs, self.kind, name=name), self.models, self.n_classes, name)
+        return matching(
+            check_outputs(outputs, self.kind, name=name), self.models, self.n_classes, name
+        )
 
     def scores(self, outputs: Outputs) -> FloatArray:
         """Return the score tensor (n, K, d) of checked outputs."""
@@ -110,9 +112,10 @@ class Predictor:
 def matching(new: Outputs, models: tuple[str, ...], n_classes: int, name: str) -> Outputs:
     """Return `new` in the order of the fitted models, or say how it differs from them."""
     if set(new.models) != set(models):
-        told = ["one array" if set(names) == {""} else sorted(names) for names in (models, new.models)]
+        told = [
+            "one array" if set(names) == {""} else sorted(names) for names in (models, new.models)
+        ]
         raise InvalidInput(f"{name} must come from the fitted models {told[0]}; got {told[1]}.")
     if new.n_classes != n_classes:
         raise InvalidInput(f"{name} must have the {n_classes} fitted classes; got {new.n_classes}.")
     return Outputs({model: new.models[model] for model in models}, new.kind)
-

@@ -1,9 +1,9 @@
 """Truncated outputs: only the top labels and their probabilities are known.
 
 Interfaces of large models return the first few labels and log-probabilities. The rule for the
-labels outside the list: the missing mass ``1 - sum of the listed`` is shared evenly among them, but
-none gets more than the smallest listed probability. The rule looks at one row at a time, so it keeps
-every guarantee; it can only cost size where the truth is often outside the list.
+labels outside the list: the missing mass ``1 - sum of the listed`` is shared evenly among them,
+but none gets more than the smallest listed probability. The rule looks at one row at a time, so it
+keeps every guarantee; it can only cost size where the truth is often outside the list.
 """
 
 from __future__ import annotations
@@ -103,9 +103,7 @@ def _check_listed(labels: Any, n_classes: int) -> IntArray:
     return listed.astype(np.intp)
 
 
-def _check_values(
-    values: Any, shape: tuple[int, ...], listed: np.ndarray, kind: str
-) -> FloatArray:
+def _check_values(values: Any, shape: tuple[int, ...], listed: np.ndarray, kind: str) -> FloatArray:
     if kind not in ("probs", "logprobs"):
         raise InvalidInput(f'kind of TopK must be "probs" or "logprobs"; got {kind!r}.')
     numbers = np.asarray(values, dtype=np.float64)

@@ -139,8 +139,10 @@ def test_importing_conformix_imports_numpy_alone() -> None:
     "statement",
     [
         "import conformix as cx; cx.score_tensor([[0.5, 0.5]])",
-        "import conformix as cx; cx.ScoreAverage(weights=[1, 0, 0], alpha=0.5)"
-        ".fit([[0.5, 0.5]], [0]).predict_set([[0.5, 0.5]])",
+        (
+            "import conformix as cx; cx.ScoreAverage(weights=[1, 0, 0], alpha=0.5)"
+            ".fit([[0.5, 0.5]], [0]).predict_set([[0.5, 0.5]])"
+        ),
     ],
     ids=["scores", "fixed weights"],
 )

@@ -21,7 +21,9 @@ RECIPES = {
         "normalize": "ecdf",
         "scores": ("raps(randomized=True)", "thr"),
     },
-    "tempered": {"scores": ("thr(temperature=2)", "aps(temperature=0.5)", "rank(tie_break='prob')")},
+    "tempered": {
+        "scores": ("thr(temperature=2)", "aps(temperature=0.5)", "rank(tie_break='prob')")
+    },
 }
 
 
@@ -82,7 +84,9 @@ def test_patching_empty_sets_afterwards_is_what_the_lift_avoids():
     half = 5000
     sizes, coverages = [], []
     for allow_empty in (True, False):
-        cp = cx.ScoreAverage("thr", alpha=0.1, kind="logits", weights=[1.0], allow_empty=allow_empty)
+        cp = cx.ScoreAverage(
+            "thr", alpha=0.1, kind="logits", weights=[1.0], allow_empty=allow_empty
+        )
         sets = cp.fit(logits[:half], y[:half]).predict_set(logits[half:])
         sizes.append(sets.sizes)
         coverages.append(cx.metrics.coverage(sets, y[half:]))

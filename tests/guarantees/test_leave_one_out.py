@@ -12,13 +12,13 @@ from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
-import oracle
 import pytest
-from cases import Bag, bags, levels
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import conformix as cx
+import oracle
+from cases import Bag, bags, levels
 from conformix.guarantees import EXACT, Guarantee
 from conformix.search import GridSearch, search_weights
 from conformix.splits import Roles

@@ -5,14 +5,14 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-import oracle
 import pytest
-from cases import Bag, bags, levels, tensors
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import conformix as cx
+import oracle
+from cases import Bag, bags, levels, tensors
 from conformix.conformal import conformal_rank, kth_largest
 from conformix.search import GridSearch, landscape, search_weights
 from conformix.splits import resolve_split
@@ -106,10 +106,8 @@ def test_chosen_weights_of_the_users_own_candidates_agree(
 
 @settings(max_examples=100)
 @pytest.mark.parametrize("split", ["vfcp", "efcp", "dlcp", "dlcp+"])
-@given(
-    bag=bags(), names=some_scores, level=levels(), resolution=st.integers(1, 4), data=st.data()
-)
-def test_every_split_agrees_from_outputs_to_sets(
+@given(bag=bags(), names=some_scores, level=levels(), resolution=st.integers(1, 4), data=st.data())
+def test_every_split_agrees_from_outputs_to_sets(  # noqa: PLR0917
     split: str, bag: Bag, names: tuple[str, ...], level: Level, resolution: int, data: st.DataObject
 ) -> None:
     alpha, meant = level
@@ -153,9 +151,7 @@ def test_vfcp_with_groups_agrees_from_outputs_to_sets(
     others = st.lists(st.integers(0, 3), min_size=n - 2, max_size=n - 2)
     groups = np.array([0, 1, *data.draw(others, label="groups")])
     groups = np.unique(groups, return_inverse=True)[1]
-    cp = cx.ScoreAverage(
-        NAMES, alpha=alpha, search=GridSearch(3), normalize="none", random_state=5
-    )
+    cp = cx.ScoreAverage(NAMES, alpha=alpha, search=GridSearch(3), normalize="none", random_state=5)
     sets = cp.fit(bag.outputs, bag.y, groups=groups).predict_set(bag.test)
 
     roles = resolve_split("vfcp").roles(n, 0, np.random.default_rng(5), groups)
@@ -169,7 +165,9 @@ def test_vfcp_with_groups_agrees_from_outputs_to_sets(
 
 
 @settings(max_examples=100)
-@given(bag=bags(max_models=1), level=levels(), other=levels(), w=st.permutations([0.125, 0.25, 0.625]))
+@given(
+    bag=bags(max_models=1), level=levels(), other=levels(), w=st.permutations([0.125, 0.25, 0.625])
+)
 def test_fixed_weights_and_another_alpha_agree(
     bag: Bag, level: Level, other: Level, w: list[float]
 ) -> None:

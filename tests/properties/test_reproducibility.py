@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cases import UNEVEN, Bag, bags, frozen_copy, levels, tensors
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import conformix as cx
+from cases import UNEVEN, Bag, bags, frozen_copy, levels, tensors
 from conformix.kernels import combine
 from conformix.kernels.counting import count_reaching
 from conformix.search import GridSearch, landscape, search_weights

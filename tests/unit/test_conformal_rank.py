@@ -4,11 +4,11 @@ import math
 from fractions import Fraction
 
 import numpy as np
-import oracle
 import pytest
 from numpy.testing import assert_array_equal
 
 import conformix as cx
+import oracle
 from conformix.conformal import (
     conformal_rank,
     conformity_ranks,

@@ -10,7 +10,9 @@ from conformix.errors import InvalidInput
 
 DATA = cx.datasets.load("cifar10")
 LOGITS, LABELS = DATA.outputs["vgg16"], DATA.labels
-CP = cx.ScoreAverage("thr", alpha=0.1, kind="logits", weights=[1.0]).fit(LOGITS[:2000], LABELS[:2000])
+CP = cx.ScoreAverage("thr", alpha=0.1, kind="logits", weights=[1.0]).fit(
+    LOGITS[:2000], LABELS[:2000]
+)
 
 
 def test_rows_of_the_same_kind_raise_no_alarm():

@@ -102,22 +102,23 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
      "outputs must be finite; row 0, label 1 is nan."),
     *[
         (f"no test for {name}", lambda name=name: fit(split=name),
-         f'split "{name}" counts sizes on the test rows; pass them: '
-         "fit(outputs, y, test=test_outputs).")
+         (f'split "{name}" counts sizes on the test rows; pass them: '
+         "fit(outputs, y, test=test_outputs)."))
         for name in ("dlcp", "dlcp+")
     ],
     # labels
     ("label too large", lambda: fit(y=[0, 2, 0]), "y must hold class indices 0..1; row 1 holds 2."),
-    ("label negative", lambda: fit(y=[0, 1, -1]), "y must hold class indices 0..1; row 2 holds -1."),
+    ("label negative", lambda: fit(y=[0, 1, -1]),
+     "y must hold class indices 0..1; row 2 holds -1."),
     ("label float", lambda: fit(y=[0.0, 1.0, 0.0]),
-     "y must hold integer class indices 0..1; got float64 (map class names to indices, or convert "
-     "with astype(int))."),
+     ("y must hold integer class indices 0..1; got float64 (map class names to indices, or convert "
+     "with astype(int)).")),
     ("label text", lambda: fit(y=["a", "b", "a"]),
-     "y must hold integer class indices 0..1; got <U1 (map class names to indices, or convert "
-     "with astype(int))."),
+     ("y must hold integer class indices 0..1; got <U1 (map class names to indices, or convert "
+     "with astype(int)).")),
     ("label truth value", lambda: fit(y=[True, False, True]),
-     "y must hold integer class indices 0..1; got bool (map class names to indices, or convert "
-     "with astype(int))."),
+     ("y must hold integer class indices 0..1; got bool (map class names to indices, or convert "
+     "with astype(int)).")),
     ("too few labels", lambda: fit(y=[0]), "y must hold one label per row; got 1 for 3 rows."),
     ("labels in a column", lambda: fit(y=[[0], [1], [0]]),
      "y must be one label per row, shape (n,); got (3, 1)."),
@@ -139,10 +140,11 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("no scores", lambda: fit(scores=()), "scores must name at least one score; got ()."),
     ("split", lambda: fit(split="vcfp"),
      f"unknown split 'vcfp'; did you mean 'vfcp'? known: {', '.join(SPLITS)}."),
-    ("no split", lambda: fit(split=None), f"unknown split None; known: {', '.join(SPLITS)}."),
+    ("no split", lambda: fit(split=None),
+     f"split must be one of {', '.join(SPLITS)}, or a split object; got None."),
     ("data set", lambda: cx.datasets.load("cifar1000"),
-     "unknown data set 'cifar1000'; did you mean 'cifar100'? known: "
-     f"{', '.join(cx.datasets.names())}."),
+     ("unknown data set 'cifar1000'; did you mean 'cifar100'? known: "
+     f"{', '.join(cx.datasets.names())}.")),
     # splits and groups
     ("short groups", lambda: fit(split="vfcp", groups=[1, 2]),
      "groups must hold one value per row, shape (3,); got (2,)."),
@@ -166,11 +168,11 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("resolution true", lambda: simplex_grid(3, True),
      "resolution must be a positive integer; got True."),
     ("grid too large", lambda: search(np.zeros((3, 2, 6)), resolution=100),
-     "a grid of resolution 100 over 6 scores has 96,560,646 weights, more than 20,000,000; lower "
-     "the resolution or average fewer scores."),
+     ("a grid of resolution 100 over 6 scores has 96,560,646 weights, more than 20,000,000; lower "
+     "the resolution or average fewer scores.")),
     ("search of no kind", lambda: search(search=None),
-     "search must be a name, a search strategy or an array of weights of shape (m, d); got "
-     "NoneType."),
+     ("search must be a name, a search strategy or an array of weights of shape (m, d); got "
+     "None.")),
     ("candidates of wrong width", lambda: search(search=[[1.0, 0.0]]),
      "candidate weights must have shape (m, 3), one column per score; got (1, 2)."),
     ("no candidates", lambda: search(search=np.zeros((0, 3))),
@@ -182,17 +184,17 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("weights in a matrix", lambda: fit(weights=[[0.5, 0.5, 0.0]]),
      "weights must hold one number per score, shape (3,); got shape (1, 3)."),
     ("weights that do not sum to one", lambda: fit(weights=[0.5, 0.5, 0.5]),
-     "weights must be non-negative and sum to 1; got [0.5, 0.5, 0.5], which sum to 1.5 (divide by "
-     "the sum, or give other weights as search candidates)."),
+     ("weights must be non-negative and sum to 1; got [0.5, 0.5, 0.5], which sum to 1.5 (divide by "
+     "the sum, or give other weights as search candidates).")),
     ("negative weights", lambda: fit(weights=[1.5, -0.5, 0.0]),
-     "weights must be non-negative and sum to 1; got [1.5, -0.5, 0.0], which sum to 1 (divide by "
-     "the sum, or give other weights as search candidates)."),
+     ("weights must be non-negative and sum to 1; got [1.5, -0.5, 0.0], which sum to 1 (divide by "
+     "the sum, or give other weights as search candidates).")),
     ("weights not finite", lambda: fit(weights=[1, 0, np.nan]),
-     "weights must be non-negative and sum to 1; got [1.0, 0.0, nan], which sum to nan (divide by "
-     "the sum, or give other weights as search candidates)."),
+     ("weights must be non-negative and sum to 1; got [1.0, 0.0, nan], which sum to nan (divide by "
+     "the sum, or give other weights as search candidates).")),
     ("a learnt scale beside fixed weights", lambda: fit(weights=[1, 0, 0], normalize="ecdf"),
-     'normalize="ecdf" learns from tuning rows, and fixed weights leave none; say '
-     'normalize="scale", or search the weights.'),
+     ('normalize="ecdf" learns from tuning rows, and fixed weights leave none; say '
+     'normalize="scale", or search the weights.')),
     ("normalisation", lambda: fit(normalize="ecfd"),
      "unknown normalize 'ecfd'; did you mean 'ecdf'? known: auto, ecdf, none, scale."),
     # bare score tensors
@@ -200,7 +202,7 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
      "scores must be an array of shape (n, K, d); got shape (3, 2)."),
     ("empty scores", lambda: search(np.zeros((3, 2, 0))),
      "scores must not be empty; got shape (3, 2, 0)."),
-    ("nan scores", lambda: search(np.where(S == S[1, 1, 0], np.nan, S)),
+    ("nan scores", lambda: search(np.where(S[1, 1, 0] == S, np.nan, S)),
      "scores must be finite; row 1, label 1, score 0 is nan."),
     ("size scores of other classes", lambda: search(size_scores=np.zeros((1, 3, 3))),
      "size_scores must have shape (m, 2, 3) like scores; got (1, 3, 3)."),

@@ -51,9 +51,13 @@ def test_scale_divides_by_the_natural_width():
 def test_widths_by_hand():
     by_hand = fitted(normalize=[1.0, 2.0, 4.0], split="efcp", search=np.eye(3))
     assert by_hand.normalizer_ == "scale"
-    with pytest.raises(InvalidInput, match=r"^normalize must hold 3 positive widths, one per score"):
+    with pytest.raises(
+        InvalidInput, match=r"^normalize must hold 3 positive widths, one per score"
+    ):
         fitted(normalize=[1.0, 2.0])
-    with pytest.raises(InvalidInput, match=r"^normalize must hold 3 positive widths, one per score"):
+    with pytest.raises(
+        InvalidInput, match=r"^normalize must hold 3 positive widths, one per score"
+    ):
         fitted(normalize=[1.0, 2.0, 0.0])
 
 

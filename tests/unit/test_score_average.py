@@ -228,12 +228,15 @@ def test_parameters_can_be_read_set_and_misspelt() -> None:
     cp = cx.ScoreAverage()
     assert cp.set_params(alpha=0.3, split="efcp") is cp
     assert (cp.alpha, cp.split) == (0.3, "efcp")
-    with pytest.raises(cx.InvalidInput, match=r"did you mean 'alpha'\? known: scores, alpha, split"):
+    with pytest.raises(
+        cx.InvalidInput, match=r"did you mean 'alpha'\? known: scores, alpha, split"
+    ):
         cp.set_params(aplha=0.1)
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"weights": np.array([1.0, 0.0, 0.0])}, {"search": np.eye(3)}, {"scores": "thr"}]
+    "options",
+    [{}, {"weights": np.array([1.0, 0.0, 0.0])}, {"search": np.eye(3)}, {"scores": "thr"}],
 )
 def test_scikit_learn_can_clone_it(options: dict, rows: tuple) -> None:
     cp = average(**options).fit(*rows)

@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import conformix as cx
+from cases import scores_of_rows
 from conformix.scores import SCORES, Rank, Thr
 
 
@@ -30,23 +31,23 @@ def test_rank_is_the_share_of_the_other_labels_that_are_less_likely() -> None:
 @pytest.mark.parametrize("name", SCORES)
 def test_every_score_is_finite_on_zero_probabilities_ties_and_a_single_class(name: str) -> None:
     for rows in ([[1.0, 0.0, 0.0]], [[0.25] * 4], [[1.0]], [[0.5, 0.5]], [[1 - 1e-300, 1e-300]]):
-        scores = cx.score_tensor(rows, name)
-        assert scores.shape == (1, len(rows[0]), 1)
+        scores = scores_of_rows(rows, name)
+        assert scores.shape == (1, len(rows[0]))
         assert np.isfinite(scores).all()
 
 
 @pytest.mark.parametrize("name", SCORES)
 def test_every_score_gives_all_labels_of_an_all_equal_row_one_value(name: str) -> None:
-    scores = cx.score_tensor(np.full((2, 5), 0.2), name)
+    scores = scores_of_rows(np.full((2, 5), 0.2), name)
     assert_array_equal(scores, np.broadcast_to(scores[:1, :1], scores.shape))
 
 
 @pytest.mark.parametrize("name", SCORES)
 def test_every_score_of_a_row_ignores_the_other_rows(name: str) -> None:
     rows = np.random.default_rng(0).dirichlet(np.ones(6), size=9)
-    batch = cx.score_tensor(rows, name)
+    batch = scores_of_rows(rows, name)
     for i in range(len(rows)):
-        assert_array_equal(cx.score_tensor(rows[i : i + 1], name)[0], batch[i])
+        assert_array_equal(scores_of_rows(rows[i : i + 1], name)[0], batch[i])
 
 
 @pytest.mark.parametrize("name", ["thr", "aps", "rank"])

@@ -3,10 +3,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import oracle
 import pytest
 from numpy.testing import assert_array_equal
 
+import oracle
 from conformix.search import GridSearch, first_best, grid_size, resolve_search, simplex_grid
 from conformix.search.grid import AUTO_WEIGHTS, auto_resolution
 

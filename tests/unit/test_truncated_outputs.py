@@ -42,7 +42,9 @@ def test_fit_and_predict_with_truncated_outputs():
     probs /= probs.sum(axis=1, keepdims=True)
     order = np.argsort(-probs, axis=1)[:, :3]
     top = cx.TopK(order, np.take_along_axis(probs, order, axis=1), 10)
-    cp = cx.ScoreAverage(alpha=0.1, random_state=0).fit(top.subset(slice(0, 4000)), data.labels[:4000])
+    cp = cx.ScoreAverage(alpha=0.1, random_state=0).fit(
+        top.subset(slice(0, 4000)), data.labels[:4000]
+    )
     sets = cp.predict_set(top.subset(slice(4000, None)))
     # 6,000 test rows, 2,000 calibration rows: s.d. of the coverage is about .0077
     assert abs(cx.metrics.coverage(sets, data.labels[4000:]) - 0.9) < 4.5 * 0.0077
@@ -68,5 +70,7 @@ def test_bad_lists_are_refused(arguments, sentence):
 
 def test_truncated_probabilities_are_no_logits():
     top = cx.TopK([[0, 1]], [[0.5, 0.25]], 3)
-    with pytest.raises(InvalidInput, match=r'^outputs is a TopK of probabilities; say kind="probs"'):
+    with pytest.raises(
+        InvalidInput, match=r'^outputs is a TopK of probabilities; say kind="probs"'
+    ):
         cx.score_tensor(top, kind="logits")

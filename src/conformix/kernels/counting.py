@@ -58,7 +58,7 @@ def count_nonempty(
     weights, thresholds, counts
         As in `count_reaching`.
     """
-    d, rows, n_classes = planes.shape
+    _, rows, n_classes = planes.shape
     combined = np.empty(n_classes)
     for i in range(weights.shape[0]):
         t = thresholds[i]

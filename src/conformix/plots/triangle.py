@@ -80,7 +80,9 @@ def plot_triangle(
         ax = plt.figure(figsize=(5.6, 4.8), layout="constrained").add_subplot()
     x, y = triangle_points(weights).T
     norm = LogNorm(float(sizes.min()), float(sizes.max()) * (1 + 1e-9))
-    mesh = ax.tripcolor(x, y, sizes, shading="gouraud", cmap="viridis_r", norm=norm, rasterized=True)
+    mesh = ax.tripcolor(
+        x, y, sizes, shading="gouraud", cmap="viridis_r", norm=norm, rasterized=True
+    )
     _outline_near_optimal(ax, x, y, sizes)
     _name_corners(ax, weights, sizes, names)
     winner = weights[np.argmin(sizes)] if best is None else np.asarray(best)

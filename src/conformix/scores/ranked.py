@@ -7,6 +7,7 @@ group share one rank and one mass, so no result depends on how a sort orders equ
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -49,7 +50,9 @@ class Ranked:
     array([[0.5, 1. , 0.5, 0.1]])
     """
 
-    def __init__(self, block: FloatArray, kind: Kind = "probs", u: FloatArray | None = None) -> None:
+    def __init__(
+        self, block: FloatArray, kind: Kind = "probs", u: FloatArray | None = None
+    ) -> None:
         numbers = np.ascontiguousarray(block, dtype=np.float64)
         self._raw: FloatArray = numbers
         self.kind: Kind = kind
@@ -113,7 +116,7 @@ class Ranked:
         return tempered
 
     def _row_sum(self, values: FloatArray) -> FloatArray:
-        """Sums by row in sorted order: the same bits however the labels are arranged."""
+        """Add up rows in sorted order: the same bits however the labels are arranged."""
         return np.take_along_axis(values, self._order, axis=1).sum(axis=1, keepdims=True)
 
     def _normalized(self, values: FloatArray) -> FloatArray:
@@ -139,7 +142,7 @@ class Ranked:
         np.minimum.accumulate(backwards, axis=1, out=backwards)
         return first, last
 
-    def _in_label_order(self, rising: FloatArray) -> FloatArray:
+    def _in_label_order(self, rising: Any) -> Any:
         out = np.empty_like(rising)
         np.put_along_axis(out, self._order, rising, axis=1)
         return out

@@ -87,6 +87,7 @@ def score_tensor(
         u = np.asarray(u, dtype=np.float64)
         if u.shape != (checked.n,) or not ((u >= 0) & (u <= 1)).all():
             raise InvalidInput(
-                f"u must hold one number in [0, 1] per row, shape ({checked.n},); got shape {u.shape}."
+                f"u must hold one number in [0, 1] per row, shape ({checked.n},); got shape "
+                f"{u.shape}."
             )
     return fill_tensor(checked, columns, key=draw_key(columns, as_generator(random_state)), u=u)

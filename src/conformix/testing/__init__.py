@@ -1,5 +1,7 @@
-"""For the tests of those who extend conformix: contracts as test classes, the audit
-of exactness, and comparisons of sets."""
+"""For the tests of those who extend conformix.
+
+Contracts as test classes, the audit of exactness, and comparisons of sets.
+"""
 
 from conformix.testing.audit import AuditReport, leave_one_out
 from conformix.testing.comparison import assert_same_sets

@@ -135,9 +135,7 @@ class NormalizerContract:
     def scores(n: int = 40) -> FloatArray:
         """Return a tensor (n, 4, 2) with ties and different scales."""
         rng = np.random.default_rng(11)
-        return np.stack(
-            [rng.integers(0, 5, (n, 4)) / 4.0, 100 * rng.normal(size=(n, 4))], axis=-1
-        )
+        return np.stack([rng.integers(0, 5, (n, 4)) / 4.0, 100 * rng.normal(size=(n, 4))], axis=-1)
 
     def transform(self) -> Any:
         """Return the normaliser fitted on the tensor."""
