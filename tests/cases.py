@@ -7,6 +7,7 @@ depend on the order of the additions.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,7 +17,6 @@ import numpy as np
 from hypothesis import strategies as st
 
 import conformix as cx
-import itertools
 
 EIGHTH = 8
 UNEVEN = (0.0, 0.1, 0.2, 0.3, 1 / 3, 0.5, 2 / 3, 0.7, 0.9, 1.0)

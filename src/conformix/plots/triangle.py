@@ -86,12 +86,14 @@ def plot_triangle(
     _outline_near_optimal(ax, x, y, sizes)
     _name_corners(ax, weights, sizes, names)
     winner = weights[np.argmin(sizes)] if best is None else np.asarray(best)
-    _mark_winner(ax, winner, sizes)
+    nearest = np.abs(weights - winner).sum(axis=1).argmin()
+    _mark_winner(ax, winner, float(sizes[nearest]))
     bar = ax.figure.colorbar(mesh, ax=ax, shrink=0.78, pad=0.02, label="mean set size")
     ticks = _log_ticks(float(sizes.min()), float(sizes.max()))
     bar.set_ticks(ticks, labels=[f"{tick:g}" for tick in ticks])
     bar.ax.minorticks_off()
-    ax.set(xlim=(-0.16, 1.16), ylim=(-0.17, 1.06), aspect="equal", title=title)
+    ax.set(xlim=(-0.16, 1.16), ylim=(-0.17, 1.02), aspect="equal")
+    ax.set_title(title, pad=2)
     ax.axis("off")
     return ax
 
@@ -112,22 +114,21 @@ def _name_corners(ax: Any, weights: FloatArray, sizes: FloatArray, names: Sequen
         ax.text(px, py, f"{names[j]}\n{corner:.2f}", ha=ha, va=va, color=INK, weight="bold")
 
 
-def _mark_winner(ax: Any, winner: FloatArray, sizes: FloatArray) -> None:
+def _mark_winner(ax: Any, winner: FloatArray, size: float) -> None:
     px, py = triangle_points(winner[None])[0]
-    ax.plot(px, py, marker="*", ms=15, color="#d55e00", mec="white", mew=1.0, zorder=5)
-    told = ", ".join(f"{w:.2f}" for w in winner)
-    ax.annotate(
-        f"({told}): {sizes.min():.2f}",
-        (px, py),
-        xytext=(0.5, -0.13),
-        ha="center",
-        color="#b34a00",
-        weight="bold",
-        arrowprops={"arrowstyle": "-", "color": "#b34a00", "lw": 0.8},
+    star = {"marker": "*", "ms": 15, "color": "#d55e00", "mec": "white", "mew": 1.0, "ls": ""}
+    ax.plot(
+        px, py, zorder=5, label=f"({', '.join(f'{w:.2f}' for w in winner)}): {size:.2f}", **star
     )
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, -0.04), frameon=False, handletextpad=0.2)
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
+    """Return four to nine round numbers between the ends of a logarithmic scale."""
     decades = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
-    steps = (1, 1.5, 2, 3, 5, 7) if high < 10 * low else (1, 2, 5)
-    return [float(f"{s * t:.3g}") for t in decades for s in steps if low <= s * t <= high]
+    for steps in ((1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7), tuple(np.arange(2, 20) / 2)):
+        ticks = sorted({float(f"{s * t:.3g}") for t in decades for s in steps})
+        inside = [tick for tick in ticks if low <= tick <= high]
+        if len(inside) >= 4:
+            return inside[:: -(-len(inside) // 9)]
+    return [float(f"{tick:.3g}") for tick in np.linspace(low, high, 5)]

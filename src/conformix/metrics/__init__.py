@@ -1,0 +1,47 @@
+"""How good are the sets? Every metric is ``metric(sets, y, **options) -> float``, in plain words.
+
+`METRICS` lists those that need no option but perhaps ``alpha``; `evaluate` reports them together.
+Acronyms of the literature are in the docstrings. To add a metric, write a function beside its
+siblings and one line in `METRICS` (`conformix/metrics/summary.py`).
+"""
+
+from conformix.metrics.conditional import (
+    class_coverage_gap,
+    class_coverages,
+    class_table,
+    size_stratified_violation,
+    worst_slab_coverage,
+)
+from conformix.metrics.coverage import coverage, coverage_interval, covered, share_interval
+from conformix.metrics.size import (
+    empty_rate,
+    mean_size,
+    median_size,
+    singleton_accuracy,
+    singleton_rate,
+    size_at_coverage,
+    size_quantile,
+)
+from conformix.metrics.summary import METRICS, Metric, evaluate
+
+__all__ = [
+    "METRICS",
+    "Metric",
+    "class_coverage_gap",
+    "class_coverages",
+    "class_table",
+    "coverage",
+    "coverage_interval",
+    "covered",
+    "empty_rate",
+    "evaluate",
+    "mean_size",
+    "median_size",
+    "share_interval",
+    "singleton_accuracy",
+    "singleton_rate",
+    "size_at_coverage",
+    "size_quantile",
+    "size_stratified_violation",
+    "worst_slab_coverage",
+]
