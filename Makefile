@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format clean
+.PHONY: help setup demo test check format bench bench-peers clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -36,5 +36,19 @@ format: $(STAMP) ## apply the formatter and the safe fixes
 	@$(BIN)/ruff check --fix --quiet . || true
 	@$(BIN)/ruff format .
 
+PEERS := .venv-peers
+$(PEERS)/.installed: pyproject.toml
+	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	@$(PEERS)/bin/python -m pip install --quiet --upgrade pip
+	@$(PEERS)/bin/python -m pip install --quiet --editable . --group peers
+	@$(PEERS)/bin/python -m pip install --quiet --no-deps torchcp
+	@touch $@
+
+bench-peers: $(PEERS)/.installed ## p-values against crepes and TorchCP, in an environment of their own
+	@$(PEERS)/bin/python benchmarks/pvalues.py
+
+bench: $(STAMP) ## speed, as a table and JSON lines
+	@$(BIN)/python benchmarks/levels.py
+
 clean: ## remove the environment and everything generated
-	@rm -rf $(VENV) demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(PEERS) demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
