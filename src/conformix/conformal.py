@@ -197,6 +197,21 @@ def smoothed_ranks(calibration: FloatArray, scores: FloatArray, tau: FloatArray)
     return below.astype(np.float64) + tau * (up_to - below + 1)
 
 
+def pvalue_ranks(
+    calibration: FloatArray, scores: FloatArray, tau: FloatArray | None = None
+) -> FloatArray:
+    """Return the p-values times ``n + 1``: plain without `tau`, smoothed with it.
+
+    Examples
+    --------
+    >>> pvalue_ranks(np.array([0.1, 0.4]), np.array([0.2]))
+    array([2.])
+    """
+    if tau is None:
+        return conformity_ranks(calibration, scores).astype(np.float64)
+    return smoothed_ranks(calibration, scores, tau)
+
+
 def credibility(pvalues: FloatArray) -> FloatArray:
     """Return the largest p-value of every row, shape (n,): how typical its best label is.
 

@@ -13,6 +13,7 @@ from conformix.arrays import FloatArray, IntArray, RandomState, as_generator
 from conformix.conformal import simple_fraction, warn_if_trivial
 from conformix.drift import DriftReport, drift_report
 from conformix.errors import InvalidInput, NotFitted
+from conformix.exact import FullFitted, fit_exact
 from conformix.guarantees import Guarantee
 from conformix.inputs import Kind, Outputs, check_groups, check_labels, check_outputs
 from conformix.kernels import available_threads
@@ -24,7 +25,7 @@ from conformix.scores import Column, ScoreLike, draw_key, fill_tensor, score_col
 from conformix.search import resolve_search
 from conformix.search.candidates import check_simplex
 from conformix.search.result import SearchResult
-from conformix.splits import Split, resolve_split
+from conformix.splits import Exact, Split, resolve_split
 
 
 class ScoreAverage(Params):
@@ -40,7 +41,7 @@ class ScoreAverage(Params):
         What is averaged. With several models, every score of every model.
     alpha : float
         Allowed miscoverage: a set misses the true label with probability at most alpha.
-    split : {"vfcp", "efcp", "dlcp", "dlcp+"} or a split object
+    split : {"vfcp", "efcp", "dlcp", "dlcp+", "exact"} or a split object
         Who may see what, and so which guarantee holds. ``ValidityFirst(share=...)`` sets the
         share of the tuning rows.
     search : {"auto", "grid"}, a strategy, or an array of weights of shape (m, d)
@@ -144,24 +145,25 @@ class ScoreAverage(Params):
         rng = as_generator(self.random_state)
         key = draw_key(columns, rng)
         scores = fill_tensor(labelled, columns, key=key)
+        fitted: Fitted | FullFitted
+        shared: dict[str, Any] = {
+            "alpha": self.alpha,
+            "split": split,
+            "search": search,
+            "normalize": self.normalize,
+            "rng": rng,
+            "groups": check_groups(groups, labelled.n),
+            "threads": self.threads,
+        }
         if self.weights is not None:
             fitted = self._with_fixed_weights(scores, labels, columns)
+        elif isinstance(split, Exact):
+            self._check_exact()
+            fitted = fit_exact(scores, labels, columns, **shared)
         else:
-            fitted = pipeline.fit(
-                scores,
-                labels,
-                columns,
-                alpha=self.alpha,
-                split=split,
-                search=search,
-                normalize=self.normalize,
-                rng=rng,
-                test=self._test_scores(split, test, labelled, columns, key),
-                groups=check_groups(groups, labelled.n),
-                tune_alpha=self.tune_alpha,
-                allow_empty=self.allow_empty,
-                threads=self.threads,
-            )
+            shared |= {"tune_alpha": self.tune_alpha, "allow_empty": self.allow_empty}
+            test_scores = self._test_scores(split, test, labelled, columns, key)
+            fitted = pipeline.fit(scores, labels, columns, test=test_scores, **shared)
         self._predictor = Predictor(columns, models, labelled.n_classes, self.kind, key, fitted)
         return self
 
@@ -181,7 +183,7 @@ class ScoreAverage(Params):
             return predictor.predict_set(outputs, self.alpha)
         if np.ndim(alpha) == 1:
             return predictor.predict_nested(outputs, alpha)
-        warn_if_trivial(len(predictor.fitted.calibration), alpha)
+        warn_if_trivial(predictor.fitted.n, alpha)
         return predictor.predict_set(outputs, alpha)
 
     def predict_pvalues(self, outputs: Any, *, smoothed: bool = False) -> FloatArray:
@@ -209,6 +211,10 @@ class ScoreAverage(Params):
         fresh = predictor.check(outputs)
         labels = check_labels(y, fresh.n, fresh.n_classes)
         old = predictor.fitted
+        if not isinstance(old, Fitted):
+            raise InvalidInput(
+                'split "exact" has no single weights to keep; call fit on the fresh rows instead.'
+            )
         fitted = pipeline.calibrated(
             predictor.scores(fresh), labels, old.rule, alpha=self.alpha, normalizer=old.normalizer
         )
@@ -277,6 +283,13 @@ class ScoreAverage(Params):
             name = type(self).__name__
             raise NotFitted(f"this {name} is not fitted yet; call fit(outputs, y) first.")
         return predictor
+
+    def _check_exact(self) -> None:
+        if not self.allow_empty or self.tune_alpha is not None:
+            option = "tune_alpha" if self.allow_empty else "allow_empty=False"
+            raise InvalidInput(
+                f'split "exact" selects at alpha by one rule for all rows; {option} does not apply.'
+            )
 
     def _test_scores(
         self, split: Split, test: Any, labelled: Outputs, columns: tuple[Column, ...], key: int

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray
-from conformix.conformal import conformal_rank, kth_largest, warn_if_trivial
+from conformix.arrays import BoolArray, FloatArray, IntArray
+from conformix.conformal import conformal_rank, kth_largest, pvalue_ranks, warn_if_trivial
 from conformix.errors import InvalidInput, SmallBatchWarning, warn
 from conformix.guarantees import EXACT, UNBOUNDED, Guarantee
 from conformix.inputs import row_blocks
@@ -87,9 +87,22 @@ class Fitted:
     search: SearchResult | None = None
     held_out_size: float | None = None
 
+    @property
+    def n(self) -> int:
+        """Number of calibration rows."""
+        return len(self.calibration)
+
     def threshold(self, alpha: float) -> float:
         """Return the k-th largest calibration score at level `alpha`."""
-        return kth_largest(self.calibration, conformal_rank(len(self.calibration), alpha))
+        return kth_largest(self.calibration, conformal_rank(self.n, alpha))
+
+    def member(self, scores: FloatArray, alpha: float) -> BoolArray:
+        """Return the sets of some rows (r, K, d) as a boolean array (r, K)."""
+        return self.rule.combined(scores) >= self.threshold(alpha)
+
+    def ranks(self, scores: FloatArray, tau: FloatArray | None = None) -> FloatArray:
+        """Return ``n + 1`` times the p-values of some rows, smoothed where `tau` is given."""
+        return pvalue_ranks(self.calibration, self.rule.combined(scores), tau)
 
 
 def fit(

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray
-from conformix.conformal import conformity_ranks, smoothed_ranks, warn_if_trivial
+from conformix.arrays import FloatArray
+from conformix.conformal import warn_if_trivial
 from conformix.errors import InvalidInput
+from conformix.exact import FullFitted
 from conformix.inputs import Kind, Outputs, check_outputs
 from conformix.pipeline import Fitted
 from conformix.scores import Column, fill_tensor
@@ -38,8 +39,8 @@ class Predictor:
         What the outputs are.
     key : int
         Key of the row uniforms of randomised scores.
-    fitted : Fitted
-        Rule and calibration.
+    fitted : Fitted or FullFitted
+        What was learnt: one rule with its calibration, or the tables of the exact split.
     """
 
     columns: tuple[Column, ...]
@@ -47,7 +48,7 @@ class Predictor:
     n_classes: int
     kind: Kind
     key: int
-    fitted: Fitted
+    fitted: Fitted | FullFitted
 
     def check(self, outputs: Any, name: str = "outputs") -> Outputs:
         """Return checked outputs of the fitted models, in the fitted order."""
@@ -59,19 +60,17 @@ class Predictor:
         """Return the score tensor (n, K, d) of checked outputs."""
         return fill_tensor(outputs, self.columns, key=self.key)
 
-    def combined(self, outputs: Outputs) -> Iterator[tuple[slice, FloatArray]]:
-        """Yield blocks of rows with their combined scores (rows, K)."""
+    def blocks(self, outputs: Outputs) -> Iterator[tuple[slice, FloatArray]]:
+        """Yield blocks of rows with their scores (rows, K, d)."""
         for rows in outputs.blocks():
-            scores = fill_tensor(outputs.rows(rows), self.columns, key=self.key)
-            yield rows, self.fitted.rule.combined(scores)
+            yield rows, self.scores(outputs.rows(rows))
 
     def predict_set(self, outputs: Any, alpha: float) -> PredictionSets:
         """Return the sets at one level."""
         checked = self.check(outputs)
-        threshold = self.fitted.threshold(alpha)
         mask = np.empty((checked.n, self.n_classes), dtype=bool)
-        for rows, values in self.combined(checked):
-            np.greater_equal(values, threshold, out=mask[rows])
+        for rows, scores in self.blocks(checked):
+            mask[rows] = self.fitted.member(scores, alpha)
         return PredictionSets(mask)
 
     def predict_nested(self, outputs: Any, alphas: Sequence[float]) -> NestedSets:
@@ -79,34 +78,30 @@ class Predictor:
         levels = sorted({float(alpha) for alpha in alphas})
         if not levels:
             raise InvalidInput("alpha must hold at least one level; got none.")
-        warn_if_trivial(len(self.fitted.calibration), levels[0])
+        if not isinstance(self.fitted, Fitted):
+            raise InvalidInput(
+                'sets of split "exact" need not be nested in alpha; predict one level at a time.'
+            )
+        warn_if_trivial(self.fitted.n, levels[0])
         checked = self.check(outputs)
         # Thresholds rise with alpha, so a label is in at the levels whose threshold it reaches.
         thresholds = np.array([self.fitted.threshold(alpha) for alpha in levels])
         depth = np.empty((checked.n, self.n_classes), dtype=np.min_scalar_type(len(levels)))
-        for rows, values in self.combined(checked):
+        for rows, scores in self.blocks(checked):
+            values = self.fitted.rule.combined(scores)
             depth[rows] = np.searchsorted(thresholds, values, side="right")
         return NestedSets(depth, levels)
 
     def predict_pvalues(self, outputs: Any, *, smoothed: bool = False) -> FloatArray:
         """Return the p-value of every label, shape (n, K)."""
         checked = self.check(outputs)
-        n = len(self.fitted.calibration)
         pvalues = np.empty((checked.n, self.n_classes))
-        for rows, values in self.combined(checked):
-            if smoothed:
-                # Another key than the scores', so that the two uniforms are independent.
-                tau = row_uniforms(checked, rows, self.key ^ 0x5DEECE66D)[:, None]
-                pvalues[rows] = smoothed_ranks(self.fitted.calibration, values, tau) / (n + 1)
-            else:
-                pvalues[rows] = conformity_ranks(self.fitted.calibration, values) / (n + 1)
+        for rows, scores in self.blocks(checked):
+            # Another key than the scores', so that the two uniforms are independent.
+            key = self.key ^ 0x5DEECE66D
+            tau = row_uniforms(checked, rows, key)[:, None] if smoothed else None
+            pvalues[rows] = self.fitted.ranks(scores, tau) / (self.fitted.n + 1)
         return pvalues
-
-    def true_ranks(self, outputs: Any, y: IntArray) -> IntArray:
-        """Return ``(n+1)`` times the p-value of the true label of every row, as integers."""
-        checked = self.check(outputs)
-        own = self.fitted.rule.of_true_labels(self.scores(checked), y)
-        return conformity_ranks(self.fitted.calibration, own)
 
 
 def matching(new: Outputs, models: tuple[str, ...], n_classes: int, name: str) -> Outputs:

@@ -15,7 +15,7 @@ import numpy as np
 
 from conformix.arrays import IntArray
 from conformix.errors import InvalidInput
-from conformix.guarantees import EXACT, SELECTED, TRANSDUCTIVE, Guarantee
+from conformix.guarantees import EXACT, EXACT_FULL, SELECTED, TRANSDUCTIVE, Guarantee
 from conformix.registry import Registry
 
 
@@ -81,7 +81,7 @@ class ValidityFirst:
         if n_units < 2:
             what = "rows" if groups is None else "groups"
             raise InvalidInput(
-                f'split "vfcp" needs at least 2 {what}, one to tune and one to calibrate; got '
+                f"a split in two needs at least 2 {what}, one to tune and one to calibrate; got "
                 f"{n_units}."
             )
         n_tune = min(max(round(self.share * n_units), 1), n_units - 1)
@@ -157,6 +157,47 @@ class DataLeakagePlus:
         return Roles(rows, np.arange(n + n_test), rows)
 
 
+@dataclass(frozen=True)
+class Exact:
+    """Full-conformal selection: all rows do everything and the guarantee is exact.
+
+    Every candidate label of a test row takes part in the choice of the weights
+    (`conformix.exact`), so the rule treats calibration and test rows alike.
+
+    Parameters
+    ----------
+    shortlist : int, optional
+        Keep only so many candidate weights, the best ones on rows set aside for that purpose.
+    share : float
+        Share of the rows (or of the groups) set aside for the shortlist; they stay out of
+        calibration. Not used without a shortlist.
+
+    Examples
+    --------
+    >>> Exact().roles(3, 0, np.random.default_rng(0)).calibrate
+    array([0, 1, 2])
+    """
+
+    name: ClassVar[str] = "exact"
+    guarantee: ClassVar[Guarantee] = EXACT_FULL
+    needs_test: ClassVar[bool] = False
+
+    shortlist: int | None = None
+    share: float = 0.2
+
+    def roles(
+        self, n: int, n_test: int, rng: np.random.Generator, groups: IntArray | None = None
+    ) -> Roles:
+        """Return the rows of the shortlist (none by default), and all others for the rest."""
+        if self.shortlist is None:
+            rows = np.arange(n)
+            return Roles(rows[:0], rows, rows)
+        if not isinstance(self.shortlist, int) or self.shortlist < 1:
+            raise InvalidInput(f"shortlist must be a positive integer; got {self.shortlist!r}.")
+        aside, _, rest = ValidityFirst(self.share).roles(n, n_test, rng, groups)
+        return Roles(aside, rest, rest)
+
+
 SPLITS: Registry[Split] = Registry(
     "split",
     {
@@ -164,6 +205,7 @@ SPLITS: Registry[Split] = Registry(
         "efcp": EfficiencyFirst(),
         "dlcp": DataLeakage(),
         "dlcp+": DataLeakagePlus(),
+        "exact": Exact(),
     },
 )
 

@@ -14,7 +14,7 @@ def combine(scores: FloatArray, weights: FloatArray) -> FloatArray:
     ----------
     scores : array of shape (..., d)
         Scores; higher fits better.
-    weights : array of shape (d,)
+    weights : array of shape (d,), or broadcasting against `scores`
         One weight per score.
 
     Returns
@@ -28,9 +28,9 @@ def combine(scores: FloatArray, weights: FloatArray) -> FloatArray:
     >>> combine(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([0.5, 0.5]))
     array([1.5, 3.5])
     """
-    total = np.multiply(scores[..., 0], weights[0], dtype=np.float64)
-    for j in range(1, len(weights)):
-        total += np.multiply(scores[..., j], weights[j], dtype=np.float64)
+    total = np.multiply(scores[..., 0], weights[..., 0], dtype=np.float64)
+    for j in range(1, scores.shape[-1]):
+        total += np.multiply(scores[..., j], weights[..., j], dtype=np.float64)
     return total
 
 

@@ -94,7 +94,17 @@ def first_best(counts: IntArray, weights: FloatArray | IntArray) -> int:
     1
     """
     tied = np.flatnonzero(counts == counts.min())
-    squares = (weights[tied] ** 2).sum(axis=1)
-    tied = tied[squares == squares.min()]
-    keys = weights[tied].T[::-1]
-    return int(tied[np.lexsort(keys)[0]])
+    return int(tied[preference(weights[tied])[0]])
+
+
+def preference(weights: FloatArray | IntArray) -> IntArray:
+    """Return the order of weight vectors that breaks ties, most preferred first.
+
+    Smallest ``sum w_j^2`` first, then lexicographically.
+
+    Examples
+    --------
+    >>> preference(np.array([[0, 2], [1, 1], [2, 0]]))
+    array([1, 0, 2])
+    """
+    return np.lexsort((*weights.T[::-1], (weights**2).sum(axis=1)))

@@ -40,6 +40,11 @@ EXACT = Guarantee(
     "P(y in set) >= 1 - alpha",
     "calibration and test rows exchangeable; weights chosen on other rows",
 )
+EXACT_FULL = Guarantee(
+    "exact",
+    "P(y in set) >= 1 - alpha",
+    "calibration and test rows exchangeable; every candidate label takes part in the selection",
+)
 SELECTED = Guarantee(
     "approximate",
     "P(y in set) >= 1 - alpha minus a selection term",

@@ -1,0 +1,153 @@
+"""The order statistic behind every sharp statement, and the ranks that restore a promise.
+
+For i.i.d. rows and fixed weights, the coverage of the k-th largest calibration score, given the
+calibration rows, follows ``Beta(k, n+1-k)`` (ties only increase it). Weights chosen among M
+candidates on the same rows cost a union over the M.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from conformix.conformal import conformal_rank, simple_fraction
+from conformix.errors import InvalidInput
+
+
+def check_delta(delta: float) -> float:
+    """Return a failure probability strictly between 0 and 1."""
+    return float(simple_fraction(delta, "delta"))
+
+
+def pac_rank(n: int, alpha: float, delta: float, *, n_weights: int = 1) -> int:
+    """Return the rank whose coverage is at least ``1 - alpha`` with probability ``1 - delta``.
+
+    ``min{k <= n : M I_{1-alpha}(k, n+1-k) <= delta}`` with the regularised incomplete beta
+    function I; ``n + 1`` (every label in) where no k will do. Needs i.i.d. rows, and candidates
+    fixed beforehand or learnt on separate rows.
+
+    Parameters
+    ----------
+    n : int
+        Calibration rows.
+    alpha, delta : float
+        Allowed miscoverage, and the probability of a bad calibration draw.
+    n_weights : int
+        M: how many weight vectors the calibration rows chose among; 1 where they chose none.
+
+    Examples
+    --------
+    >>> pac_rank(100, 0.1, 0.1), pac_rank(1000, 0.1, 0.05, n_weights=231)
+    (95, 933)
+    """
+    from scipy.special import betainc  # noqa: PLC0415  scipy loads late
+
+    level, bad = 1 - float(simple_fraction(alpha)), check_delta(delta)
+    return _smallest_rank(n, lambda k: n_weights * betainc(k, n + 1 - k, level) <= bad)
+
+
+def batch_pac_rank(n: int, m: int, alpha: float, delta: float, *, n_weights: int = 1) -> int:
+    """Return the rank whose coverage of a batch of m rows is at least ``1 - alpha``.
+
+    With probability ``1 - delta`` over calibration and batch together: the number of covered rows
+    is ``BetaBinomial(m, k, n+1-k)`` for fixed weights, with a union over the M candidates. It holds
+    for the transductive splits, whose weights may depend on the features of the batch.
+
+    Examples
+    --------
+    >>> batch_pac_rank(1000, 500, 0.1, 0.1) >= pac_rank(1000, 0.1, 0.1)
+    True
+    """
+    from scipy.stats import betabinom  # noqa: PLC0415  scipy loads late
+
+    share, bad = 1 - simple_fraction(alpha), check_delta(delta)
+    needed = math.ceil(m * share)
+    return _smallest_rank(
+        n, lambda k: n_weights * betabinom.cdf(needed - 1, m, k, n + 1 - k) <= bad
+    )
+
+
+def marginal_bound(n: int, k: int, *, n_weights: int = 1) -> float:
+    """Return a lower bound on the marginal coverage of weights chosen on the calibration rows.
+
+    ``integral over u of max(0, 1 - M P(Beta(k, n+1-k) <= u))``. With ``u0`` where the union bound
+    reaches one, ``M P(Beta <= u0) = 1``, it equals ``M k/(n+1) I_{u0}(k+1, n+1-k)``; for M = 1 that
+    is ``k/(n+1)``.
+
+    Examples
+    --------
+    >>> round(marginal_bound(99, 90), 4), round(marginal_bound(5000, 4751, n_weights=5151), 4)
+    (0.9, 0.9375)
+    """
+    from scipy.special import betainc, betaincinv  # noqa: PLC0415  scipy loads late
+
+    if k > n:
+        return 1.0
+    reached = betaincinv(k, n + 1 - k, 1 / n_weights)
+    return float(n_weights * k / (n + 1) * betainc(k + 1, n + 1 - k, reached))
+
+
+def restoring_rank(n: int, alpha: float, *, n_weights: int = 1) -> int:
+    """Return the smallest rank whose marginal bound reaches ``1 - alpha``; ``n + 1`` if none does.
+
+    Examples
+    --------
+    >>> restoring_rank(5000, 0.05, n_weights=5151)
+    4807
+    """
+    target = 1 - float(simple_fraction(alpha))
+    # k/(n+1) >= 1 - alpha decides for one weight in exact arithmetic; beyond it floats suffice.
+    least = conformal_rank(n, alpha)
+    if n_weights == 1:
+        return least
+    reaches = _smallest_rank(n, lambda k: marginal_bound(n, k, n_weights=n_weights) >= target)
+    return max(least, reaches)
+
+
+def n_needed(alpha: float, delta: float, *, tolerance: float = 0.01, n_weights: int = 1) -> int:
+    """Return how many calibration rows make the PAC rank cost at most `tolerance` of coverage.
+
+    A number n with ``k_pac <= n`` and ``k_pac / (n+1) <= 1 - alpha + tolerance``, where n - 1 does
+    not do. (The condition saw-tooths with the rounding of ranks, so a few smaller n may do too.)
+
+    Parameters
+    ----------
+    alpha, delta : float
+        Allowed miscoverage, and the probability of a bad calibration draw.
+    tolerance : float
+        How much more than ``1 - alpha`` may be covered on average.
+    n_weights : int
+        How many weight vectors the calibration rows choose among.
+
+    Examples
+    --------
+    >>> n_needed(0.1, 0.1, tolerance=0.02)
+    357
+    """
+    level = 1 - float(simple_fraction(alpha))
+    if not 0 < tolerance < 1:
+        raise InvalidInput(f"tolerance must lie strictly between 0 and 1; got {tolerance!r}.")
+
+    def enough(n: int) -> bool:
+        k = pac_rank(n, alpha, delta, n_weights=n_weights)
+        return k <= n and k / (n + 1) <= level + tolerance
+
+    high = 1
+    while not enough(high):
+        if high > 10**8:
+            raise InvalidInput("no calibration set of up to 10**8 rows reaches that tolerance.")
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def _smallest_rank(n: int, enough: Callable[[int], bool]) -> int:
+    """Return the smallest k in 1..n with ``enough(k)``, which is monotone; n + 1 if none."""
+    low, high = 0, n + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

@@ -1,0 +1,112 @@
+"""Compiled selection for the exact split: every candidate label re-selects the weights.
+
+For a test row and a candidate label with combined score s, the k-th largest of the n + 1 scores is
+``T = clip(s, c_k, c_{k-1})``. The weights are those with the fewest labels at T over the n rows and
+the test row; the label is in when ``s >= c_k`` under them.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from conformix.arrays import FloatArray, IntArray
+from conformix.kernels.counting import _combine_row
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def gap_sizes(
+    planes: FloatArray, weights: FloatArray, low: FloatArray, high: FloatArray, sizes: IntArray
+) -> None:
+    """Add to ``sizes[i]`` the pairs of a block with ``low[i] <= score < high[i]``."""
+    _, rows, n_classes = planes.shape
+    combined = np.empty(n_classes)
+    for i in range(weights.shape[0]):
+        for r in range(rows):
+            _combine_row(planes, weights[i], r, combined)
+            for e in range(n_classes):
+                sizes[i] += low[i] <= combined[e] < high[i]
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def fill_gaps(
+    planes: FloatArray,
+    weights: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    places: IntArray,
+    values: FloatArray,
+) -> None:
+    """Write the scores of those pairs to ``values``, from ``places[i]`` on, and move the places."""
+    _, rows, n_classes = planes.shape
+    combined = np.empty(n_classes)
+    for i in range(weights.shape[0]):
+        for r in range(rows):
+            _combine_row(planes, weights[i], r, combined)
+            for e in range(n_classes):
+                if low[i] <= combined[e] < high[i]:
+                    values[places[i]] = combined[e]
+                    places[i] += 1
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def select_weights(
+    planes: FloatArray,
+    weights: FloatArray,
+    cuts: FloatArray,
+    counts: IntArray,
+    order: IntArray,
+    starts: IntArray,
+    gaps: FloatArray,
+    chosen: IntArray,
+) -> None:
+    """Write to ``chosen[r, y]`` the index of the weights selected for row r and label y.
+
+    Parameters
+    ----------
+    planes : float64 array of shape (d, rows, K)
+        Scores of the test rows.
+    weights : float64 array of shape (p, d)
+        Plausible weights, by rising ``counts[:, 0]``.
+    cuts : float64 array of shape (p, 2)
+        ``c_{k-1}`` and ``c_k`` under every weight vector.
+    counts : int64 array of shape (p, 2)
+        Labels in the n rows at these two thresholds.
+    order : int64 array of shape (p,)
+        Place of the weights in the order that breaks ties.
+    starts, gaps
+        Scores between the two cuts, rising, ragged: those of weights i are
+        ``gaps[starts[i] : starts[i + 1]]``.
+    chosen : int64 array of shape (rows, K)
+        Filled here.
+    """
+    _, rows, n_classes = planes.shape
+    combined = np.empty(n_classes)
+    best = np.empty(n_classes, dtype=np.int64)
+    for r in range(rows):
+        best[:] = np.iinfo(np.int64).max
+        for i in range(weights.shape[0]):
+            # No label can have fewer than counts[i, 0] under these weights or later ones.
+            if counts[i, 0] > best.max():
+                break
+            _combine_row(planes, weights[i], r, combined)
+            high, low = cuts[i, 0], cuts[i, 1]
+            own_high, own_low = 0, 0
+            for e in range(n_classes):
+                own_high += combined[e] >= high
+                own_low += combined[e] >= low
+            at_high, at_low = counts[i, 0] + own_high, counts[i, 1] + own_low
+            for y in range(n_classes):
+                s = combined[y]
+                if s < low:
+                    total = at_low
+                elif s >= high:
+                    total = at_high
+                else:
+                    part = gaps[starts[i] : starts[i + 1]]
+                    total = counts[i, 0] + part.shape[0] - np.searchsorted(part, s)
+                    for e in range(n_classes):
+                        total += combined[e] >= s
+                if total < best[y] or (total == best[y] and order[i] < order[chosen[r, y]]):
+                    best[y] = total
+                    chosen[r, y] = i
