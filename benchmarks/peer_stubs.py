@@ -35,6 +35,6 @@ class EmptyFinder:
 def import_torchcp():
     """Return the torchcp package."""
     sys.meta_path.insert(0, EmptyFinder())
-    import torchcp  # noqa: PLC0415
+    import torchcp
 
     return torchcp

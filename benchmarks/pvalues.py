@@ -90,7 +90,9 @@ def main() -> None:
         return
     rows = []
     for name in PEERS:
-        found = subprocess.run([sys.executable, __file__, name], capture_output=True, text=True)
+        found = subprocess.run(
+            [sys.executable, __file__, name], capture_output=True, text=True, check=False
+        )
         if found.returncode:
             print(json.dumps({"library": name, "error": found.stderr.strip().splitlines()[-1]}))
             continue

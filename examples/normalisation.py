@@ -3,8 +3,8 @@
     python examples/normalisation.py --repetitions 10
 
 For every data set, level and list of scores: the mean set size under VFCP with each normalisation,
-relative to ``none``, over random halves for calibration and test. ``auto`` is what conformix does by
-default. Below 1 is better; +- is the standard error of the mean ratio over the repetitions.
+relative to ``none``, over random halves for calibration and test. ``auto`` is what conformix does
+by default. Below 1 is better; +- is the standard error of the mean ratio over the repetitions.
 """
 
 from __future__ import annotations
@@ -53,13 +53,15 @@ def table(repetitions: int) -> Iterator[str]:
         data = cx.datasets.load(name)
         for scores in LISTS:
             for alpha in ALPHAS:
-                seen = np.array([list(sizes(data, model, scores, alpha, s)) for s in range(repetitions)])
+                seen = np.array(
+                    [list(sizes(data, model, scores, alpha, s)) for s in range(repetitions)]
+                )
                 ratio = seen[:, 1:] / seen[:, :1]
                 ratios.append(ratio.mean(axis=0))
                 error = ratio.std(axis=0, ddof=1) / np.sqrt(repetitions)
                 told = [f"{m:.3f} +- {e:.3f}" for m, e in zip(ratios[-1], error, strict=True)]
-                start = f"| {name} | {model} | {', '.join(scores)} | {alpha:g} | {seen[:, 0].mean():.3f}"
-                yield f"{start} | {' | '.join(told)} |"
+                start = (name, model, ", ".join(scores), f"{alpha:g}", f"{seen[:, 0].mean():.3f}")
+                yield f"| {' | '.join([*start, *told])} |"
     means = np.exp(np.log(ratios).mean(axis=0))
     yield f"| **geometric mean** | | | | | {' | '.join(f'**{m:.3f}**' for m in means)} |"
     worst = np.max(ratios, axis=0)

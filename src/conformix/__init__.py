@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from conformix import (
         conformal,
         datasets,
+        guarantees,
         metrics,
         normalize,
         plots,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
         SmallBatchWarning,
         TrivialSetsWarning,
     )
-    from conformix.estimators import ScoreAverage
+    from conformix.estimators import ScoreAverage, load
     from conformix.scores import score_tensor
     from conformix.sets import NestedSets, PredictionSets
     from conformix.topk import TopK
@@ -46,6 +47,7 @@ _MODULES = frozenset(
     {
         "conformal",
         "datasets",
+        "guarantees",
         "metrics",
         "normalize",
         "plots",
@@ -66,6 +68,7 @@ _NAMES = {
     "TopK": "topk",
     "TrivialSetsWarning": "errors",
     "conformal_rank": "conformal",
+    "load": "estimators",
     "score_tensor": "scores",
 }
 
@@ -82,6 +85,8 @@ __all__ = [
     "conformal",
     "conformal_rank",
     "datasets",
+    "guarantees",
+    "load",
     "metrics",
     "normalize",
     "plots",

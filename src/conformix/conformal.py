@@ -46,6 +46,8 @@ def simple_fraction(alpha: float, name: str = "alpha") -> Fraction:
     """
     if isinstance(alpha, bool) or not isinstance(alpha, numbers.Real) or not 0 < alpha < 1:
         raise InvalidInput(f"{name} must be a number strictly between 0 and 1; got {alpha!r}.")
+    if isinstance(alpha, np.floating) and alpha.dtype != np.float64:
+        alpha = float(str(alpha))  # half and single precision stand for the decimal they print
     exact = alpha if isinstance(alpha, Fraction) else Fraction(float(alpha))
     simple = exact.limit_denominator(SNAP_DENOMINATOR)
     close = abs(simple - exact) <= SNAP_DISTANCE and 0 < simple < 1
@@ -145,8 +147,8 @@ def threshold(true_scores: FloatArray, alpha: float) -> float:
     >>> threshold(np.array([0.1, 0.4, 0.6, 0.8, 0.9]), alpha=0.4)
     0.4
     """
-    if not np.isfinite(true_scores).all():
-        raise InvalidInput("true_scores must be finite scores; got NaN or inf.")
+    if np.ndim(true_scores) != 1 or not np.isfinite(true_scores).all():
+        raise InvalidInput("true_scores must be finite scores of shape (n,).")
     warn_if_trivial(len(true_scores), alpha)
     return kth_largest(true_scores, conformal_rank(len(true_scores), alpha))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -9,23 +10,20 @@ from typing import Any, Self
 import numpy as np
 
 from conformix import pipeline
-from conformix.arrays import FloatArray, IntArray, RandomState, as_generator
-from conformix.conformal import simple_fraction, warn_if_trivial
+from conformix.arrays import FloatArray, RandomState
+from conformix.conformal import warn_if_trivial
 from conformix.drift import DriftReport, drift_report
 from conformix.errors import InvalidInput, NotFitted
-from conformix.exact import FullFitted, fit_exact
 from conformix.guarantees import Guarantee
-from conformix.inputs import Kind, Outputs, check_groups, check_labels, check_outputs
-from conformix.kernels import available_threads
-from conformix.normalize import resolve_normalizers
+from conformix.inputs import Kind, check_labels
 from conformix.params import Params
-from conformix.pipeline import Fitted, Rule
-from conformix.predictor import Predictor, matching
-from conformix.scores import Column, ScoreLike, draw_key, fill_tensor, score_columns
-from conformix.search import resolve_search
-from conformix.search.candidates import check_simplex
+from conformix.pipeline import Fitted
+from conformix.predictor import Predictor
+from conformix.recipe import Recipe
+from conformix.scores import ScoreLike
 from conformix.search.result import SearchResult
-from conformix.splits import Exact, Split, resolve_split
+from conformix.splits import Split
+from conformix.storage import read_model, write_model
 
 
 class ScoreAverage(Params):
@@ -78,6 +76,8 @@ class ScoreAverage(Params):
         What the search found; its size is minimised, hence optimistic.
     held_out_size_ : float or None
         Mean set size on rows that had no part in the search, where there are any.
+    predictor_ : Predictor
+        The fitted rule with what its inputs must look like.
 
     Examples
     --------
@@ -133,38 +133,8 @@ class ScoreAverage(Params):
         groups : array of shape (n,), optional
             Rows of one group (patient, user, document) stay on one side of the split.
         """
-        simple_fraction(self.alpha)
-        if self.tune_alpha is not None:
-            simple_fraction(self.tune_alpha, "tune_alpha")
-        available_threads(self.threads)
-        split, search = resolve_split(self.split), resolve_search(self.search)
-        labelled = check_outputs(outputs, self.kind)
-        labels = check_labels(y, labelled.n, labelled.n_classes)
-        models = tuple(labelled.models)
-        columns = score_columns(models, self.scores)
-        rng = as_generator(self.random_state)
-        key = draw_key(columns, rng)
-        scores = fill_tensor(labelled, columns, key=key)
-        fitted: Fitted | FullFitted
-        shared: dict[str, Any] = {
-            "alpha": self.alpha,
-            "split": split,
-            "search": search,
-            "normalize": self.normalize,
-            "rng": rng,
-            "groups": check_groups(groups, labelled.n),
-            "threads": self.threads,
-        }
-        if self.weights is not None:
-            fitted = self._with_fixed_weights(scores, labels, columns)
-        elif isinstance(split, Exact):
-            self._check_exact()
-            fitted = fit_exact(scores, labels, columns, **shared)
-        else:
-            shared |= {"tune_alpha": self.tune_alpha, "allow_empty": self.allow_empty}
-            test_scores = self._test_scores(split, test, labelled, columns, key)
-            fitted = pipeline.fit(scores, labels, columns, test=test_scores, **shared)
-        self._predictor = Predictor(columns, models, labelled.n_classes, self.kind, key, fitted)
+        recipe = Recipe(**self.get_params())
+        self.predictor_ = recipe.fit(outputs, y, test=test, groups=groups)
         return self
 
     def predict_set(self, outputs: Any, *, alpha: Any = None) -> Any:
@@ -180,7 +150,7 @@ class ScoreAverage(Params):
         """
         predictor = self._check_fitted()
         if alpha is None:
-            return predictor.predict_set(outputs, self.alpha)
+            return predictor.predict_set(outputs, predictor.alpha)
         if np.ndim(alpha) == 1:
             return predictor.predict_nested(outputs, alpha)
         warn_if_trivial(predictor.fitted.n, alpha)
@@ -216,9 +186,13 @@ class ScoreAverage(Params):
                 'split "exact" has no single weights to keep; call fit on the fresh rows instead.'
             )
         fitted = pipeline.calibrated(
-            predictor.scores(fresh), labels, old.rule, alpha=self.alpha, normalizer=old.normalizer
+            predictor.scores(fresh),
+            labels,
+            old.rule,
+            alpha=predictor.alpha,
+            normalizer=old.normalizer,
         )
-        self._predictor = replace(predictor, fitted=fitted)
+        self.predictor_ = replace(predictor, fitted=fitted)
         return self
 
     def check_drift(self, outputs: Any, y: Any, *, level: float = 0.01) -> DriftReport:
@@ -236,6 +210,16 @@ class ScoreAverage(Params):
         labels = check_labels(y, fresh.n, fresh.n_classes)
         own = predictor.fitted.rule.of_true_labels(predictor.scores(fresh), labels)
         return drift_report(predictor.fitted.calibration, own, level=level)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model as JSON (`conformix.load` reads it), never as a pickle.
+
+        Parameters
+        ----------
+        path : path
+            Usually ``model.json``; large arrays go to an npz of the same name.
+        """
+        write_model(self.get_params(), self._check_fitted(), path)
 
     @property
     def score_names_(self) -> tuple[str, ...]:
@@ -255,7 +239,8 @@ class ScoreAverage(Params):
     @property
     def threshold_(self) -> float:
         """The threshold at the fitted alpha."""
-        return self._check_fitted().fitted.threshold(self.alpha)
+        predictor = self._check_fitted()
+        return predictor.fitted.threshold(predictor.alpha)
 
     @property
     def guarantee_(self) -> Guarantee:
@@ -278,40 +263,34 @@ class ScoreAverage(Params):
         return self._check_fitted().n_classes
 
     def _check_fitted(self) -> Predictor:
-        predictor: Predictor | None = self.__dict__.get("_predictor")
+        predictor: Predictor | None = self.__dict__.get("predictor_")
         if predictor is None:
             name = type(self).__name__
             raise NotFitted(f"this {name} is not fitted yet; call fit(outputs, y) first.")
         return predictor
 
-    def _check_exact(self) -> None:
-        if not self.allow_empty or self.tune_alpha is not None:
-            option = "tune_alpha" if self.allow_empty else "allow_empty=False"
-            raise InvalidInput(
-                f'split "exact" selects at alpha by one rule for all rows; {option} does not apply.'
-            )
 
-    def _test_scores(
-        self, split: Split, test: Any, labelled: Outputs, columns: tuple[Column, ...], key: int
-    ) -> FloatArray | None:
-        if test is None or not split.needs_test:
-            return None
-        checked = check_outputs(test, self.kind, name="test")
-        models = tuple(labelled.models)
-        return fill_tensor(matching(checked, models, labelled.n_classes, "test"), columns, key=key)
+def load(path: str | os.PathLike[str]) -> ScoreAverage:
+    """Return a model written by `ScoreAverage.save`.
 
-    def _with_fixed_weights(
-        self, scores: FloatArray, labels: IntArray, columns: tuple[Column, ...]
-    ) -> Fitted:
-        """Return the calibration of given weights on all rows: nothing is left to tune."""
-        (normalizer,) = resolve_normalizers(self.normalize, separate=False)
-        if normalizer.learns:
-            raise InvalidInput(
-                f'normalize="{normalizer.name}" learns from tuning rows, and fixed weights leave '
-                'none; say normalize="scale", or search the weights.'
-            )
-        weights = check_simplex(self.weights, len(columns))
-        rule = Rule(normalizer.fit(scores, columns), weights, self.allow_empty)
-        return pipeline.calibrated(
-            scores, labels, rule, alpha=self.alpha, normalizer=normalizer.name
-        )
+    Parameters
+    ----------
+    path : path
+        The JSON file; a large model has an npz of the same name beside it.
+
+    Examples
+    --------
+    >>> import conformix as cx, tempfile
+    >>> data = cx.datasets.load("cifar10")
+    >>> logits, y = data.outputs["vgg16"], data.labels
+    >>> cp = cx.ScoreAverage(alpha=0.1, kind="logits", random_state=0).fit(logits[:500], y[:500])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     cp.save(f"{folder}/model.json")
+    ...     again = cx.load(f"{folder}/model.json")
+    >>> bool((again.predict_set(logits) == cp.predict_set(logits)).all())
+    True
+    """
+    params, predictor = read_model(path)
+    model = ScoreAverage(**params)
+    model.predictor_ = predictor
+    return model

@@ -18,7 +18,8 @@ from conformix.errors import InvalidInput
 from conformix.exact import FullFitted
 from conformix.inputs import Kind, Outputs, check_outputs
 from conformix.pipeline import Fitted
-from conformix.scores import Column, fill_tensor
+from conformix.scores import Column
+from conformix.scores.tensor import fill_tensor
 from conformix.scores.uniforms import row_uniforms
 from conformix.sets import NestedSets, PredictionSets
 
@@ -39,6 +40,8 @@ class Predictor:
         What the outputs are.
     key : int
         Key of the row uniforms of randomised scores.
+    alpha : float
+        The level of the fit.
     fitted : Fitted or FullFitted
         What was learnt: one rule with its calibration, or the tables of the exact split.
     """
@@ -48,6 +51,7 @@ class Predictor:
     n_classes: int
     kind: Kind
     key: int
+    alpha: float
     fitted: Fitted | FullFitted
 
     def check(self, outputs: Any, name: str = "outputs") -> Outputs:

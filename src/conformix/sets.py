@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from conformix.arrays import FloatArray
 
 
-class PredictionSets:
+class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
     """Prediction sets of n rows over K classes.
 
-    Behaves as the boolean array ``mask`` wherever NumPy looks at it.
+    Behaves as the boolean array ``mask``: operators, ufuncs, indexing and the methods of arrays
+    work on it and give plain arrays.
 
     Parameters
     ----------
@@ -35,8 +36,8 @@ class PredictionSets:
     PredictionSets(2 sets over 2 classes, mean size 1.50)
     >>> sets.labels(1)
     ['cat', 'dog']
-    >>> np.asarray(sets).sum()
-    np.int64(3)
+    >>> sets.sum(), (~sets)[0]
+    (np.int64(3), array([False,  True]))
     """
 
     def __init__(self, mask: Any, classes: Sequence[Any] | None = None) -> None:
@@ -56,11 +57,6 @@ class PredictionSets:
     def shape(self) -> tuple[int, int]:
         """``(n, K)``."""
         return self.mask.shape[0], self.mask.shape[1]
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The dtype of the mask: bool."""
-        return self.mask.dtype
 
     @property
     def sizes(self) -> IntArray:
@@ -93,8 +89,15 @@ class PredictionSets:
             return self.mask
         return np.array(self.mask, dtype=dtype)
 
-    def __eq__(self, other: object) -> Any:
-        return self.mask == np.asarray(other)
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        plain = [x.mask if isinstance(x, PredictionSets) else x for x in inputs]
+        return getattr(ufunc, method)(*plain, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        # Private names are never the array's: copying and pickling ask for them early.
+        if name.startswith("_") or name == "mask":
+            raise AttributeError(name)
+        return getattr(self.mask, name)
 
     __hash__ = None  # type: ignore[assignment]
 

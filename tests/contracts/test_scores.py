@@ -37,7 +37,7 @@ CHECKS = [name for name in dir(ScoreContract) if name.startswith("test_")]
 
 
 @pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize(("score", "kind"), CASES, ids=lambda value: str(value))
+@pytest.mark.parametrize(("score", "kind"), CASES, ids=str)
 def test_built_in_score(score, kind, check):
     getattr(contract(score, kind)(), check)()
 

@@ -24,7 +24,7 @@ def test_the_python_of_the_readme_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Blocks of plain code; a block that shows a session (``>>>``) is run by `doctest`."""
-    import doctest  # noqa: PLC0415
+    import doctest
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")

@@ -109,7 +109,7 @@ def test_chosen_weights_of_the_users_own_candidates_agree(
 @settings(max_examples=100)
 @pytest.mark.parametrize("split", ["vfcp", "efcp", "dlcp", "dlcp+"])
 @given(bag=bags(), names=some_scores, level=levels(), resolution=st.integers(1, 4), data=st.data())
-def test_every_split_agrees_from_outputs_to_sets(  # noqa: PLR0917
+def test_every_split_agrees_from_outputs_to_sets(
     split: str, bag: Bag, names: tuple[str, ...], level: Level, resolution: int, data: st.DataObject
 ) -> None:
     alpha, meant = level

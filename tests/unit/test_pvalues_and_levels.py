@@ -20,7 +20,7 @@ TEST = LOGITS[600:1600]
 @pytest.mark.parametrize("alpha", [0.01, 0.05, 0.1, 1 - 0.9, 0.37])
 def test_the_set_is_where_the_p_value_exceeds_alpha(alpha):
     # as integers: (n+1) p > (n+1) alpha, in exact fractions
-    n = len(CP._predictor.fitted.calibration)
+    n = len(CP.predictor_.fitted.calibration)
     ranks = np.rint(CP.predict_pvalues(TEST) * (n + 1)).astype(int)
     cut = Fraction(alpha).limit_denominator(10**6) * (n + 1)
     assert_same_sets(CP.predict_set(TEST, alpha=alpha), ranks > float(cut))
@@ -80,7 +80,7 @@ def test_levels_that_were_not_asked_for():
         nested.at(0.3)
     with pytest.raises(InvalidInput, match=r"^alpha must hold at least one level; got none\.$"):
         CP.predict_set(TEST, alpha=[])
-    with pytest.raises(InvalidInput, match="^alpha must be a number strictly between 0 and 1"):
+    with pytest.raises(InvalidInput, match=r"^alpha must be a number strictly between 0 and 1"):
         CP.predict_set(TEST, alpha=[0.1, 1.2])
 
 

@@ -7,9 +7,10 @@ from sklearn.base import clone
 
 import conformix as cx
 from conformix.search import GridSearch
-from conformix.splits import SPLITS
+from conformix.splits import SPLITS as ALL_SPLITS
 
 NAMES = ("thr", "aps", "rank")
+SPLITS = ("vfcp", "efcp", "dlcp", "dlcp+")
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def test_a_fitted_object_says_what_it_found_and_what_it_promises(split: str, row
     assert cp.weights_.shape == (3,)
     np.testing.assert_allclose(cp.weights_.sum(), 1)
     assert cp.score_names_ == NAMES
-    assert cp.guarantee_ == SPLITS[split].guarantee
+    assert cp.guarantee_ == ALL_SPLITS[split].guarantee
     assert cp.search_.n_evaluated == 21
     assert "optimistic" in repr(cp.search_)
     assert isinstance(cp.predict_set(logits), cx.PredictionSets)
@@ -110,7 +111,7 @@ def test_another_alpha_at_predict_time_keeps_the_weights(rows: tuple) -> None:
     assert_array_equal(cp.weights_, weights)
     assert cp.threshold_ == t
     same = average(weights=weights, alpha=0.02)
-    calibrate = SPLITS["vfcp"].roles(600, 0, np.random.default_rng(0)).calibrate
+    calibrate = ALL_SPLITS["vfcp"].roles(600, 0, np.random.default_rng(0)).calibrate
     same.fit(logits[calibrate], y[calibrate])
     assert_array_equal(sets, same.predict_set(logits))
 

@@ -86,7 +86,7 @@ def test_temperature_of_logits_divides_them():
 
 @pytest.mark.parametrize("temperature", [0, -1, float("inf"), "warm"])
 def test_temperature_must_be_positive(temperature):
-    with pytest.raises(InvalidInput, match="^temperature must be a positive number; got"):
+    with pytest.raises(InvalidInput, match=r"^temperature must be a positive number; got"):
         cx.score_tensor(ROW, cx.scores.Thr(temperature=temperature))
 
 
@@ -101,7 +101,7 @@ def test_scores_of_logits_and_of_their_softmax_agree():
 
 def test_huge_logits_neither_overflow_nor_lose_the_order():
     logits = [[1e4, -1e4, 0.0]]
-    names = [n for n in cx.scores.SCORES]
+    names = list(cx.scores.SCORES)
     scores = cx.score_tensor(logits, names, kind="logits")
     assert np.isfinite(scores).all()
     assert_array_equal(scores[0, :, names.index("thr")], [1.0, 0.0, 0.0])
@@ -157,7 +157,7 @@ def test_a_score_given_twice_is_refused():
     ("function", "sentence"),
     [
         (lambda p: p[:, :2], r"must return one number per label, shape \(1, 5\); got"),
-        (lambda p: np.log(p), r"must return finite numbers; it returned NaN or inf\.$"),
+        (np.log, r"must return finite numbers; it returned NaN or inf\.$"),
     ],
 )
 def test_a_custom_score_is_checked(function, sentence):

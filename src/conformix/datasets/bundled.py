@@ -72,6 +72,12 @@ class Dataset:
         A group per row, where there is one; `group_names` names them.
     credit, licence : str
         Whom to thank, and the terms.
+
+    Examples
+    --------
+    >>> data = load("mmlu_llama13b")
+    >>> data.labels.shape, len(data.group_names), data.licence
+    ((2886,), 16, 'MIT')
     """
 
     name: str

@@ -91,6 +91,11 @@ class TheoremValues:
         Probability that the bound fails.
     feasible : bool
         Whether the theorem's condition on alpha' holds.
+
+    Examples
+    --------
+    >>> print(TheoremValues("Theorem 2 (EFCP)", 0.9, 0.99, 3.0, 100, 0.1))
+    Theorem 2 (EFCP): coverage >= 0.9000; size <= oracle at 0.9900 + 3.00; fails with ... <= 0.1
     """
 
     theorem: str
@@ -136,6 +141,14 @@ def theorem1(
 
     Condition: ``kappa(n1, alpha') - eta_1 >= kappa(n3, alpha) + eta_3``. Oracle level:
     ``kappa(n1, alpha') + eta_1``. Gap: ``2 xi_2``, with the three events at ``delta / 3`` each.
+
+    Examples
+    --------
+    >>> values = theorem1(
+    ...     5000, 5000, alpha=0.05, tune_alpha=0.04, n_classes=100, d=3, delta=0.1
+    ... )
+    >>> values.feasible, values.coverage
+    (False, 0.95)
     """
     eta1, eta3 = vc_eta(n_tune, d, delta / 3), vc_eta(n_cal, d, delta / 3)
     level = kappa(n_tune, tune_alpha)
@@ -170,7 +183,13 @@ def largest_tune_alpha(
 
 
 def theorem2(n: int, *, alpha: float, n_classes: int, d: int, delta: float) -> TheoremValues:
-    """Return Theorem 2 (EFCP): coverage ``kappa - eta``, given the calibration rows."""
+    """Return Theorem 2 (EFCP): coverage ``kappa - eta``, given the calibration rows.
+
+    Examples
+    --------
+    >>> round(theorem2(5000, alpha=0.05, n_classes=100, d=3, delta=0.1).coverage, 2)
+    0.34
+    """
     eta = vc_eta(n, d, delta / 2)
     return TheoremValues(
         "Theorem 2 (EFCP)", kappa(n, alpha) - eta, kappa(n, alpha) + eta, 2 * n_classes * eta,
@@ -181,7 +200,13 @@ def theorem2(n: int, *, alpha: float, n_classes: int, d: int, delta: float) -> T
 def theorem3(
     n: int, m: int, *, alpha: float, n_classes: int, d: int, delta: float
 ) -> TheoremValues:
-    """Return Theorem 3 (DLCP): coverage share and mean size of the test batch of m rows."""
+    """Return Theorem 3 (DLCP): coverage share and mean size of the test batch of m rows.
+
+    Examples
+    --------
+    >>> theorem3(10**7, 10**7, alpha=0.05, n_classes=10, d=3, delta=0.1).vacuous_coverage
+    False
+    """
     eta, eta_test = vc_eta(n, d, delta / 3), vc_eta(m, d, delta / 3)
     return TheoremValues(
         "Theorem 3 (DLCP)", kappa(n, alpha) - eta - eta_test, kappa(n, alpha) + eta,
@@ -192,7 +217,13 @@ def theorem3(
 def theorem4(
     n: int, m: int, *, alpha: float, n_classes: int, d: int, delta: float
 ) -> TheoremValues:
-    """Return Theorem 4 (DLCP+): coverage share of the batch, size for a fresh row."""
+    """Return Theorem 4 (DLCP+): coverage share of the batch, size for a fresh row.
+
+    Examples
+    --------
+    >>> theorem4(5000, 5000, alpha=0.05, n_classes=100, d=3, delta=0.1).vacuous_size
+    True
+    """
     eta, eta_test = vc_eta(n, d, delta / 3), vc_eta(m, d, delta / 3)
     return TheoremValues(
         "Theorem 4 (DLCP+)", kappa(n, alpha) - eta - eta_test, kappa(n, alpha) + eta,

@@ -72,6 +72,16 @@ def plot_triangle(
         Title of the axes.
     ax : matplotlib Axes, optional
         Where to draw; by default a new figure.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("agg")
+    >>> from conformix.search import simplex_grid
+    >>> weights = simplex_grid(3, 10) / 10
+    >>> ax = plot_triangle(weights, 1 + weights[:, 0], names=("thr", "aps", "rank"))
+    >>> ax.get_legend_handles_labels()[1]
+    ['(0.00, 0.00, 1.00): 1.00']
     """
     import matplotlib.pyplot as plt  # noqa: PLC0415  an extra, loaded where it is used
     from matplotlib.colors import LogNorm  # noqa: PLC0415

@@ -15,7 +15,7 @@ from conformix.scores.raps import Raps
 from conformix.scores.rowwise import Energy, Entropy, Maxprob
 from conformix.scores.saps import Saps
 from conformix.scores.score import Custom, Score
-from conformix.scores.tensor import draw_key, fill_tensor, score_tensor
+from conformix.scores.tensor import score_tensor
 from conformix.scores.thr import Thr
 
 __all__ = [
@@ -38,8 +38,6 @@ __all__ = [
     "Score",
     "ScoreLike",
     "Thr",
-    "draw_key",
-    "fill_tensor",
     "parse_score",
     "score_columns",
     "score_tensor",

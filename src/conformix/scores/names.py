@@ -38,7 +38,13 @@ _NOTATION = re.compile(r"(?P<sign>-?)(?P<name>\w+)(?:\((?P<options>.*)\))?", re.
 
 
 class Column(NamedTuple):
-    """One score of one model: a plane of the tensor."""
+    """One score of one model: a plane of the tensor.
+
+    Examples
+    --------
+    >>> str(Column("vgg16", Thr()))
+    'vgg16.thr'
+    """
 
     model: str
     score: Score

@@ -20,6 +20,17 @@ class Score(ABC):
 
     A subclass is a frozen dataclass with a `name`, its options as fields, and one method. It is
     deterministic: calibration and prediction call the same code on the same kind of rows.
+
+    Examples
+    --------
+    >>> @dataclass(frozen=True)
+    ... class Odds(Score):
+    ...     name: ClassVar[str] = "odds"
+    ...
+    ...     def __call__(self, ranked):
+    ...         return ranked.probs / (1.001 - ranked.probs)
+    >>> Odds()(Ranked(np.array([[0.501, 0.499]]))).round(2)
+    array([[1.  , 0.99]])
     """
 
     name: ClassVar[str]
@@ -66,7 +77,8 @@ class Custom(Score):
         """Return the user's scores, checked."""
         # A copy, so that a function that works in place cannot spoil the other scores.
         try:
-            values = np.asarray(self.function(ranked.probs.copy()), dtype=np.float64)
+            with np.errstate(all="ignore"):  # what is not finite is refused below
+                values = np.asarray(self.function(ranked.probs.copy()), dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise InvalidInput(f"score {self} failed to return numbers: {error}.") from error
         if values.shape != ranked.probs.shape:

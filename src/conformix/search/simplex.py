@@ -64,6 +64,8 @@ def simplex_grid(d: int, resolution: int) -> IntArray:
 
 def check_resolution(d: int, resolution: int) -> None:
     """Refuse a resolution that is no positive integer, or whose grid is too large."""
+    if isinstance(d, bool) or not isinstance(d, int | np.integer) or d < 1:
+        raise InvalidInput(f"d must be a positive number of scores; got {d!r}.")
     if isinstance(resolution, bool) or not isinstance(resolution, int | np.integer):
         raise InvalidInput(f"resolution must be a positive integer; got {resolution!r}.")
     if resolution < 1:

@@ -52,6 +52,12 @@ class ScoreContract:
         What it needs.
     keeps_order : bool
         Whether a larger probability never has a smaller score.
+
+    Examples
+    --------
+    >>> class TestThr(ScoreContract):
+    ...     score = Thr()
+    >>> TestThr().test_moves_with_the_labels()
     """
 
     score: ClassVar[Score]
@@ -127,6 +133,13 @@ class NormalizerContract:
     ----------
     normalizer : Normalizer
         The normaliser under test.
+
+    Examples
+    --------
+    >>> from conformix.normalize import Ecdf
+    >>> class TestEcdf(NormalizerContract):
+    ...     normalizer = Ecdf()
+    >>> TestEcdf().test_never_turns_an_order_round()
     """
 
     normalizer: ClassVar[Normalizer]
@@ -187,6 +200,13 @@ class MetricContract:
         The metric under test.
     options : dict
         Options it needs.
+
+    Examples
+    --------
+    >>> from conformix.metrics import coverage
+    >>> class TestCoverage(MetricContract):
+    ...     metric = staticmethod(coverage)
+    >>> TestCoverage().test_returns_a_finite_python_float()
     """
 
     metric: ClassVar[Metric]

@@ -1,0 +1,9 @@
+"""Save and load: JSON that a person can read, with large arrays in an npz beside it.
+
+Nothing is ever unpickled. A file is written under a temporary name and renamed, so that a half
+written model cannot exist. Numbers survive bit for bit.
+"""
+
+from conformix.storage.model import read_model, write_model
+
+__all__ = ["read_model", "write_model"]

@@ -1,0 +1,167 @@
+"""Saved models come back bit for bit, and a bad file gets one sentence."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import conformix as cx
+from conformix.errors import InvalidInput
+from conformix.search import GridSearch
+from conformix.splits import Exact, ValidityFirst
+
+DATA = cx.datasets.load("cifar10")
+LOGITS, LABELS = DATA.outputs["vgg16"][:900], DATA.labels[:900]
+CAL, TEST = LOGITS[:600], LOGITS[600:]
+BOTH = {name: DATA.outputs[name][:900] for name in ("vgg16", "lenet5")}
+
+
+def model(**options):
+    options = {
+        "alpha": 0.1,
+        "kind": "logits",
+        "random_state": 3,
+        "search": GridSearch(10),
+    } | options
+    return cx.ScoreAverage(**options)
+
+
+RECIPES = {
+    "plain": {},
+    "ecdf": {"normalize": "ecdf"},
+    "scale": {"normalize": "scale", "scores": ("logp", "margin", "-entropy")},
+    "widths": {"normalize": [1.0, 2.0, 3.0]},
+    "efcp": {"split": "efcp"},
+    "share": {"split": ValidityFirst(share=0.3), "tune_alpha": 0.08},
+    "randomised": {"scores": ("raps(randomized=True, penalty=0.01)", "thr(temperature=2.5)")},
+    "non-empty": {"allow_empty": False},
+    "fixed weights": {"weights": [0.5, 0.25, 0.25]},
+    "candidates": {"search": [[1.0, 0.0, 0.0], [1.0, -0.1, 0.1]]},
+    "by name": {"search": "auto"},
+    "exact": {"split": "exact"},
+    "exact, shortlist": {"split": Exact(shortlist=20), "normalize": "ecdf"},
+}
+
+
+@pytest.mark.parametrize("recipe", list(RECIPES))
+def test_a_loaded_model_predicts_the_same_bit_for_bit(recipe, tmp_path):
+    cp = model(**RECIPES[recipe]).fit(CAL, LABELS[:600])
+    cp.save(tmp_path / "model.json")
+    again = cx.load(tmp_path / "model.json")
+    cx.testing.assert_same_sets(again.predict_set(TEST), cp.predict_set(TEST))
+    cx.testing.assert_same_sets(again.predict_set(TEST, alpha=0.3), cp.predict_set(TEST, alpha=0.3))
+    assert_array_equal(again.predict_pvalues(TEST), cp.predict_pvalues(TEST))
+    assert_array_equal(
+        again.predict_pvalues(TEST, smoothed=True), cp.predict_pvalues(TEST, smoothed=True)
+    )
+    assert_array_equal(again.weights_, cp.weights_)
+    assert (again.score_names_, again.guarantee_) == (cp.score_names_, cp.guarantee_)
+    assert repr(again.search_) == repr(cp.search_)
+
+
+@pytest.mark.parametrize("recipe", list(RECIPES))
+def test_a_loaded_model_can_be_fitted_again_with_the_same_result(recipe, tmp_path):
+    cp = model(**RECIPES[recipe]).fit(CAL, LABELS[:600])
+    cp.save(tmp_path / "model.json")
+    again = cx.load(tmp_path / "model.json").fit(CAL, LABELS[:600])
+    assert_array_equal(again.weights_, cp.weights_)
+    cx.testing.assert_same_sets(again.predict_set(TEST), cp.predict_set(TEST))
+
+
+@pytest.mark.parametrize("scores", [("thr", "rank"), ("vgg16.thr", "lenet5.rank", "lenet5.thr")])
+def test_models_keep_their_names(scores, tmp_path):
+    cp = model(scores=scores).fit(BOTH, LABELS)
+    cp.save(tmp_path / "model.json")
+    again = cx.load(tmp_path / "model.json")
+    assert again.score_names_ == cp.score_names_
+    cx.testing.assert_same_sets(again.predict_set(BOTH), cp.predict_set(BOTH))
+    assert again.fit(BOTH, LABELS).score_names_ == cp.score_names_
+
+
+def test_large_arrays_go_to_an_npz_beside_the_json(tmp_path):
+    logits = DATA.outputs["vgg16"]
+    cp = model(split=Exact(), search=GridSearch(4)).fit(logits[:2000], DATA.labels[:2000])
+    cp.save(tmp_path / "model.json")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["model.json", "model.npz"]
+    cx.testing.assert_same_sets(
+        cx.load(tmp_path / "model.json").predict_set(TEST), cp.predict_set(TEST)
+    )
+    (tmp_path / "model.npz").write_bytes(b"something else")
+    with pytest.raises(InvalidInput, match=r"model\.npz is not the file that was saved with this"):
+        cx.load(tmp_path / "model.json")
+    (tmp_path / "model.npz").unlink()
+    with pytest.raises(InvalidInput, match=r"model\.npz, which holds the arrays .*, is missing\.$"):
+        cx.load(tmp_path / "model.json")
+
+
+def test_a_loaded_predictor_needs_numpy_alone(tmp_path):
+    model().fit(CAL, LABELS[:600]).save(tmp_path / "model.json")
+    code = (
+        "import sys, numpy as np, conformix as cx;"
+        f"cp = cx.load({str(tmp_path / 'model.json')!r});"
+        "cp.predict_set(np.zeros((1, 10))); cp.predict_pvalues(np.zeros((1, 10)));"
+        "heavy = {'numba', 'scipy', 'sklearn', 'torch', 'pandas', 'matplotlib'} & set(sys.modules);"
+        "assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_cannot_be_saved_is_refused_and_leaves_no_file(tmp_path):
+    cp = model(scores=("thr", np.sqrt)).fit(CAL - CAL.min() + 0.0, LABELS[:600])
+    with pytest.raises(InvalidInput, match=r"^score sqrt is a function of your own, which a model"):
+        cp.save(tmp_path / "model.json")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(cx.NotFitted):
+        model().save(tmp_path / "model.json")
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"\x80\x04\x95pickle", r"is no JSON; expected a model written by save\(\)\.$"),
+        (b"[1, 2]", r"is no conformix model\.$"),
+        (b'{"format": "conformix model", "schema": 99, "version": "9.0"}',
+         r"has schema 99, and conformix .* reads schema 1; load it with conformix 9\.0\.$"),
+        (b'{"format": "conformix model", "schema": 1}', r"is a damaged model file \(KeyError"),
+        (b"[" * 100_000, r"is no JSON"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_no_model_says_so(content, sentence, tmp_path):
+    (tmp_path / "model.json").write_bytes(content)
+    with pytest.raises(InvalidInput, match=sentence):
+        cx.load(tmp_path / "model.json")
+
+
+def test_a_missing_file_says_so(tmp_path):
+    with pytest.raises(InvalidInput, match=r"nothing\.json does not exist or is no file\.$"):
+        cx.load(tmp_path / "nothing.json")
+
+
+def test_every_damaged_field_is_refused_in_our_own_words(tmp_path):
+    model(normalize="ecdf").fit(CAL[:60], LABELS[:60]).save(tmp_path / "model.json")
+    whole = json.loads((tmp_path / "model.json").read_text())
+
+    def places(node, path=()):
+        if isinstance(node, dict):
+            for key, value in node.items():
+                yield (*path, key)
+                yield from places(value, (*path, key))
+
+    for place in places(whole):
+        damaged = json.loads(json.dumps(whole))
+        node = damaged
+        for key in place[:-1]:
+            node = node[key]
+        node[place[-1]] = {"unexpected": True}
+        (tmp_path / "model.json").write_text(json.dumps(damaged))
+        try:
+            cx.load(tmp_path / "model.json").predict_set(TEST)
+        except InvalidInput:
+            continue
+        except Exception as error:
+            # Fields that say what was fitted are text for people; anything else must be checked.
+            raise AssertionError(f"{place}: {error!r}") from error
