@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import numbers
 import operator
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -117,9 +118,19 @@ def kth_largest(values: FloatArray, k: int) -> float:
     return float(np.partition(values, n - k)[n - k])
 
 
-def warn_if_trivial(n: int, alpha: float) -> None:
+def warn_if_trivial(
+    n: int, alpha: float, rank: Callable[[int, float], int] = conformal_rank
+) -> None:
     """Warn when `n` calibration rows force every label into every set."""
-    if conformal_rank(n, alpha) > n:
+    if rank(n, alpha) <= n:
+        return
+    if conformal_rank(n, alpha) <= n:
+        warn(
+            f"{n} calibration rows are too few for a PAC statement at alpha={float(alpha):g}: "
+            "every set holds all labels (conformix.guarantees.n_needed says how many would do).",
+            TrivialSetsWarning,
+        )
+    else:
         warn(
             f"alpha={float(alpha):g} needs at least {rows_needed(alpha)} calibration rows for a "
             f"finite threshold; got {n}: every set holds all labels.",

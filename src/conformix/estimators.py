@@ -14,7 +14,7 @@ from conformix.arrays import FloatArray, RandomState
 from conformix.conformal import warn_if_trivial
 from conformix.drift import DriftReport, drift_report
 from conformix.errors import InvalidInput, NotFitted
-from conformix.guarantees import Guarantee
+from conformix.guarantees import Ledger
 from conformix.inputs import Kind, check_labels
 from conformix.params import Params
 from conformix.pipeline import Fitted
@@ -57,6 +57,11 @@ class ScoreAverage(Params):
     allow_empty : bool
         Whether a set may be empty. If not, the best label of a row is always in, by one rule in
         search, calibration and prediction, so that the guarantee stays.
+    guarantee : {"marginal", "pac"}
+        ``pac`` takes a larger order statistic, so that coverage is at least ``1 - alpha`` for all
+        but a share `delta` of the calibration draws, not only on average over them.
+    delta : float
+        See `guarantee`.
     random_state : int, Generator or None
         Draws the split.
     threads : int or None
@@ -70,8 +75,8 @@ class ScoreAverage(Params):
         A label is in the set when its combined score is at least this.
     score_names_ : tuple of str
         Names of the scores, ``model.score`` with several models.
-    guarantee_ : Guarantee
-        What holds for the sets.
+    guarantee_ : Ledger
+        What holds for the sets; ``guarantee_.table()`` is everything that is known.
     search_ : SearchResult or None
         What the search found; its size is minimised, hence optimistic.
     held_out_size_ : float or None
@@ -104,6 +109,8 @@ class ScoreAverage(Params):
         weights: Any = None,
         tune_alpha: float | None = None,
         allow_empty: bool = True,
+        guarantee: str = "marginal",
+        delta: float = 0.1,
         random_state: RandomState = None,
         threads: int | None = None,
     ) -> None:
@@ -116,6 +123,8 @@ class ScoreAverage(Params):
         self.weights = weights
         self.tune_alpha = tune_alpha
         self.allow_empty = allow_empty
+        self.guarantee = guarantee
+        self.delta = delta
         self.random_state = random_state
         self.threads = threads
 
@@ -153,7 +162,7 @@ class ScoreAverage(Params):
             return predictor.predict_set(outputs, predictor.alpha)
         if np.ndim(alpha) == 1:
             return predictor.predict_nested(outputs, alpha)
-        warn_if_trivial(predictor.fitted.n, alpha)
+        warn_if_trivial(predictor.fitted.n, alpha, predictor.fitted.ledger.facts.rank)
         return predictor.predict_set(outputs, alpha)
 
     def predict_pvalues(self, outputs: Any, *, smoothed: bool = False) -> FloatArray:
@@ -190,6 +199,13 @@ class ScoreAverage(Params):
             labels,
             old.rule,
             alpha=predictor.alpha,
+            ledger=pipeline.fixed_ledger(
+                fresh.n,
+                fresh.n_classes,
+                len(predictor.columns),
+                alpha=predictor.alpha,
+                delta=old.ledger.facts.rank.delta,
+            ),
             normalizer=old.normalizer,
         )
         self.predictor_ = replace(predictor, fitted=fitted)
@@ -243,9 +259,9 @@ class ScoreAverage(Params):
         return predictor.fitted.threshold(predictor.alpha)
 
     @property
-    def guarantee_(self) -> Guarantee:
+    def guarantee_(self) -> Ledger:
         """What holds for the sets."""
-        return self._check_fitted().fitted.guarantee
+        return self._check_fitted().fitted.ledger
 
     @property
     def search_(self) -> SearchResult | None:

@@ -9,9 +9,17 @@ from typing import Any
 import numpy as np
 
 from conformix.arrays import BoolArray, FloatArray, IntArray
-from conformix.conformal import conformal_rank, kth_largest, pvalue_ranks, warn_if_trivial
+from conformix.conformal import kth_largest, pvalue_ranks, warn_if_trivial
 from conformix.errors import InvalidInput, SmallBatchWarning, warn
-from conformix.guarantees import EXACT, UNBOUNDED, Guarantee
+from conformix.guarantees import (
+    EXACT,
+    UNBOUNDED,
+    Facts,
+    Guarantee,
+    Ledger,
+    RankRule,
+    pac_guarantee,
+)
 from conformix.inputs import row_blocks
 from conformix.kernels import combine, lift_best
 from conformix.normalize import Normalizer, Transform, resolve_normalizers
@@ -70,7 +78,7 @@ class Fitted:
         Normalisation, weights and the policy on empty sets.
     calibration : float64 array of shape (n,)
         Combined true-label scores of the calibration rows, sorted upwards.
-    guarantee : Guarantee
+    ledger : Ledger
         What holds for the sets.
     normalizer : str
         Name of the normalisation in use.
@@ -82,7 +90,7 @@ class Fitted:
 
     rule: Rule
     calibration: FloatArray
-    guarantee: Guarantee
+    ledger: Ledger
     normalizer: str
     search: SearchResult | None = None
     held_out_size: float | None = None
@@ -94,7 +102,7 @@ class Fitted:
 
     def threshold(self, alpha: float) -> float:
         """Return the k-th largest calibration score at level `alpha`."""
-        return kth_largest(self.calibration, conformal_rank(self.n, alpha))
+        return kth_largest(self.calibration, self.ledger.facts.rank(self.n, alpha))
 
     def member(self, scores: FloatArray, alpha: float) -> BoolArray:
         """Return the sets of some rows (r, K, d) as a boolean array (r, K)."""
@@ -119,6 +127,7 @@ def fit(
     groups: IntArray | None = None,
     tune_alpha: float | None = None,
     allow_empty: bool = True,
+    delta: float | None = None,
     threads: int | None = None,
 ) -> Fitted:
     """Return weights and threshold: Algorithm 2 of the paper.
@@ -143,12 +152,17 @@ def fit(
         Rows of one group stay on one side of the split.
     allow_empty : bool
         Whether a set may be empty.
+    delta : float, optional
+        Take the PAC rank: coverage for all but a share delta of the calibration draws.
     threads : int or None
         Threads for the search.
     """
     roles = split.roles(len(y), check_test(split, test), rng, groups)  # who may see what
     separate = not np.intersect1d(roles.tune, roles.calibrate).size
-    k = tuning_rank(len(roles.tune), alpha if tune_alpha is None else tune_alpha)
+    rank = rank_rule(split, search, len(columns), delta, separate=separate, test=test)
+    tune_level = alpha if tune_alpha is None else tune_alpha
+    # Where the tuning rows calibrate too, they are searched with the rank that will be used.
+    k = tuning_rank(len(roles.tune), tune_level, RankRule() if separate else rank)
 
     def tried(normalizer: Normalizer) -> tuple[SearchResult, Transform, Normalizer]:
         transform = normalizer.fit(_rows(scores, roles.tune), columns)
@@ -160,15 +174,14 @@ def fit(
     kinds = resolve_normalizers(normalize, separate=separate)
     found, transform, normalizer = min((tried(kind) for kind in kinds), key=lambda t: t[0].count)
     rule = Rule(transform, found.weights, allow_empty)
-    guarantee = UNBOUNDED if normalizer.learns and not separate else split.guarantee
-    fitted = calibrated(
-        _rows(scores, roles.calibrate),
-        y[roles.calibrate],
-        rule,
-        alpha=alpha,
-        guarantee=guarantee,
-        normalizer=normalizer.name,
-    )
+    facts = Facts(
+        split.name, float(alpha), float(tune_level), len(roles.tune), len(roles.calibrate),
+        0 if test is None else len(test), scores.shape[1], len(columns), found.n_evaluated,
+        separate, normalizer.learns and not separate, rank,
+    )  # fmt: skip
+    cal = _rows(scores, roles.calibrate), y[roles.calibrate]
+    ledger = Ledger(stated(split.guarantee, facts), facts)
+    fitted = calibrated(*cal, rule, alpha=alpha, ledger=ledger, normalizer=normalizer.name)
     unseen = np.setdiff1d(roles.calibrate, np.union1d(roles.tune, roles.size))
     size = mean_size(scores[unseen], rule, fitted.threshold(alpha))
     return replace(fitted, search=found, held_out_size=size)
@@ -197,12 +210,52 @@ def calibrated(
     rule: Rule,
     *,
     alpha: float,
-    guarantee: Guarantee = EXACT,
+    ledger: Ledger,
     normalizer: str = "none",
 ) -> Fitted:
     """Return the calibration of a given rule on labelled rows (n, K, d)."""
-    warn_if_trivial(len(y), alpha)
-    return Fitted(rule, np.sort(rule.of_true_labels(scores, y)), guarantee, normalizer)
+    warn_if_trivial(len(y), alpha, ledger.facts.rank)
+    return Fitted(rule, np.sort(rule.of_true_labels(scores, y)), ledger, normalizer)
+
+
+def fixed_ledger(
+    n: int, n_classes: int, d: int, *, alpha: float, delta: float | None = None
+) -> Ledger:
+    """Return the ledger of weights that the calibration rows had no part in."""
+    rank = RankRule(delta)
+    facts = Facts("fixed", float(alpha), float(alpha), 0, n, 0, n_classes, d, 1, True, False, rank)
+    return Ledger(stated(EXACT, facts), facts)
+
+
+def stated(guarantee: Guarantee, facts: Facts) -> Guarantee:
+    """Return the statement that holds in the end: PAC where asked for, none where voided."""
+    if facts.learnt_scale:
+        return UNBOUNDED
+    rank = facts.rank
+    if rank.delta is not None:
+        return pac_guarantee(rank.delta, n_weights=rank.n_weights, batch=rank.batch)
+    return guarantee
+
+
+def rank_rule(
+    split: Split,
+    search: Search,
+    d: int,
+    delta: float | None,
+    *,
+    separate: bool,
+    test: FloatArray | None,
+) -> RankRule:
+    """Return which order statistic is the threshold, with the union it has to pay for."""
+    if delta is None or separate:
+        return RankRule(delta)
+    if not hasattr(search, "n_candidates"):
+        raise InvalidInput(
+            'guarantee="pac" with split "efcp", "dlcp" or "dlcp+" needs candidate weights that are '
+            f"counted beforehand: a grid or an array; got {search!r}."
+        )
+    batch = len(test) if split.needs_test and test is not None else None
+    return RankRule(delta, search.n_candidates(d), batch)
 
 
 def mean_size(scores: FloatArray, rule: Rule, threshold: float) -> float | None:

@@ -15,7 +15,7 @@ import numpy as np
 from conformix.arrays import FloatArray
 from conformix.conformal import warn_if_trivial
 from conformix.errors import InvalidInput
-from conformix.exact import FullFitted
+from conformix.exact.fitted import FullFitted
 from conformix.inputs import Kind, Outputs, check_outputs
 from conformix.pipeline import Fitted
 from conformix.scores import Column
@@ -86,7 +86,7 @@ class Predictor:
             raise InvalidInput(
                 'sets of split "exact" need not be nested in alpha; predict one level at a time.'
             )
-        warn_if_trivial(self.fitted.n, levels[0])
+        warn_if_trivial(self.fitted.n, levels[0], self.fitted.ledger.facts.rank)
         checked = self.check(outputs)
         # Thresholds rise with alpha, so a label is in at the levels whose threshold it reaches.
         thresholds = np.array([self.fitted.threshold(alpha) for alpha in levels])

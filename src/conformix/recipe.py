@@ -11,7 +11,9 @@ from conformix import pipeline
 from conformix.arrays import FloatArray, IntArray, as_generator
 from conformix.conformal import simple_fraction
 from conformix.errors import InvalidInput
-from conformix.exact import FullFitted, fit_exact
+from conformix.exact.fit import fit_exact
+from conformix.exact.fitted import FullFitted
+from conformix.guarantees.order import check_delta
 from conformix.inputs import Kind, Outputs, check_groups, check_labels, check_outputs
 from conformix.kernels import available_threads
 from conformix.normalize import resolve_normalizers
@@ -37,6 +39,8 @@ class Recipe:
     weights: Any
     tune_alpha: float | None
     allow_empty: bool
+    guarantee: str
+    delta: float
     random_state: Any
     threads: int | None
 
@@ -66,14 +70,26 @@ class Recipe:
         simple_fraction(self.alpha)
         if self.tune_alpha is not None:
             simple_fraction(self.tune_alpha, "tune_alpha")
+        if self.guarantee not in ("marginal", "pac"):
+            raise InvalidInput(f'guarantee must be "marginal" or "pac"; got {self.guarantee!r}.')
+        check_delta(self.delta)
         available_threads(self.threads)
         resolve_search(self.search)
-        altered = not self.allow_empty or self.tune_alpha is not None
-        if isinstance(resolve_split(self.split), Exact) and altered:
-            option = "tune_alpha" if self.allow_empty else "allow_empty=False"
+        altered = {
+            "allow_empty=False": not self.allow_empty,
+            "tune_alpha": self.tune_alpha is not None,
+            'guarantee="pac"': self.guarantee == "pac",
+        }
+        option = next((name for name, asked in altered.items() if asked), None)
+        if option and self.weights is None and isinstance(resolve_split(self.split), Exact):
             raise InvalidInput(
                 f'split "exact" selects at alpha by one rule for all rows; {option} does not apply.'
             )
+
+    @property
+    def pac_delta(self) -> float | None:
+        """Delta where a PAC statement is asked for."""
+        return self.delta if self.guarantee == "pac" else None
 
     def with_search(
         self,
@@ -97,7 +113,8 @@ class Recipe:
         }
         if isinstance(split, Exact):
             return fit_exact(scores, labels, columns, split=split, **shared)
-        shared |= {"tune_alpha": self.tune_alpha, "allow_empty": self.allow_empty, "test": test}
+        shared |= {"tune_alpha": self.tune_alpha, "allow_empty": self.allow_empty}
+        shared |= {"test": test, "delta": self.pac_delta}
         return pipeline.fit(scores, labels, columns, split=split, **shared)
 
     def with_fixed_weights(
@@ -112,8 +129,9 @@ class Recipe:
             )
         weights = check_simplex(self.weights, len(columns))
         rule = Rule(normalizer.fit(scores, columns), weights, self.allow_empty)
+        ledger = pipeline.fixed_ledger(*scores.shape, alpha=self.alpha, delta=self.pac_delta)
         return pipeline.calibrated(
-            scores, labels, rule, alpha=self.alpha, normalizer=normalizer.name
+            scores, labels, rule, alpha=self.alpha, ledger=ledger, normalizer=normalizer.name
         )
 
     def test_scores(

@@ -35,6 +35,7 @@ LAYERS = [
     "search",
     "pipeline",
     "exact",
+    "oracle",
     "predictor",
     "drift",
     "storage",

@@ -37,7 +37,7 @@ def test_a_fitted_object_says_what_it_found_and_what_it_promises(split: str, row
     assert cp.weights_.shape == (3,)
     np.testing.assert_allclose(cp.weights_.sum(), 1)
     assert cp.score_names_ == NAMES
-    assert cp.guarantee_ == ALL_SPLITS[split].guarantee
+    assert cp.guarantee_.guarantee == ALL_SPLITS[split].guarantee
     assert cp.search_.n_evaluated == 21
     assert "optimistic" in repr(cp.search_)
     assert isinstance(cp.predict_set(logits), cx.PredictionSets)

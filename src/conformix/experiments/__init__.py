@@ -1,1 +1,24 @@
-"""Experiments: the machinery behind the demo and the tables of the docs."""
+"""Experiments: methods compared over random splits, as rows, statistics, tables and pictures.
+
+A `Spec` says what to run, `run` appends one row per case to a file of JSON lines and can be
+killed and resumed, `compare` and `reproduce` turn rows into verdicts, tables and figures.
+"""
+
+from conformix.experiments.methods import Choices, method_names, resolve_method
+from conformix.experiments.rows import RowLog, read_rows
+from conformix.experiments.runner import run
+from conformix.experiments.sources import load_data
+from conformix.experiments.spec import Case, Spec, read_specs
+
+__all__ = [
+    "Case",
+    "Choices",
+    "RowLog",
+    "Spec",
+    "load_data",
+    "method_names",
+    "read_rows",
+    "read_specs",
+    "resolve_method",
+    "run",
+]

@@ -1,5 +1,6 @@
 """What is promised, in words and numbers: statements, order statistics, the paper's theory."""
 
+from conformix.guarantees.ledger import Entry, Facts, Ledger, conditional_bound
 from conformix.guarantees.order import (
     batch_pac_rank,
     marginal_bound,
@@ -7,6 +8,7 @@ from conformix.guarantees.order import (
     pac_rank,
     restoring_rank,
 )
+from conformix.guarantees.ranks import RankRule
 from conformix.guarantees.statement import (
     EXACT,
     EXACT_FULL,
@@ -14,6 +16,7 @@ from conformix.guarantees.statement import (
     TRANSDUCTIVE,
     UNBOUNDED,
     Guarantee,
+    pac_guarantee,
 )
 from conformix.guarantees.vc import (
     TheoremValues,
@@ -34,14 +37,20 @@ __all__ = [
     "SELECTED",
     "TRANSDUCTIVE",
     "UNBOUNDED",
+    "Entry",
+    "Facts",
     "Guarantee",
+    "Ledger",
+    "RankRule",
     "TheoremValues",
     "batch_pac_rank",
+    "conditional_bound",
     "grid_eta",
     "kappa",
     "largest_tune_alpha",
     "marginal_bound",
     "n_needed",
+    "pac_guarantee",
     "pac_rank",
     "relative_bound",
     "restoring_rank",

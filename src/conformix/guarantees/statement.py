@@ -12,10 +12,11 @@ class Guarantee:
 
     Parameters
     ----------
-    kind : {"exact", "approximate", "none"}
-        ``exact``: coverage is at least ``1 - alpha`` in finite samples. ``approximate``: the
-        same rows chose the weights and the threshold, so a selection term is lost. ``none``: no
-        finite-sample statement is known.
+    kind : {"exact", "pac", "approximate", "none"}
+        ``exact``: coverage is at least ``1 - alpha`` in finite samples. ``pac``: so it is for all
+        but a share delta of the calibration draws. ``approximate``: the same rows chose the
+        weights and the threshold, so a selection term is lost. ``none``: no finite-sample
+        statement is known.
     statement : str
         What holds.
     assumption : str
@@ -27,7 +28,7 @@ class Guarantee:
     exact: P(y in set) >= 1 - alpha (exchangeable rows)
     """
 
-    kind: Literal["exact", "approximate", "none"]
+    kind: Literal["exact", "pac", "approximate", "none"]
     statement: str
     assumption: str
 
@@ -60,3 +61,20 @@ UNBOUNDED = Guarantee(
     "no finite-sample bound is known",
     "the normalisation was learnt from the calibration rows; use split vfcp or normalize scale",
 )
+
+
+def pac_guarantee(delta: float, *, n_weights: int, batch: int | None) -> Guarantee:
+    """Return the statement that a PAC rank gives.
+
+    Examples
+    --------
+    >>> pac_guarantee(0.1, n_weights=1, batch=None).kind
+    'pac'
+    """
+    what = "coverage" if batch is None else f"coverage of this batch of {batch:,} rows"
+    chosen = "chosen on other rows" if n_weights == 1 else f"chosen among {n_weights:,} candidates"
+    return Guarantee(
+        "pac",
+        f"{what} >= 1 - alpha with probability >= {1 - delta:g} over the calibration rows",
+        f"i.i.d. rows; weights {chosen}",
+    )

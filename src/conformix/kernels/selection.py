@@ -110,3 +110,47 @@ def select_weights(
                 if total < best[y] or (total == best[y] and order[i] < order[chosen[r, y]]):
                     best[y] = total
                     chosen[r, y] = i
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def leave_out(
+    planes: FloatArray,
+    labels: IntArray,
+    weights: FloatArray,
+    cuts: FloatArray,
+    counts: IntArray,
+    covered: IntArray,
+) -> None:
+    """Write to ``covered[r]`` whether row r is covered by what the other rows select.
+
+    Parameters
+    ----------
+    planes : float64 array of shape (d, rows, K)
+        Scores of the rows, each of them one of the n.
+    labels : integer array of shape (rows,)
+        Their true labels.
+    weights : float64 array of shape (p, d)
+        Plausible weights, in the order that breaks ties.
+    cuts, counts : arrays of shape (p, 2)
+        ``c_k`` and ``c_{k+1}`` of all n rows, k the rank of n - 1 rows, and the labels of the n
+        rows at these two thresholds.
+    covered : boolean array of shape (rows,)
+        Filled here.
+    """
+    _, rows, n_classes = planes.shape
+    combined = np.empty(n_classes)
+    for r in range(rows):
+        best = np.iinfo(np.int64).max
+        for i in range(weights.shape[0]):
+            if counts[i, 0] - n_classes >= best:
+                continue
+            _combine_row(planes, weights[i], r, combined)
+            own = combined[labels[r]]
+            # A row at or above c_k is among the first k; without it the next one moves up.
+            which = 1 if own >= cuts[i, 0] else 0
+            total = counts[i, which]
+            for e in range(n_classes):
+                total -= combined[e] >= cuts[i, which]
+            if total < best:
+                best = total
+                covered[r] = own >= cuts[i, which]

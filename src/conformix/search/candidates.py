@@ -32,6 +32,10 @@ class Candidates:
 
     weights: Any
 
+    def n_candidates(self, d: int) -> int:
+        """Return the number of candidates."""
+        return len(self.weights)
+
     def __call__(
         self, objective: SizeObjective, rng: np.random.Generator | None = None
     ) -> SearchResult:

@@ -33,6 +33,10 @@ class GridSearch:
 
     resolution: int | None = 100
 
+    def n_candidates(self, d: int) -> int:
+        """Return the number of grid weights over `d` scores."""
+        return grid_size(d, auto_resolution(d) if self.resolution is None else self.resolution)
+
     def __call__(
         self, objective: SizeObjective, rng: np.random.Generator | None = None
     ) -> SearchResult:

@@ -113,7 +113,7 @@ class SizeObjective:
         return self.counts(weights) / self.n_size
 
 
-def tuning_rank(n: int, alpha: float) -> int:
+def tuning_rank(n: int, alpha: float, rank: Callable[[int, float], int] = conformal_rank) -> int:
     """Return the rank used while searching, with a warning where it lets every label in.
 
     Examples
@@ -121,8 +121,8 @@ def tuning_rank(n: int, alpha: float) -> int:
     >>> tuning_rank(99, 0.1)
     90
     """
-    k = conformal_rank(n, alpha)
-    if k > n:
+    k = rank(n, alpha)
+    if conformal_rank(n, alpha) > n:
         warn(
             f"alpha={float(alpha):g} needs at least {rows_needed(alpha)} tuning rows for a finite "
             f"threshold; got {n}: all weights tie, and the uniform ones are taken.",

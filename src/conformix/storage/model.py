@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
+from dataclasses import asdict
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,8 @@ import numpy as np
 
 from conformix import __version__
 from conformix.errors import InvalidInput
-from conformix.exact import FullFitted
-from conformix.guarantees import Guarantee
+from conformix.exact.fitted import FullFitted
+from conformix.guarantees import Facts, Guarantee, Ledger, RankRule
 from conformix.normalize import Interpolated, Scaled, Transform
 from conformix.pipeline import Fitted, Rule
 from conformix.predictor import Predictor
@@ -27,7 +28,7 @@ from conformix.storage.files import SCHEMA, read_json, read_npz, write
 
 _PARAMS = (
     "scores", "alpha", "split", "search", "normalize", "kind", "weights", "tune_alpha",
-    "allow_empty", "random_state",
+    "allow_empty", "guarantee", "delta", "random_state",
 )  # fmt: skip
 
 
@@ -103,6 +104,8 @@ def _params_out(params: dict[str, Any], predictor: Predictor, arrays: Arrays) ->
         "weights": None if weights is None else arrays.put(np.asarray(weights, dtype=np.float64)),
         "tune_alpha": None if params["tune_alpha"] is None else float(params["tune_alpha"]),
         "allow_empty": bool(params["allow_empty"]),
+        "guarantee": params["guarantee"],
+        "delta": float(params["delta"]),
         "random_state": int(state) if isinstance(state, int | np.integer) else None,
     }
 
@@ -212,7 +215,8 @@ def _rule_out(fitted: Fitted, arrays: Arrays) -> dict[str, Any]:
         "transform": _transform_out(fitted.rule.transform, arrays),
         "allow_empty": fitted.rule.allow_empty,
         "calibration": arrays.put(fitted.calibration),
-        "guarantee": vars(fitted.guarantee),
+        "guarantee": vars(fitted.ledger.guarantee),
+        "facts": asdict(fitted.ledger.facts),
         "normalizer": fitted.normalizer,
         "search": None if found is None else vars(found) | {"weights": arrays.put(found.weights)},
         "held_out_size": fitted.held_out_size,
@@ -221,13 +225,14 @@ def _rule_out(fitted: Fitted, arrays: Arrays) -> dict[str, Any]:
 
 def _rule_in(told: dict[str, Any], arrays: Arrays) -> Fitted:
     weights = arrays.get(told["weights"])
-    found = told["search"]
+    found, facts = told["search"], told["facts"]
+    rank = RankRule(**facts["rank"])
     if found is not None:
         found = SearchResult(**(found | {"weights": arrays.get(found["weights"])}))
     return Fitted(
         rule=Rule(_transform_in(told["transform"], arrays), weights, bool(told["allow_empty"])),
         calibration=np.sort(arrays.get(told["calibration"])),
-        guarantee=Guarantee(**told["guarantee"]),
+        ledger=Ledger(Guarantee(**told["guarantee"]), Facts(**(facts | {"rank": rank}))),
         normalizer=str(told["normalizer"]),
         search=found,
         held_out_size=told["held_out_size"],

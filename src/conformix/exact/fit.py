@@ -1,0 +1,94 @@
+"""Fitting the exact split: candidates, normalisation, and what would break the symmetry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from conformix.arrays import FloatArray, IntArray
+from conformix.conformal import warn_if_trivial
+from conformix.errors import InvalidInput
+from conformix.exact.fitted import FullFitted
+from conformix.normalize import Unscaled, resolve_normalizers
+from conformix.scores.names import Column
+from conformix.search.candidates import Candidates, check_candidates
+from conformix.search.grid import GridSearch, auto_resolution
+from conformix.search.objective import SizeObjective, tuning_rank
+from conformix.search.simplex import preference, simplex_grid
+from conformix.splits import Exact
+
+
+def fit_exact(
+    scores: FloatArray,
+    y: IntArray,
+    columns: Sequence[Column],
+    *,
+    alpha: float,
+    split: Exact,
+    search: Any,
+    normalize: Any,
+    rng: np.random.Generator,
+    groups: IntArray | None = None,
+    threads: int | None = None,
+) -> FullFitted:
+    """Return the fitted exact split.
+
+    Parameters
+    ----------
+    scores, y, columns, alpha, rng, groups, threads
+        As in `conformix.pipeline.fit`.
+    split : Exact
+        Whether a shortlist is learnt on rows set aside.
+    search : GridSearch or Candidates
+        Where the candidate weights come from; they must be fixed beforehand.
+    normalize : str or normaliser
+        ``auto`` is ``none``. One that learns needs rows set aside.
+    """
+    roles = split.roles(len(y), 0, rng, groups)
+    aside, rest = roles.tune, roles.calibrate
+    normalizer = (
+        Unscaled() if normalize == "auto" else resolve_normalizers(normalize, separate=True)[0]
+    )
+    if normalizer.learns and not len(aside):
+        raise InvalidInput(
+            f'normalize="{normalizer.name}" learns from the calibration rows alone, which breaks '
+            'the symmetry that split "exact" rests on; say normalize="none" or "scale", or set '
+            "rows aside with Exact(shortlist=...)."
+        )
+    weights = candidate_weights(search, len(columns))
+    transform = normalizer.fit(scores[aside] if len(aside) else scores, columns)
+    if len(aside):
+        normalized = transform(scores[aside])
+        k = tuning_rank(len(aside), alpha)
+        true_scores = normalized[np.arange(len(aside)), y[aside]]
+        counts = SizeObjective(true_scores, [normalized], k, threads=threads).counts(weights)
+        # Stable, so that equal counts keep the order that breaks ties.
+        weights = weights[np.sort(np.argsort(counts, kind="stable")[: split.shortlist])]
+    warn_if_trivial(len(rest), alpha)
+    kept = transform(scores[rest] if len(aside) else scores)
+    return FullFitted(kept, y[rest], weights, transform, alpha, normalizer.name, threads=threads)
+
+
+def candidate_weights(search: Any, d: int) -> FloatArray:
+    """Return the candidate weights of a search in the order that breaks ties, shape (M, d).
+
+    Examples
+    --------
+    >>> candidate_weights(GridSearch(2), 2)
+    array([[0.5, 0.5],
+           [0. , 1. ],
+           [1. , 0. ]])
+    """
+    if isinstance(search, GridSearch):
+        resolution = auto_resolution(d) if search.resolution is None else search.resolution
+        grid = simplex_grid(d, resolution)
+        return grid[preference(grid)] / resolution
+    if isinstance(search, Candidates):
+        weights = np.unique(check_candidates(search.weights, d), axis=0)
+        return weights[preference(weights)]
+    raise InvalidInput(
+        'split "exact" needs candidate weights that are fixed beforehand: search="grid", '
+        f"GridSearch(resolution=...) or an array of weights; got {search!r}."
+    )

@@ -1,0 +1,161 @@
+"""The fitted exact split: sets and p-values of new rows."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from conformix.arrays import BoolArray, FloatArray, IntArray
+from conformix.conformal import conformal_rank, pvalue_ranks
+from conformix.errors import InvalidInput
+from conformix.exact.tables import Tables, make_tables
+from conformix.guarantees import EXACT_FULL, Facts, Ledger
+from conformix.inputs import row_blocks
+from conformix.kernels import available_threads, combine, run_blocks
+from conformix.normalize import Transform
+from conformix.pipeline import Rule
+from conformix.search.objective import SizeObjective
+from conformix.search.result import SearchResult
+
+# Test rows that one thread works on at a time.
+ROWS_AT_ONCE = 16
+
+
+@dataclass(frozen=True, eq=False)
+class FullFitted:
+    """The fitted exact split: the calibration scores and the candidate weights.
+
+    Parameters
+    ----------
+    scores : float64 array of shape (n, K, d)
+        Normalised scores of the calibration rows.
+    y : integer array of shape (n,)
+        Their labels.
+    weights : float64 array of shape (M, d)
+        Candidates, in the order that breaks ties.
+    transform : Transform
+        The normalisation, for new rows.
+    alpha : float
+        The level of the fit; p-values select at this level.
+    normalizer : str
+        Name of the normalisation.
+    threads : int or None
+        Threads to use.
+    """
+
+    scores: FloatArray
+    y: IntArray
+    weights: FloatArray
+    transform: Transform
+    alpha: float
+    normalizer: str = "none"
+    threads: int | None = None
+    _tables: dict[int, Tables] = field(default_factory=dict, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    held_out_size = None
+
+    @property
+    def ledger(self) -> Ledger:
+        """What holds for the sets: the exact statement."""
+        n, n_classes, d = self.scores.shape
+        alpha, m = float(self.alpha), len(self.weights)
+        facts = Facts("exact", alpha, alpha, n, n, 0, n_classes, d, m, False, False)
+        return Ledger(EXACT_FULL, facts)
+
+    @property
+    def search(self) -> SearchResult:
+        """The winner on the n rows alone (EFCP), for reading only."""
+        return self.efcp(self.alpha)
+
+    @property
+    def rule(self) -> Rule:
+        """The rule of the EFCP winner, for reading only."""
+        return Rule(self.transform, self.search.weights)
+
+    @property
+    def calibration(self) -> FloatArray:
+        """Combined true-label scores under the EFCP winner, sorted upwards; for reading only."""
+        return np.sort(combine(self.scores[np.arange(self.n), self.y], self.search.weights))
+
+    def threshold(self, alpha: float) -> float:
+        """Refuse: every candidate label has a threshold of its own."""
+        raise InvalidInput(
+            'split "exact" has no single threshold: every candidate label selects its own weights; '
+            "use predict_set or predict_pvalues."
+        )
+
+    def efcp(self, alpha: float) -> SearchResult:
+        """Return the winner on the n rows alone at one level."""
+        n_classes = self.scores.shape[1]
+        best, count = 0, self.n * n_classes
+        if conformal_rank(self.n, alpha) <= self.n:
+            tables = self.tables(alpha)
+            best, count = tables.best, tables.best_count
+        return SearchResult(
+            self.weights[best], count, self.n, len(self.weights), "full-conformal selection"
+        )
+
+    @property
+    def n(self) -> int:
+        """Number of calibration rows."""
+        return len(self.y)
+
+    def tables(self, alpha: float) -> Tables:
+        """Return the tables of one level, made at first use."""
+        k = conformal_rank(self.n, alpha)
+        with self._lock:
+            if k not in self._tables:
+                self._tables[k] = make_tables(self.scores, self.y, self.weights, k, self.threads)
+            return self._tables[k]
+
+    def member(self, scores: FloatArray, alpha: float) -> BoolArray:
+        """Return the sets of some rows (r, K, d) as a boolean array (r, K)."""
+        if conformal_rank(self.n, alpha) > self.n:
+            return np.ones(scores.shape[:2], dtype=bool)
+        tables = self.tables(alpha)
+        scores = self.transform(scores)
+        chosen = self.choose(scores, tables)
+        own = combine(scores, tables.weights[chosen])
+        return own >= tables.cuts[chosen, 1]
+
+    def ranks(self, scores: FloatArray, tau: FloatArray | None = None) -> FloatArray:
+        """Return ``n + 1`` times the p-values under the weights selected for each label, (r, K)."""
+        scores = self.transform(scores)
+        weights = self.weights
+        chosen: IntArray = np.zeros(scores.shape[:2], dtype=np.int64)
+        if conformal_rank(self.n, self.alpha) <= self.n:  # else all weights tie: the first wins
+            tables = self.tables(self.alpha)
+            weights, chosen = tables.weights, self.choose(scores, tables)
+        own = combine(scores, weights[chosen])
+        true_scores = self.scores[np.arange(self.n), self.y]
+        found = np.empty(chosen.shape)
+        uniforms = None if tau is None else np.broadcast_to(tau, chosen.shape)
+        for i in np.unique(chosen):
+            here = chosen == i
+            calibration = np.sort(combine(true_scores, weights[i]))
+            found[here] = pvalue_ranks(
+                calibration, own[here], None if uniforms is None else uniforms[here]
+            )
+        return found
+
+    def choose(self, scores: FloatArray, tables: Tables) -> IntArray:
+        """Return which weights each label of each row selects, shape (r, K)."""
+        from conformix.kernels.selection import select_weights  # noqa: PLC0415  numba loads late
+
+        chosen = np.zeros(scores.shape[:2], dtype=np.int64)
+
+        def work(rows: slice) -> None:
+            planes = SizeObjective.planes(scores[rows])
+            part = np.zeros((rows.stop - rows.start, scores.shape[1]), dtype=np.int64)
+            select_weights(
+                planes, tables.weights, tables.cuts, tables.counts, tables.order,
+                tables.starts, tables.gaps, part,
+            )  # fmt: skip
+            chosen[rows] = part
+
+        blocks = row_blocks(len(scores), 1, ROWS_AT_ONCE)
+        run_blocks(work, blocks, available_threads(self.threads))
+        return chosen

@@ -1,0 +1,136 @@
+"""Methods that tune: averages, selected scores, and the oracle that they are measured against."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from conformix import pipeline
+from conformix.exact import fit_exact
+from conformix.experiments.methods.task import Outcome, Task
+from conformix.normalize import resolve_normalizers
+from conformix.oracle import find_oracle
+from conformix.pipeline import Fitted, Rule
+from conformix.scores import Column
+from conformix.search import Candidates, GridSearch
+from conformix.splits import Exact, resolve_split
+
+
+@dataclass(frozen=True)
+class Average:
+    """The method of the paper: scores averaged with the weights that make the sets smallest.
+
+    Parameters
+    ----------
+    scores : tuple of str
+        What is averaged: every score of every model.
+    split : str
+        ``vfcp``, ``efcp``, ``dlcp``, ``dlcp+`` or ``exact``.
+    normalize : str
+        ``none``, ``scale``, ``ecdf`` or ``auto``.
+    resolution : int or None
+        Of the weight grid; None takes 100, or less where many scores make the grid too large.
+    """
+
+    scores: tuple[str, ...]
+    split: str = "vfcp"
+    normalize: str = "scale"
+    resolution: int | None = None
+
+    def __call__(self, task: Task) -> Outcome:
+        """Return the sets of the test rows."""
+        search = GridSearch(self.resolution)
+        return fitted_outcome(task, self.scores, self.split, search, self.normalize)
+
+
+@dataclass(frozen=True)
+class Selected:
+    """One score of several, the one with the smallest sets on the tuning rows.
+
+    An average whose candidate weights are the corners of the simplex. With one score at many
+    temperatures or penalties it is that score, tuned; with different scores, the selection of
+    Yang & Kuchibhotla (2024).
+
+    Parameters
+    ----------
+    scores : tuple of str
+        The candidates, for every model.
+    split : str
+        Which rows select, and which calibrate, as for the average.
+    """
+
+    scores: tuple[str, ...]
+    split: str = "vfcp"
+
+    def __call__(self, task: Task) -> Outcome:
+        """Return the sets of the test rows."""
+        corners = np.eye(len(task.pool.columns(self.scores)))
+        return fitted_outcome(task, self.scores, self.split, Candidates(corners), "none")
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """The best weights in hindsight: searched with the labels of the test rows. A measure only.
+
+    Parameters
+    ----------
+    scores, normalize, resolution
+        As in `Average`; ``auto`` and ``ecdf`` are fitted on the test rows.
+    """
+
+    scores: tuple[str, ...]
+    normalize: str = "scale"
+    resolution: int | None = None
+
+    def __call__(self, task: Task) -> Outcome:
+        """Return the smallest sets whose coverage on the test rows is at least ``1 - alpha``."""
+        columns = task.pool.columns(self.scores)
+        scores, y = task.test_scores(columns), task.pool.labels[task.test]
+        normalizer = resolve_normalizers(self.normalize, separate=True)[0]
+        transform = normalizer.fit(scores, columns)
+        search = GridSearch(self.resolution)
+        best = find_oracle(transform(scores), y, alpha=task.alpha, search=search)
+        combined = Rule(transform, best.weights).combined(scores)
+        weights = named(columns, best.weights)
+        return Outcome(combined >= best.threshold, "none", combined, weights, normalizer.name)
+
+
+def fitted_outcome(
+    task: Task, scores: Sequence[str], split: str, search: Any, normalize: str
+) -> Outcome:
+    """Return the sets of a searched average: fit on the calibration rows, predict the test rows."""
+    columns = task.pool.columns(scores)
+    roles = resolve_split(split)
+    labelled, test = task.calibration_scores(columns), task.test_scores(columns)
+    shared: dict[str, Any] = {
+        "alpha": task.alpha,
+        "search": search,
+        "normalize": normalize,
+        "rng": task.rng(),
+        "threads": task.threads,
+    }
+    if isinstance(roles, Exact):
+        full = fit_exact(labelled, task.y, columns, split=roles, **shared)
+        weights = named(columns, full.search.weights)
+        return Outcome(
+            full.member(test, task.alpha), full.ledger.kind, None, weights, full.normalizer
+        )
+    features = test if roles.needs_test else None
+    fitted: Fitted = pipeline.fit(labelled, task.y, columns, split=roles, test=features, **shared)
+    combined = fitted.rule.combined(test)
+    return Outcome(
+        mask=combined >= fitted.threshold(task.alpha),
+        guarantee=fitted.ledger.kind,
+        combined=combined,
+        weights=named(columns, fitted.rule.weights),
+        normalizer=fitted.normalizer,
+    )
+
+
+def named(columns: Sequence[Column], weights: Any) -> dict[str, float]:
+    """Return the weights that are not zero by the name of their score."""
+    pairs = zip(columns, weights, strict=True)
+    return {str(column): float(weight) for column, weight in pairs if weight != 0}

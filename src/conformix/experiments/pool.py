@@ -1,0 +1,112 @@
+"""Labelled rows of one data set, with every score computed once.
+
+A score is a function of a row, so planes computed on all rows and cut by index are the scores of
+the cut rows, bit for bit. An experiment of many splits sorts every row once.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from conformix.arrays import FloatArray, IntArray
+from conformix.datasets import Dataset
+from conformix.errors import InvalidInput
+from conformix.inputs import Outputs, check_labels, check_outputs
+from conformix.registry import unknown_name
+from conformix.scores import Column, ScoreLike, score_columns
+from conformix.scores.ranked import Ranked
+from conformix.scores.tensor import fill_tensor
+
+# Score planes kept in memory; older ones are computed again when they are needed.
+CACHE_BYTES = 2**29
+
+Ensembling = Literal["probs", "logits"]
+
+
+class Pool:
+    """Rows of some models of a data set, from which splits are drawn.
+
+    Parameters
+    ----------
+    data : Dataset
+        Outputs and labels.
+    models : sequence of str, optional
+        Which models take part; by default all. The scores of a single model bear no model name.
+
+    Examples
+    --------
+    >>> from conformix.datasets import load
+    >>> pool = Pool(load("mmlu_llama13b"), ["llama13b_prompt0"])
+    >>> columns = pool.columns(("thr", "rank"))
+    >>> pool.tensor(columns, np.array([5, 3])).shape
+    (2, 4, 2)
+    """
+
+    def __init__(self, data: Dataset, models: Sequence[str] = ()) -> None:
+        for model in models:
+            if model not in data.outputs:
+                raise unknown_name(f"model of {data.name}", model, list(data.outputs))
+        chosen = list(models) or list(data.outputs)
+        named = {model: data.outputs[model] for model in chosen}
+        if len(named) == 1:
+            named = {"": named[chosen[0]]}
+        self.outputs: Outputs = check_outputs(named, data.kind)
+        self.labels: IntArray = check_labels(data.labels, self.outputs.n, self.outputs.n_classes)
+        self.name = data.name
+        self._planes: OrderedDict[Column, FloatArray] = OrderedDict()
+        self._ensembles: dict[Ensembling, Pool] = {}
+
+    def columns(self, scores: ScoreLike | Sequence[ScoreLike]) -> tuple[Column, ...]:
+        """Return which score of which model every plane holds."""
+        return score_columns(tuple(self.outputs.models), scores)
+
+    def tensor(self, columns: Sequence[Column], rows: IntArray) -> FloatArray:
+        """Return the scores (len(rows), K, d) of some rows, stored as d planes."""
+        missing = [column for column in columns if column not in self._planes]
+        if missing:
+            fresh = fill_tensor(self.outputs, missing)
+            for j, column in enumerate(missing):
+                self._planes[column] = fresh[..., j]
+        out = np.empty((len(columns), len(rows), self.outputs.n_classes))
+        for plane, column in zip(out, columns, strict=True):
+            np.take(self._planes[column], rows, axis=0, out=plane)
+            self._planes.move_to_end(column)
+        self._shrink()
+        return np.moveaxis(out, 0, -1)
+
+    def ensembled(self, how: Ensembling) -> Pool:
+        """Return the pool of one model: the mean of the probabilities, or of the logits.
+
+        The logits that are averaged are log-probabilities, so that a constant that one network
+        adds to its logits carries no weight.
+        """
+        if how not in self._ensembles:
+            parts = list(self.outputs.models.values())
+            if len(parts) < 2:
+                raise InvalidInput(
+                    f"an ensemble needs at least two models; {self.name} gives one here."
+                )
+            mean = np.zeros(parts[0].shape)
+            for values in parts:
+                mean += _outputs_of(values, self.outputs, how) / len(parts)
+            ensemble = Dataset(self.name, self.labels, {how: mean}, kind=how)
+            self._ensembles[how] = Pool(ensemble)
+        return self._ensembles[how]
+
+    def _shrink(self) -> None:
+        plane = 8 * self.outputs.n * self.outputs.n_classes
+        while len(self._planes) > max(1, CACHE_BYTES // plane):
+            self._planes.popitem(last=False)
+
+
+def _outputs_of(values: FloatArray, outputs: Outputs, how: Ensembling) -> FloatArray:
+    """Return the probabilities or log-probabilities of one model, block by block."""
+    out = np.empty(values.shape)
+    for rows in outputs.blocks():
+        ranked = Ranked(values[rows], outputs.kind)
+        out[rows] = ranked.probs if how == "probs" else ranked.log_probs
+    return out

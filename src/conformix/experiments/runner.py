@@ -1,0 +1,139 @@
+"""From specs to rows: all cores, any order, the same numbers."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from conformix import metrics
+from conformix.errors import ConformixWarning, InvalidInput
+from conformix.experiments.methods import Task
+from conformix.experiments.rows import Row, RowLog
+from conformix.experiments.sources import load_pool
+from conformix.experiments.spec import Case, Spec
+
+Progress = Callable[[int, int], None]
+
+
+def run(
+    specs: Spec | Sequence[Spec],
+    path: str | Path,
+    *,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> list[Row]:
+    """Return the rows of all cases of some experiments; those in the file are not computed again.
+
+    Cases run through joblib, so that any backend of it (``joblib.parallel_config``) can take them.
+    A row depends on its case alone, and rows are written in the order of the cases: the file is
+    the same whatever the number of workers and however often the run was killed and resumed.
+
+    Parameters
+    ----------
+    specs : Spec or sequence of Spec
+        What to run. Cases that two experiments share are run once.
+    path : path
+        File of JSON lines to which rows are added.
+    workers : int or None
+        Number of processes; None takes one per core.
+    progress : callable, optional
+        Called with the numbers of finished and of all cases.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> spec = Spec("mmlu_llama13b", ("thr", "aps"), models=("llama13b_prompt0",), runs=2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     rows = run(spec, Path(folder) / "rows.jsonl", workers=1)
+    >>> [row["method"] for row in rows]
+    ['thr', 'aps', 'thr', 'aps']
+    """
+    if workers is not None and (isinstance(workers, bool) or workers < 1):
+        raise InvalidInput(f"workers must be a positive integer or None; got {workers!r}.")
+    listed = [specs] if isinstance(specs, Spec) else list(specs)
+    cases = {case.key: case for spec in listed for case in spec.cases()}
+    with RowLog(path) as log:
+        todo = [case for key, case in cases.items() if key not in log.rows]
+        done = len(cases) - len(todo)
+        if progress is not None:
+            progress(done, len(cases))
+        for row in _computed(todo, workers):
+            log.append(row)
+            done += 1
+            if progress is not None:
+                progress(done, len(cases))
+        return [log.rows[key] for key in cases]
+
+
+def _computed(cases: list[Case], workers: int | None) -> Iterator[Row]:
+    """Yield the rows of the cases in their order, computed in parallel."""
+    if not cases:
+        return
+    from joblib import Parallel, delayed  # noqa: PLC0415  loads late
+
+    batches = [list(batch) for _, batch in groupby(cases, key=lambda c: (c.draw, c.alpha))]
+    n_jobs = -1 if workers is None else workers
+    parallel = Parallel(n_jobs=n_jobs, return_as="generator", pre_dispatch="3*n_jobs")
+    # Workers share the cores, so each searches on one thread; a lone one has them all.
+    threads = None if n_jobs == 1 else 1
+    for rows in parallel(delayed(run_cases)(batch, threads) for batch in batches):
+        yield from rows
+
+
+def run_cases(cases: Iterable[Case], threads: int | None = None) -> list[Row]:
+    """Return the rows of some cases, in order.
+
+    Examples
+    --------
+    >>> spec = Spec("mmlu_llama13b", ("thr",), models=("llama13b_prompt0",), runs=1)
+    >>> row = run_cases(spec.cases())[0]
+    >>> row["n_calibrate"], row["n_test"], row["guarantee"]
+    (2309, 577, 'exact')
+    """
+    return [run_case(case, threads) for case in cases]
+
+
+def run_case(case: Case, threads: int | None = None) -> Row:
+    """Return the row of one case: its settings, and what came out."""
+    draw = case.draw
+    pool = load_pool(draw.data, draw.kind, draw.digest, draw.models, rows=draw.rows, seed=draw.seed)
+    rng = np.random.default_rng(draw.random_seed)
+    order = rng.permutation(draw.n)
+    n_calibrate = min(max(round(draw.share * draw.n), 1), draw.n - 1)
+    calibrate, test = np.sort(order[:n_calibrate]), np.sort(order[n_calibrate:])
+    seed = int(rng.integers(2**63))
+    task = Task(pool, calibrate, test, case.alpha, seed, threads)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConformixWarning)
+        outcome = case.method(task)
+    said = sorted({str(w.message) for w in caught if issubclass(w.category, ConformixWarning)})
+    y = pool.labels[test]
+    matched = None
+    if outcome.combined is not None:
+        matched = metrics.size_at_coverage(outcome.combined, y, coverage=1 - case.alpha)
+    return {
+        "key": case.key,
+        **case.settings,
+        "n_calibrate": len(calibrate),
+        "n_test": len(test),
+        "guarantee": outcome.guarantee,
+        "normalizer": outcome.normalizer,
+        "weights": outcome.weights,
+        "warnings": said,
+        "size_at_matched_coverage": matched,
+        **_measured(outcome.mask, y),
+    }
+
+
+def _measured(mask: Any, y: Any) -> dict[str, float]:
+    return {
+        "coverage": metrics.coverage(mask, y),
+        "size": metrics.mean_size(mask),
+        "singleton_rate": metrics.singleton_rate(mask),
+        "empty_rate": metrics.empty_rate(mask),
+    }

@@ -1,0 +1,200 @@
+"""What an experiment is: a small frozen spec, and the cases that it asks for."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from conformix import __version__
+from conformix.conformal import simple_fraction
+from conformix.errors import InvalidInput
+from conformix.experiments.methods import Choices, Method, resolve_method
+from conformix.experiments.sources import digest, drawn, load_data
+from conformix.registry import unknown_name
+
+_LISTS = ("methods", "alphas", "models", "scores")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """An experiment: methods and levels, over random splits of one data set.
+
+    Parameters
+    ----------
+    data : str
+        Name of a bundled data set, or an npz file.
+    methods : tuple of str
+        What is compared; see `conformix.experiments.resolve_method`.
+    alphas : tuple of float
+        Levels.
+    models : tuple of str
+        Which models of the data set; empty for all.
+    runs : int
+        Number of random splits; every method sees the same ones.
+    share : float
+        Share of the rows that calibrate; the rest are tested.
+    scores : tuple of str
+        What is averaged.
+    normalize : str
+        On which scale.
+    resolution : int or None
+        Of the weight grid; None takes what suits the number of scores.
+    rows : int or None
+        Draw so many rows from the data set; None takes all.
+    kind : {"auto", "probs", "logits"}
+        What a file holds.
+    seed : int
+        The root of all randomness.
+
+    Examples
+    --------
+    >>> spec = Spec("mmlu_llama13b", methods=("thr", "average"), alphas=(0.1,), runs=3)
+    >>> len(list(spec.cases()))
+    6
+    """
+
+    data: str
+    methods: tuple[str, ...]
+    alphas: tuple[float, ...] = (0.1,)
+    models: tuple[str, ...] = ()
+    runs: int = 100
+    share: float = 0.8
+    scores: tuple[str, ...] = ("thr", "aps", "rank")
+    normalize: str = "scale"
+    resolution: int | None = None
+    rows: int | None = None
+    kind: str = "auto"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("runs", "seed"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise InvalidInput(f"{name} must be a non-negative integer; got {value!r}.")
+        if not 0 < self.share < 1:
+            raise InvalidInput(f"share must lie strictly between 0 and 1; got {self.share!r}.")
+        for alpha in self.alphas:
+            simple_fraction(alpha)
+        if not self.methods or not self.alphas:
+            raise InvalidInput("an experiment needs at least one method and one alpha.")
+
+    @classmethod
+    def from_dict(cls, settings: dict[str, Any]) -> Spec:
+        """Return the spec of plain settings, as a TOML file holds them."""
+        known = [field.name for field in fields(cls)]
+        for name in settings:
+            if name not in known:
+                raise unknown_name("setting", name, known)
+        for name in ("data", "methods"):
+            if name not in settings:
+                raise InvalidInput(f"an experiment needs the setting {name!r}.")
+        for name in _LISTS:
+            if not isinstance(settings.get(name, []), list | tuple):
+                raise InvalidInput(f"setting {name!r} must be a list; got {settings[name]!r}.")
+        lists = {name: tuple(settings[name]) for name in _LISTS if name in settings}
+        return cls(**{**settings, **lists})
+
+    @property
+    def choices(self) -> Choices:
+        """What all averages of the experiment share."""
+        return Choices(self.scores, self.normalize, self.resolution)
+
+    def cases(self) -> Iterator[Case]:
+        """Yield every case, split by split and level by level, methods side by side."""
+        data = load_data(self.data, self.kind)
+        fingerprint = digest(data)
+        n = len(drawn(data, self.rows, self.seed).labels)
+        models = self.models or tuple(data.outputs)
+        resolved = [(name, resolve_method(name, self.choices)) for name in self.methods]
+        for run in range(self.runs):
+            for alpha in self.alphas:
+                for name, method in resolved:
+                    split = Draw(
+                        self.data, self.kind, fingerprint, models, n, self.rows, self.share,
+                        self.seed, run,
+                    )  # fmt: skip
+                    yield Case(split, float(alpha), name, method)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One random split of a data set."""
+
+    data: str
+    kind: str
+    digest: str
+    models: tuple[str, ...]
+    n: int
+    rows: int | None
+    share: float
+    seed: int
+    run: int
+
+    @property
+    def random_seed(self) -> int:
+        """The seed of the split: the same for all methods, levels, models and workers."""
+        named = [self.digest, self.rows, self.share, self.seed, self.run]
+        return int.from_bytes(hashlib.sha256(json.dumps(named).encode()).digest()[:8], "little")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One method at one level on one split: one row of the results.
+
+    Examples
+    --------
+    >>> case = next(Spec("mmlu_llama13b", methods=("thr",), runs=1).cases())
+    >>> case.settings["method"], case.settings["alpha"], len(case.key)
+    ('thr', 0.1, 20)
+    """
+
+    draw: Draw
+    alpha: float
+    name: str
+    method: Method
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """Everything that the result depends on, in plain types."""
+        options = {"type": type(self.method).__name__, **asdict(self.method)}  # type: ignore[call-overload]
+        named = {**asdict(self.draw), "data": Path(self.draw.data).stem}
+        own = {"method": self.name, "options": options, "alpha": self.alpha}
+        plain: dict[str, Any] = json.loads(json.dumps({**named, **own, "version": __version__}))
+        return plain
+
+    @cached_property
+    def key(self) -> str:
+        """The name of the case: a hash of its settings."""
+        text = json.dumps(self.settings, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+def read_specs(path: str | Path) -> list[Spec]:
+    r"""Return the experiments of a TOML file: one, or several under ``[[experiment]]``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "mine.toml"
+    ...     _ = file.write_text('data = "cifar10"\nmethods = ["thr", "average"]\nruns = 5')
+    ...     read_specs(file)[0].methods
+    ('thr', 'average')
+    """
+    source = Path(path)
+    if not source.is_file():
+        raise InvalidInput(f"{source} does not exist or is no file.")
+    try:
+        settings = tomllib.loads(source.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{source} is no TOML: {error}.") from None
+    listed = settings.get("experiment", settings)
+    if not isinstance(listed, list):
+        listed = [listed]
+    return [Spec.from_dict(one) for one in listed]

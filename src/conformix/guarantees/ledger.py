@@ -1,0 +1,203 @@
+"""The ledger: what holds for a fitted object, how much, under which assumption, and what is empty.
+
+The exact statement comes first where there is one; then the sharp terms of the order statistic;
+then the theory of the paper with the numbers of this fit, honestly marked where they are vacuous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from conformix.guarantees import vc
+from conformix.guarantees.order import marginal_bound
+from conformix.guarantees.ranks import RankRule
+from conformix.guarantees.statement import Guarantee
+
+EXCHANGEABLE, IID = "exchangeable rows", "i.i.d. rows"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The numbers of a fit on which its guarantees depend.
+
+    Parameters
+    ----------
+    split : str
+        Name of the split, or ``"fixed"`` for weights given by hand.
+    alpha, tune_alpha : float
+        Level of the sets, and of the search.
+    n_tune, n_cal, n_test : int
+        Tuning, calibration and test rows (test rows only where the split used them).
+    n_classes, d : int
+        Classes and scores.
+    n_weights : int
+        How many weight vectors were searched.
+    separate : bool
+        Whether the tuning rows stay out of calibration.
+    learnt_scale : bool
+        Whether the normalisation was learnt on calibration rows.
+    rank : RankRule
+        Which order statistic is the threshold.
+
+    Examples
+    --------
+    >>> facts = Facts("vfcp", 0.1, 0.1, 500, 500, 0, 10, 3, 5151, True, False)
+    >>> facts.rank(facts.n_cal, facts.alpha)
+    451
+    """
+
+    split: str
+    alpha: float
+    tune_alpha: float
+    n_tune: int
+    n_cal: int
+    n_test: int
+    n_classes: int
+    d: int
+    n_weights: int
+    separate: bool
+    learnt_scale: bool
+    rank: RankRule = field(default_factory=RankRule)
+
+
+class Entry(NamedTuple):
+    """One line of the ledger.
+
+    Examples
+    --------
+    >>> Entry("Lemma 1 (VC)", "eta = 1.22", "i.i.d. rows", vacuous=True).vacuous
+    True
+    """
+
+    source: str
+    says: str
+    needs: str
+    vacuous: bool
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """What is promised for a fitted object.
+
+    Reads as the one statement that matters most (`kind`, `statement`, `assumption`, `str`);
+    `entries` and `table` give everything that is known.
+
+    Parameters
+    ----------
+    guarantee : Guarantee
+        The statement.
+    facts : Facts
+        The numbers of the fit.
+
+    Examples
+    --------
+    >>> facts = Facts("efcp", 0.05, 0.05, 5000, 5000, 0, 100, 3, 5151, False, False)
+    >>> from conformix.guarantees.statement import SELECTED
+    >>> ledger = Ledger(SELECTED, facts)
+    >>> ledger.kind
+    'approximate'
+    >>> [entry.says for entry in ledger.entries() if entry.source == "selection, marginal"]
+    ['coverage >= 0.9375 on average over calibration draws']
+    """
+
+    guarantee: Guarantee
+    facts: Facts
+
+    @property
+    def kind(self) -> str:
+        """``exact``, ``pac``, ``approximate`` or ``none``."""
+        return self.guarantee.kind
+
+    @property
+    def statement(self) -> str:
+        """What holds."""
+        return self.guarantee.statement
+
+    @property
+    def assumption(self) -> str:
+        """What it needs."""
+        return self.guarantee.assumption
+
+    def entries(self, delta: float = 0.1) -> list[Entry]:
+        """Return every statement known for this fit, at failure probability `delta`."""
+        return [self._headline(), *self._order_terms(delta), *self._paper(delta)]
+
+    def table(self, delta: float = 0.1) -> str:
+        """Return the ledger as text, one statement per line."""
+        rows = self.entries(delta)
+        width = max(len(row.source) for row in rows)
+        return "\n".join(
+            f"{row.source:<{width}}  {row.says}{' [vacuous]' if row.vacuous else ''} ({row.needs})"
+            for row in rows
+        )
+
+    def __str__(self) -> str:
+        return str(self.guarantee)
+
+    def _headline(self) -> Entry:
+        return Entry(self.kind, self.statement, self.assumption, self.kind == "none")
+
+    def _order_terms(self, delta: float) -> Iterator[Entry]:
+        """Yield what the Beta law of the k-th largest score says, with a union over candidates."""
+        f = self.facts
+        if f.learnt_scale:
+            yield Entry(
+                "order statistic", "does not apply", "scores fixed before calibration", True
+            )
+            return
+        k = f.rank(f.n_cal, f.alpha)
+        m = 1 if f.separate or f.split == "exact" else f.n_weights
+        bound = marginal_bound(f.n_cal, k, n_weights=m)
+        name = "rank, marginal" if m == 1 else "selection, marginal"
+        says = f"coverage >= {bound:.4f} on average over calibration draws"
+        yield Entry(name, says, EXCHANGEABLE if m == 1 else IID, bound <= 0)
+        if f.split != "exact":
+            worst = conditional_bound(f.n_cal, k, delta, n_weights=m)
+            says = f"coverage >= {worst:.4f} for {1 - delta:.0%} of calibration draws"
+            yield Entry("order statistic", says, IID, worst <= 0)
+
+    def _paper(self, delta: float) -> Iterator[Entry]:
+        f = self.facts
+        if f.learnt_scale or f.split in ("exact", "fixed"):
+            return
+        n = f.n_cal
+        eta, grid = vc.vc_eta(n, f.d, delta), vc.grid_eta(n, f.n_weights, delta)
+        yield Entry("Lemma 1 (VC)", f"eta = {eta:.3f}, xi = {f.n_classes * eta:.1f}", IID, eta >= 1)
+        missed = 1 - vc.kappa(n, f.alpha)
+        relative = 1 - vc.relative_bound(n, f.d, delta, max(missed, 0.0))
+        yield Entry("Vapnik, relative", f"coverage >= {relative:.4f}", IID, relative <= 0)
+        yield Entry("finite grid (DKW)", f"deviation <= {grid:.4f}", IID, grid >= 1)
+        values = self._theorem(delta)
+        if values is not None:
+            says = str(values).partition(": ")[2]
+            vacuous = values.vacuous_coverage or values.vacuous_size
+            yield Entry(values.theorem, says, IID, vacuous)
+
+    def _theorem(self, delta: float) -> vc.TheoremValues | None:
+        f = self.facts
+        sizes = {"n_classes": f.n_classes, "d": f.d, "delta": delta}
+        if f.split == "vfcp":
+            return vc.theorem1(f.n_tune, f.n_cal, alpha=f.alpha, tune_alpha=f.tune_alpha, **sizes)  # type: ignore[arg-type]
+        if f.split == "efcp":
+            return vc.theorem2(f.n_cal, alpha=f.alpha, **sizes)  # type: ignore[arg-type]
+        if f.split in ("dlcp", "dlcp+") and f.n_test:
+            theorem = vc.theorem3 if f.split == "dlcp" else vc.theorem4
+            return theorem(f.n_cal, f.n_test, alpha=f.alpha, **sizes)  # type: ignore[arg-type]
+        return None
+
+
+def conditional_bound(n: int, k: int, delta: float, *, n_weights: int = 1) -> float:
+    """Return the coverage that all but a share delta of the calibration draws reach.
+
+    The ``delta / M`` quantile of ``Beta(k, n+1-k)``.
+
+    Examples
+    --------
+    >>> round(conditional_bound(1000, 901, 0.1), 4)
+    0.8878
+    """
+    from scipy.special import betaincinv  # noqa: PLC0415  scipy loads late
+
+    return 1.0 if k > n else float(betaincinv(k, n + 1 - k, delta / n_weights))

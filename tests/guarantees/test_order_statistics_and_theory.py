@@ -1,0 +1,243 @@
+"""Every formula of the theory against a value worked out in the comment beside it."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import integrate
+from scipy.stats import beta, betabinom, binom
+
+import conformix as cx
+from conformix import guarantees as gs
+from conformix.errors import InvalidInput, TrivialSetsWarning
+
+
+@pytest.mark.parametrize(
+    ("n", "alpha", "delta", "m", "k"),
+    [
+        (100, 0.1, 0.1, 1, 95),
+        (500, 0.05, 0.1, 1, 482),
+        (30, 0.1, 0.05, 1, 30),
+        (22, 0.1, 0.1, 1, 22),
+        (1000, 0.1, 0.05, 231, 933),
+        (5000, 0.05, 0.1, 5151, 4812),
+        (21, 0.1, 0.1, 1, 22),  # .9 ** 21 = .109 > .1: even the smallest score is not enough
+    ],
+)
+def test_pac_rank_by_another_route(n, alpha, delta, m, k):
+    # P(Beta(k, n+1-k) <= p) = P(Binomial(n, p) >= k): the binomial tail instead of the beta law
+    assert gs.pac_rank(n, alpha, delta, n_weights=m) == k
+    if k <= n:
+        assert m * binom.sf(k - 1, n, 1 - alpha) <= delta
+    assert m * binom.sf(k - 2, n, 1 - alpha) > delta
+
+
+def test_marginal_bound_is_the_integral_it_claims_to_be():
+    for n, k, m in ((50, 46, 1), (50, 46, 20), (1000, 951, 231)):
+        law = beta(k, n + 1 - k)
+        turn = [law.ppf(1 / m)] if m > 1 else None
+
+        def term(u, law=law, m=m):
+            return max(0.0, 1 - m * law.cdf(u))
+
+        value, _ = integrate.quad(term, 0, 1, points=turn, limit=200)
+        assert_allclose(gs.marginal_bound(n, k, n_weights=m), value, rtol=1e-6)
+    assert gs.marginal_bound(99, 90) == 90 / 100  # one weight: k / (n + 1)
+    assert round(gs.marginal_bound(5000, 4751, n_weights=5151), 4) == 0.9375
+    assert gs.restoring_rank(5000, 0.05, n_weights=5151) == 4807
+    assert gs.marginal_bound(5000, 4807, n_weights=5151) >= 0.95
+    assert gs.marginal_bound(5000, 4806, n_weights=5151) < 0.95
+
+
+def test_batch_rank_by_its_definition():
+    k = gs.batch_pac_rank(300, 200, 0.1, 0.1, n_weights=10)
+    assert 10 * betabinom.cdf(179, 200, k, 301 - k) <= 0.1
+    assert 10 * betabinom.cdf(179, 200, k - 1, 302 - k) > 0.1
+
+
+def test_n_needed_is_enough_and_one_less_is_not():
+    for options in ({"tolerance": 0.02}, {"tolerance": 0.01, "n_weights": 231}):
+        n = gs.n_needed(0.1, 0.1, **options)
+        m = options.get("n_weights", 1)
+
+        def enough(rows, m=m, tolerance=options["tolerance"]):
+            k = gs.pac_rank(rows, 0.1, 0.1, n_weights=m)
+            return k <= rows and k / (rows + 1) <= 0.9 + tolerance
+
+        assert enough(n)
+        assert not enough(n - 1)
+
+
+def test_lemma_1():
+    # 8 sqrt(4 log(5001)/5000) = 8 sqrt(.0068139) = .6604 for v = d + 1 = 4, any weights;
+    # 8 sqrt(3 log(5001)/5000) = .5719 for v = d = 3, non-negative weights;
+    # plus sqrt(2 log(10)/5000) = .0303 for delta = .1
+    assert round(gs.vc_eta(5000, 3, 0.1, nonnegative=False), 4) == round(0.66035 + 0.03035, 4)
+    assert round(gs.vc_eta(5000, 3, 0.1), 4) == round(0.57188 + 0.03035, 4)
+
+
+def test_grid_term():
+    # sqrt(log(2 * 5151 / .1) / 10000) = sqrt(11.5427 / 10000) = .03397
+    assert round(gs.grid_eta(5000, 5151, 0.1), 5) == 0.03397
+
+
+def test_relative_bound():
+    # h = 3, n = 5000, delta = .1: E = 4 (3 log(2 e 5000/3) + log 40)/5000
+    #   = 4 (3 * 9.11166 + 3.68888)/5000 = .0248191; P_n = 0: bound E
+    assert round(gs.relative_bound(5000, 3, 0.1, 0.0), 5) == 0.02482
+    # P_n = .05: .05 + E/2 (1 + sqrt(1 + .2/E)) = .05 + .0124096 (1 + 3.0096) = .09976
+    assert round(gs.relative_bound(5000, 3, 0.1, 0.05), 4) == 0.0998
+
+
+def test_kappa():
+    assert gs.kappa(99, 0.1) == 90 / 99
+    assert gs.kappa(100, 0.1) == 91 / 100  # ceil(101 * .9) = ceil(90.9) = 91
+
+
+def test_theorem_1():
+    # n1 = n3 = 10^7, K = 10, d = 3, delta = .3: each event at .1;
+    # eta = 8 sqrt(3 log(10^7)/10^7) + sqrt(2 log(10)/10^7) = .0175917 + .0006786 = .0182703
+    eta = 8 * math.sqrt(3 * math.log(10**7 + 1) / 10**7) + math.sqrt(2 * math.log(10) / 10**7)
+    assert round(eta, 7) == 0.0182703
+    values = gs.theorem1(10**7, 10**7, alpha=0.1, tune_alpha=0.05, n_classes=10, d=3, delta=0.3)
+    assert values.coverage == 0.9
+    # kappa(n1, .05) - eta = .93173 >= kappa(n3, .1) + eta = .91827: feasible
+    assert values.feasible
+    assert_allclose(values.oracle_level, gs.kappa(10**7, 0.05) + eta, rtol=1e-12)
+    assert_allclose(values.size_gap, 2 * 10 * eta, rtol=1e-12)
+    # alpha' may be as large as .1 - 2 eta, up to rounding
+    largest = gs.largest_tune_alpha(10**7, 10**7, alpha=0.1, d=3, delta=0.3)
+    assert_allclose(largest, 0.1 - 2 * eta, atol=1e-6)
+    close = gs.theorem1(
+        10**7, 10**7, alpha=0.1, tune_alpha=largest * 1.001, n_classes=10, d=3, delta=0.3
+    )
+    assert not close.feasible
+    # at the sizes people have no alpha' will do
+    assert gs.largest_tune_alpha(5000, 5000, alpha=0.05, d=3, delta=0.1) is None
+
+
+def test_theorems_2_to_4():
+    n, m, options = 10**6, 10**5, {"alpha": 0.1, "n_classes": 10, "d": 3}
+    level = gs.kappa(n, 0.1)
+    two = gs.theorem2(n, delta=0.2, **options)  # two events at .1
+    eta = gs.vc_eta(n, 3, 0.1)
+    assert_allclose([two.coverage, two.oracle_level], [level - eta, level + eta], rtol=1e-12)
+    assert_allclose(two.size_gap, 20 * eta, rtol=1e-12)
+    three = gs.theorem3(n, m, delta=0.3, **options)  # three events at .1
+    eta_test = gs.vc_eta(m, 3, 0.1)
+    assert_allclose(three.coverage, level - eta - eta_test, rtol=1e-12)
+    assert_allclose(three.size_gap, 10 * eta_test, rtol=1e-12)
+    four = gs.theorem4(n, m, delta=0.3, **options)
+    assert_allclose(four.coverage, three.coverage, rtol=1e-12)
+    assert_allclose(four.size_gap, 20 * gs.vc_eta(n + m, 3, 0.1), rtol=1e-12)
+
+
+def test_vacuous_statements_say_so():
+    values = gs.theorem2(5000, alpha=0.05, n_classes=100, d=3, delta=0.1)
+    assert values.vacuous_size
+    assert "size: vacuous (K = 100)" in str(values)
+    assert "infeasible" in str(
+        gs.theorem1(5000, 5000, alpha=0.05, tune_alpha=0.04, n_classes=100, d=3, delta=0.1)
+    )
+
+
+# Through the estimator ----------------------------------------------------------------------------
+
+DATA = cx.datasets.load("cifar10")
+LOGITS, LABELS = DATA.outputs["vgg16"], DATA.labels
+GRID = cx.search.GridSearch(10)  # 66 weights over three scores
+
+
+def model(**options):
+    usual = {"alpha": 0.1, "kind": "logits", "random_state": 0, "search": GRID}
+    return cx.ScoreAverage(**(usual | options))
+
+
+@pytest.mark.parametrize(
+    ("split", "n", "rank"),
+    [
+        ("vfcp", 400, gs.pac_rank(400, 0.1, 0.05)),
+        ("efcp", 800, gs.pac_rank(800, 0.1, 0.05, n_weights=66)),
+        ("dlcp", 800, gs.batch_pac_rank(800, 300, 0.1, 0.05, n_weights=66)),
+        ("dlcp+", 800, gs.batch_pac_rank(800, 300, 0.1, 0.05, n_weights=66)),
+    ],
+)
+def test_a_pac_fit_takes_the_pac_rank(split, n, rank):
+    cp = model(split=split, guarantee="pac", delta=0.05)
+    cp.fit(LOGITS[:800], LABELS[:800], test=LOGITS[800:1100])
+    calibration = cp.predictor_.fitted.calibration
+    assert len(calibration) == n
+    assert cp.threshold_ == calibration[n - rank]
+    assert cp.guarantee_.kind == "pac"
+
+
+def test_a_pac_fit_of_fixed_weights_and_of_a_recalibration_pays_for_one_candidate():
+    cp = model(weights=[1.0, 0.0, 0.0], guarantee="pac").fit(LOGITS[:100], LABELS[:100])
+    assert cp.threshold_ == cp.predictor_.fitted.calibration[100 - 95]
+    efcp = model(split="efcp", guarantee="pac").fit(LOGITS[:300], LABELS[:300])
+    efcp.recalibrate(LOGITS[300:400], LABELS[300:400])
+    assert efcp.threshold_ == efcp.predictor_.fitted.calibration[100 - 95]
+
+
+def test_too_few_rows_for_a_pac_statement_warn():
+    with pytest.warns(TrivialSetsWarning, match="^20 calibration rows are too few for a PAC"):
+        cp = model(weights=[1.0, 0.0, 0.0], guarantee="pac").fit(LOGITS[:20], LABELS[:20])
+    assert cp.predict_set(LOGITS[:5]).mask.all()
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"guarantee": "sure"}, r'^guarantee must be "marginal" or "pac"; got .sure.\.$'),
+        ({"delta": 0.0}, r"^delta must be a number strictly between 0 and 1; got 0\.0\.$"),
+        ({"guarantee": "pac", "split": "efcp", "search": lambda objective, rng: None},
+         r'^guarantee="pac" with split "efcp", "dlcp" or "dlcp\+" needs candidate weights'),
+    ],
+)  # fmt: skip
+def test_bad_guarantees_are_refused(options, sentence):
+    with pytest.raises(InvalidInput, match=sentence):
+        model(**options).fit(LOGITS[:100], LABELS[:100])
+
+
+def test_the_ledger_lists_what_holds_and_what_is_empty():
+    cp = model(split="efcp").fit(LOGITS[:800], LABELS[:800])
+    entries = {entry.source: entry for entry in cp.guarantee_.entries(delta=0.1)}
+    bound = gs.marginal_bound(800, 721, n_weights=66)
+    assert entries["selection, marginal"].says.startswith(f"coverage >= {bound:.4f}")
+    assert entries["Theorem 2 (EFCP)"].vacuous
+    assert entries["Lemma 1 (VC)"].vacuous
+    assert "vacuous" in cp.guarantee_.table()
+    voided = model(split="efcp", normalize="ecdf").fit(LOGITS[:800], LABELS[:800])
+    assert [entry.source for entry in voided.guarantee_.entries()] == ["none", "order statistic"]
+
+
+@pytest.mark.parametrize(("split", "delta"), [("vfcp", 0.1), ("efcp", 0.1)])
+def test_pac_holds_over_draws_with_replacement(split, delta):
+    """The pool is the population, so the coverage of every draw is known exactly."""
+    scores = cx.score_tensor(LOGITS, ("thr", "rank"), kind="logits")
+    rng, draws, short = np.random.default_rng(7), 200, 0
+    for draw in range(draws):
+        rows = rng.integers(0, len(LABELS), 300)
+        cp = cx.ScoreAverage(
+            ("thr", "rank"), alpha=0.1, kind="logits", split=split, guarantee="pac", delta=delta,
+            search=GRID, normalize="none", random_state=draw,
+        ).fit(LOGITS[rows], LABELS[rows])  # fmt: skip
+        w = cp.weights_
+        own = scores[np.arange(len(LABELS)), LABELS]
+        short += (cx.kernels.combine(own, w) >= cp.threshold_).mean() < 0.9
+    # at most delta plus 4.5 standard errors of a share delta among 200 draws
+    assert short / draws <= delta + 4.5 * math.sqrt(delta * (1 - delta) / draws)
+
+
+def test_the_oracle_has_no_regret_and_every_other_weight_has_some():
+    scores = cx.score_tensor(LOGITS[:2000], kind="logits")
+    y = LABELS[:2000]
+    oracle = cx.oracle.find_oracle(scores, y, alpha=0.05, resolution=20)
+    weights, _ = cx.search.landscape(scores, y, alpha=0.05, resolution=20)
+    regret = cx.oracle.regrets(scores, y, weights, alpha=0.05, oracle=oracle)
+    assert regret.min() == 0
+    assert (regret >= 0).all()
+    # population rank: ceil(2000 * .95) = 1900, so the coverage on the pool is at least .95
+    own = cx.kernels.combine(scores[np.arange(2000), y], oracle.weights)
+    assert np.sort(own)[::-1][1899] == oracle.threshold
