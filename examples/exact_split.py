@@ -2,7 +2,7 @@
 
     python examples/exact_split.py --repetitions 400
 
-CIFAR-100, DenseNet, scores thr, aps and rank, a grid of resolution 20 (231 weights) for every split.
+CIFAR-100, DenseNet, scores thr, aps and rank, a grid of resolution 20 (231 weights) everywhere.
 Calibration rows are drawn without replacement; sets are measured on 1,000 of the other rows. Prints
 one Markdown table: mean coverage and size of every split, and the size of ``exact`` relative to the
 better of VFCP with 25 % and with 50 % of the rows for tuning, with a 95 % interval (paired over the

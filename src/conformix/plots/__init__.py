@@ -3,6 +3,19 @@
 No global style is touched and nothing is shown; every plot returns its axes.
 """
 
+from conformix.plots.boxes import plot_boxes
+from conformix.plots.contact import contact_sheet
+from conformix.plots.curves import plot_size_coverage
+from conformix.plots.style import new_figure, save_figure
 from conformix.plots.triangle import near_optimal, plot_triangle, triangle_points
 
-__all__ = ["near_optimal", "plot_triangle", "triangle_points"]
+__all__ = [
+    "contact_sheet",
+    "near_optimal",
+    "new_figure",
+    "plot_boxes",
+    "plot_size_coverage",
+    "plot_triangle",
+    "save_figure",
+    "triangle_points",
+]

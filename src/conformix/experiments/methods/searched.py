@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from conformix import pipeline
-from conformix.exact import fit_exact
+from conformix.exact.fit import fit_exact
 from conformix.experiments.methods.task import Outcome, Task
 from conformix.normalize import resolve_normalizers
 from conformix.oracle import find_oracle

@@ -1,0 +1,73 @@
+"""Box plots over random splits: one box per method."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from conformix.plots.style import INK, PALETTE, SMALL, new_figure, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def plot_boxes(
+    values: Mapping[str, Any],
+    *,
+    ylabel: str = "",
+    title: str = "",
+    target: float | None = None,
+    ours: int = 1,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw one box per method, with the mean as a dot, and return the axes.
+
+    Parameters
+    ----------
+    values : mapping of str to array of shape (J,)
+        One number per split, by method.
+    ylabel, title : str
+        Texts.
+    target : float, optional
+        A level to mark, such as the promised coverage.
+    ours : int
+        How many of the first methods are drawn in our colour.
+    ax : matplotlib Axes, optional
+        Where to draw; by default a new figure.
+
+    Examples
+    --------
+    >>> ax = plot_boxes({"VFCP": [1.0, 2.0], "THR": [2.0, 3.0]}, ylabel="size")
+    >>> [label.get_text() for label in ax.get_xticklabels()]
+    ['VFCP', 'THR']
+    """
+    ax = new_figure(3.4, 2.8).add_subplot() if ax is None else ax
+    tidy(ax, title=title, ylabel=ylabel)
+    numbers = [np.asarray(column, dtype=np.float64) for column in values.values()]
+    line = {"color": INK, "linewidth": 0.8}
+    drawn = ax.boxplot(
+        numbers,
+        patch_artist=True,
+        showmeans=True,
+        widths=0.62,
+        medianprops={"color": INK, "linewidth": 1.1},
+        whiskerprops=dict(line),
+        capprops=dict(line),
+        boxprops=dict(line),
+        flierprops={"marker": ".", "markersize": 2.5, "markeredgecolor": "#7f7f7f"},
+        meanprops={"marker": "o", "markersize": 2.6, "markerfacecolor": "white",
+                   "markeredgecolor": INK, "markeredgewidth": 0.6},
+    )  # fmt: skip
+    for place, box in enumerate(drawn["boxes"]):
+        box.set(facecolor=PALETTE[0] if place < ours else PALETTE[5], alpha=0.85)
+    ax.set_xticks(range(1, len(numbers) + 1), list(values))
+    crowded = sum(len(name) for name in values) > 26
+    for label in ax.get_xticklabels():
+        label.set(fontsize=SMALL, rotation=35 if crowded else 0)
+        label.set_horizontalalignment("right" if crowded else "center")
+    ax.grid(visible=False, axis="x")
+    if target is not None:
+        ax.axhline(target, color=INK, linewidth=0.8, linestyle=(0, (4, 3)), zorder=0.5)
+    return ax

@@ -1,0 +1,45 @@
+"""A contact sheet: every figure of a folder on one page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from conformix.errors import InvalidInput
+from conformix.plots.style import SMALL, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def contact_sheet(pictures: Sequence[str | Path], *, columns: int = 2) -> Figure:
+    """Return one figure with all pictures, each under its file name.
+
+    Parameters
+    ----------
+    pictures : sequence of paths
+        PNG files.
+    columns : int
+        Pictures per row.
+
+    Examples
+    --------
+    >>> contact_sheet([])
+    Traceback (most recent call last):
+    conformix.errors.InvalidInput: a contact sheet needs at least one picture.
+    """
+    from matplotlib.image import imread  # noqa: PLC0415  an extra, loaded where it is used
+
+    if not pictures:
+        raise InvalidInput("a contact sheet needs at least one picture.")
+    columns = min(columns, len(pictures))
+    rows = math.ceil(len(pictures) / columns)
+    figure = new_figure(5.0 * columns, 2.6 * rows)
+    for place, picture in enumerate(pictures, start=1):
+        ax = figure.add_subplot(rows, columns, place)
+        ax.imshow(imread(picture))
+        ax.set_title(Path(picture).stem, fontsize=SMALL)
+        ax.axis("off")
+    return figure

@@ -1,0 +1,70 @@
+"""Size against coverage: one line per method, one point per level."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from conformix.plots.style import MARKERS, PALETTE, SMALL, new_figure, plain_log_axis, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Beyond this ratio of the largest to the smallest size a linear axis hides the small ones.
+LOG_BEYOND = 4.0
+
+
+def plot_size_coverage(
+    curves: Mapping[str, tuple[Any, Any]],
+    *,
+    title: str = "",
+    dashed: Collection[str] = (),
+    legend: bool = True,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw mean size against mean coverage and return the axes.
+
+    Parameters
+    ----------
+    curves : mapping of str to (coverages, sizes)
+        One point per level; the first method is ours and drawn on top.
+    title : str
+        Title of the axes.
+    dashed : collection of str
+        Methods to draw dashed, such as those that are tuned.
+    legend : bool
+        Whether to explain the lines here.
+    ax : matplotlib Axes, optional
+        Where to draw; by default a new figure.
+
+    Examples
+    --------
+    >>> ax = plot_size_coverage({"VFCP": ([0.95, 0.99], [4.0, 14.0]), "THR": ([0.95], [4.5])})
+    >>> ax.get_xlabel(), ax.get_ylabel()
+    ('coverage', 'mean set size')
+    """
+    ax = new_figure(3.4, 2.8).add_subplot() if ax is None else ax
+    tidy(ax, title=title, xlabel="coverage", ylabel="mean set size")
+    for place, (name, (coverages, sizes)) in enumerate(curves.items()):
+        order = np.argsort(coverages)
+        ours = place == 0
+        ax.plot(
+            np.asarray(coverages)[order],
+            np.asarray(sizes)[order],
+            label=name,
+            color=PALETTE[place % len(PALETTE)],
+            marker=MARKERS[place % len(MARKERS)],
+            markersize=4.2 if ours else 3.4,
+            markeredgewidth=0.0,
+            linewidth=1.8 if ours else 1.0,
+            linestyle=(0, (3, 2)) if name in dashed else "-",
+            zorder=4 if ours else 3,
+        )
+    every = np.concatenate([np.atleast_1d(sizes) for _, sizes in curves.values()])
+    if every.min() > 0 and every.max() / every.min() > LOG_BEYOND:
+        plain_log_axis(ax)
+    if legend:
+        ax.legend(fontsize=SMALL, frameon=False, handlelength=2.2, labelspacing=0.3)
+    return ax
