@@ -22,7 +22,7 @@ $(STAMP): pyproject.toml
 	@touch $@
 
 demo: $(STAMP) ## averaged scores on CIFAR-100: a table, and a picture in demo/
-	@$(BIN)/python -m conformix.experiments.demo --out demo
+	@$(BIN)/conformix demo --table --out demo
 
 test: $(STAMP) ## all tests, doctests included
 	@$(BIN)/python -m pytest -q

@@ -45,6 +45,7 @@ LAYERS = [
     "datasets",
     "plots",
     "experiments",
+    "cli",
     "testing",
 ]
 HEAVY = ("scipy", "numba", "sklearn", "matplotlib", "pandas", "torch", "plotly", "dask")

@@ -4,21 +4,34 @@ A `Spec` says what to run, `run` appends one row per case to a file of JSON line
 killed and resumed, `compare` and `reproduce` turn rows into verdicts, tables and figures.
 """
 
+from conformix.experiments.compare import compare, judge
 from conformix.experiments.methods import Choices, method_names, resolve_method
+from conformix.experiments.paper import Setup, reproduce, resolve_experiments
 from conformix.experiments.rows import RowLog, read_rows
 from conformix.experiments.runner import run
 from conformix.experiments.sources import load_data
 from conformix.experiments.spec import Case, Spec, read_specs
+from conformix.experiments.statistics import Estimate, Results, interval
+from conformix.experiments.tables import Table
 
 __all__ = [
     "Case",
     "Choices",
+    "Estimate",
+    "Results",
     "RowLog",
+    "Setup",
     "Spec",
+    "Table",
+    "compare",
+    "interval",
+    "judge",
     "load_data",
     "method_names",
     "read_rows",
     "read_specs",
+    "reproduce",
+    "resolve_experiments",
     "resolve_method",
     "run",
 ]

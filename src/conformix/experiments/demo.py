@@ -1,12 +1,10 @@
 """The demo: averaged scores on CIFAR-100, as a table and a picture.
 
-Run it with ``make demo`` or ``python -m conformix.experiments.demo``.
+Run it with ``make demo`` or ``conformix demo``.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +14,7 @@ import numpy as np
 from conformix import datasets, metrics
 from conformix.arrays import FloatArray, IntArray
 from conformix.estimators import ScoreAverage
-from conformix.plots import plot_triangle
+from conformix.plots import new_figure, plot_triangle
 from conformix.scores import score_tensor
 from conformix.search import landscape
 
@@ -85,37 +83,42 @@ def table(rows: Iterator[Row]) -> Iterator[str]:
 
 def draw(logits: FloatArray, y: IntArray, folder: Path) -> Path:
     """Write the landscape of set sizes over the weight triangle as a PNG."""
-    import matplotlib.pyplot as plt  # noqa: PLC0415  an extra, loaded where it is used
-
     scores = score_tensor(logits, SCORES, kind="logits")
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained")
-    for ax, alpha in zip(axes, ALPHAS, strict=True):
+    figure = new_figure(11, 4.8)
+    for place, alpha in enumerate(ALPHAS, start=1):
         weights, sizes = landscape(scores, y, alpha=alpha)
         title = f"CIFAR-100, WideResNet, alpha = {alpha:g}"
+        ax = figure.add_subplot(1, 2, place)
         plot_triangle(weights, sizes, names=SCORES, title=title, ax=ax)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "triangle.png"
     figure.savefig(path, dpi=150)
-    plt.close(figure)
     return path
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Run the demo."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--out", type=Path, default=Path("demo"), help="folder of the picture")
-    folder = parser.parse_args(arguments).out
-    data = datasets.load("cifar100")
-    logits, y = data.outputs["wideresnet_16_4"], data.labels
-    rows = np.random.default_rng(0).permutation(len(y))
-    calibration, test = rows[:5000], rows[5000:]
-    sys.stdout.write("CIFAR-100, WideResNet-16-4: 5,000 calibration rows, 5,000 test rows\n")
-    for line in table(compare(logits[calibration], y[calibration], logits[test], y[test])):
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
-    path = draw(logits[calibration], y[calibration], folder)
-    sys.stdout.write(f"\nset size over the weights of {', '.join(SCORES)}: {path}\n")
+@dataclass(frozen=True, eq=False)
+class Demo:
+    """The data of the demo: half of the rows calibrate, the other half are tested."""
 
+    logits: FloatArray
+    y: IntArray
+    calibration: IntArray
+    test: IntArray
 
-if __name__ == "__main__":
-    main()
+    title = "CIFAR-100, WideResNet-16-4: 5,000 calibration rows, 5,000 test rows"
+
+    @classmethod
+    def load(cls) -> Demo:
+        """Return the demo on the bundled data."""
+        data = datasets.load("cifar100")
+        rows = np.random.default_rng(0).permutation(len(data.labels))
+        return cls(data.outputs["wideresnet_16_4"], data.labels, rows[:5000], rows[5000:])
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the rows of the table, each when it is known."""
+        fit, test = self.calibration, self.test
+        return compare(self.logits[fit], self.y[fit], self.logits[test], self.y[test])
+
+    def draw(self, folder: Path) -> Path:
+        """Write the picture and return its path."""
+        return draw(self.logits[self.calibration], self.y[self.calibration], folder)

@@ -1,4 +1,4 @@
-"""Compiled counting: how many label scores reach the threshold, for many weights at once."""
+"""Compiled counting for sets that are never empty, and the row-wise combination it stands on."""
 
 from __future__ import annotations
 
@@ -6,40 +6,6 @@ import numba
 import numpy as np
 
 from conformix.arrays import FloatArray, IntArray
-
-
-@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def count_reaching(
-    planes: FloatArray, weights: FloatArray, thresholds: FloatArray, counts: IntArray
-) -> None:
-    """Add to ``counts[i]`` the pairs whose combined score is ``>= thresholds[i]``.
-
-    Parameters
-    ----------
-    planes : float64 array of shape (d, entries), C-contiguous
-        One plane per score, so that the inner loops run over neighbours in memory.
-    weights : float64 array of shape (m, d)
-        Weight vectors.
-    thresholds : float64 array of shape (m,)
-        One threshold per weight vector.
-    counts : int64 array of shape (m,)
-        Added to in place.
-    """
-    d, entries = planes.shape
-    combined = np.empty(entries)
-    for i in range(weights.shape[0]):
-        w = weights[i, 0]
-        for e in range(entries):
-            combined[e] = w * planes[0, e]
-        for j in range(1, d):
-            w = weights[i, j]
-            for e in range(entries):
-                combined[e] += w * planes[j, e]
-        t = thresholds[i]
-        reached = 0
-        for e in range(entries):
-            reached += combined[e] >= t
-        counts[i] += reached
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
@@ -55,8 +21,12 @@ def count_nonempty(
     ----------
     planes : float64 array of shape (d, rows, K), C-contiguous
         One plane per score.
-    weights, thresholds, counts
-        As in `count_reaching`.
+    weights : float64 array of shape (m, d)
+        Weight vectors.
+    thresholds : float64 array of shape (m,)
+        One threshold per weight vector.
+    counts : int64 array of shape (m,)
+        Added to in place.
     """
     _, rows, n_classes = planes.shape
     combined = np.empty(n_classes)
@@ -64,7 +34,7 @@ def count_nonempty(
         t = thresholds[i]
         total = 0
         for r in range(rows):
-            _combine_row(planes, weights[i], r, combined)
+            combine_row(planes, weights[i], r, combined)
             top = combined.max()
             reached = 0
             tied = 0
@@ -82,12 +52,13 @@ def row_tops(planes: FloatArray, weights: FloatArray, tops: FloatArray) -> None:
     combined = np.empty(n_classes)
     for i in range(weights.shape[0]):
         for r in range(rows):
-            _combine_row(planes, weights[i], r, combined)
+            combine_row(planes, weights[i], r, combined)
             tops[i, r] = combined.max()
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _combine_row(planes: FloatArray, weights: FloatArray, row: int, combined: FloatArray) -> None:
+def combine_row(planes: FloatArray, weights: FloatArray, row: int, combined: FloatArray) -> None:
+    """Write the combined scores of one row, in the arithmetic of `conformix.kernels.combine`."""
     n_classes = planes.shape[2]
     for e in range(n_classes):
         combined[e] = weights[0] * planes[0, row, e]

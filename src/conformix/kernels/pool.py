@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 import numpy as np
 
+from conformix.arrays import FloatArray
 from conformix.errors import InvalidInput
 
 T = TypeVar("T")
@@ -54,3 +57,30 @@ def run_blocks(work: Callable[[T], R], blocks: Iterable[T], threads: int) -> lis
         return [work(block) for block in todo]
     with ThreadPoolExecutor(min(threads, len(todo))) as pool:
         return list(pool.map(work, todo))
+
+
+class Buffers:
+    """Work arrays of one shape, made when needed and handed from block to block.
+
+    Fresh memory costs page faults at every touch; a block reuses what an earlier one touched.
+
+    Examples
+    --------
+    >>> with Buffers((2, 3)).borrow() as room:
+    ...     room.shape
+    (2, 3)
+    """
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self._shape = shape
+        self._idle: SimpleQueue[FloatArray] = SimpleQueue()
+
+    @contextmanager
+    def borrow(self) -> Iterator[FloatArray]:
+        """Lend an uninitialised float64 array until the end of the block."""
+        try:
+            buffer = self._idle.get_nowait()
+        except Empty:
+            buffer = np.empty(self._shape)
+        yield buffer
+        self._idle.put(buffer)

@@ -11,7 +11,7 @@ import numba
 import numpy as np
 
 from conformix.arrays import FloatArray, IntArray
-from conformix.kernels.counting import _combine_row
+from conformix.kernels.counting import combine_row
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
@@ -23,7 +23,7 @@ def gap_sizes(
     combined = np.empty(n_classes)
     for i in range(weights.shape[0]):
         for r in range(rows):
-            _combine_row(planes, weights[i], r, combined)
+            combine_row(planes, weights[i], r, combined)
             for e in range(n_classes):
                 sizes[i] += low[i] <= combined[e] < high[i]
 
@@ -42,7 +42,7 @@ def fill_gaps(
     combined = np.empty(n_classes)
     for i in range(weights.shape[0]):
         for r in range(rows):
-            _combine_row(planes, weights[i], r, combined)
+            combine_row(planes, weights[i], r, combined)
             for e in range(n_classes):
                 if low[i] <= combined[e] < high[i]:
                     values[places[i]] = combined[e]
@@ -89,7 +89,7 @@ def select_weights(
             # No label can have fewer than counts[i, 0] under these weights or later ones.
             if counts[i, 0] > best.max():
                 break
-            _combine_row(planes, weights[i], r, combined)
+            combine_row(planes, weights[i], r, combined)
             high, low = cuts[i, 0], cuts[i, 1]
             own_high, own_low = 0, 0
             for e in range(n_classes):
@@ -144,7 +144,7 @@ def leave_out(
         for i in range(weights.shape[0]):
             if counts[i, 0] - n_classes >= best:
                 continue
-            _combine_row(planes, weights[i], r, combined)
+            combine_row(planes, weights[i], r, combined)
             own = combined[labels[r]]
             # A row at or above c_k is among the first k; without it the next one moves up.
             which = 1 if own >= cuts[i, 0] else 0

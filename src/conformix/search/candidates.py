@@ -11,7 +11,6 @@ from conformix.arrays import FloatArray
 from conformix.errors import InvalidInput
 from conformix.search.objective import SizeObjective
 from conformix.search.result import SearchResult
-from conformix.search.simplex import first_best
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,11 +40,10 @@ class Candidates:
     ) -> SearchResult:
         """Return the exact winner; `rng` is not used."""
         weights = check_candidates(self.weights, objective.d)
-        counts = objective.counts(weights)
-        best = first_best(counts, weights)
+        best, count = objective.smallest(weights, weights)
         return SearchResult(
             weights=weights[best],
-            count=int(counts[best]),
+            count=count,
             n_size=objective.n_size,
             n_evaluated=len(weights),
             strategy="given candidates",

@@ -8,7 +8,7 @@ import numpy as np
 
 from conformix.search.objective import SizeObjective
 from conformix.search.result import SearchResult
-from conformix.search.simplex import first_best, grid_size, simplex_grid
+from conformix.search.simplex import grid_size, simplex_grid
 
 # What `search="auto"` allows itself: about the cost of three scores at resolution 100.
 AUTO_WEIGHTS = 6_000
@@ -43,11 +43,10 @@ class GridSearch:
         """Return the exact winner; `rng` is not used."""
         resolution = auto_resolution(objective.d) if self.resolution is None else self.resolution
         grid = simplex_grid(objective.d, resolution)
-        counts = objective.counts(grid / resolution)
-        best = first_best(counts, grid)
+        best, count = objective.smallest(grid / resolution, grid)
         return SearchResult(
             weights=grid[best] / resolution,
-            count=int(counts[best]),
+            count=count,
             n_size=objective.n_size,
             n_evaluated=len(grid),
             strategy=f"grid of resolution {resolution}",

@@ -14,6 +14,7 @@ from conformix.arrays import FloatArray, IntArray
 from conformix.conformal import kth_largest
 from conformix.kernels import combine
 from conformix.search.objective import SizeObjective
+from conformix.search.simplex import first_best
 
 # Row maxima are held for this many weight vectors at once.
 WEIGHTS_AT_ONCE = 256
@@ -64,10 +65,23 @@ class NonEmptyObjective(SizeObjective):
                 found.append(kth_largest(np.where(own == top, np.inf, own), self.k))
         return np.array(found)
 
-    def count_block(
-        self, planes: FloatArray, weights: FloatArray, thresholds: FloatArray, counts: IntArray
-    ) -> None:
-        """Add the non-empty set sizes of one block of rows."""
+    def counts(self, weights: FloatArray) -> IntArray:
+        """Return the labels in all non-empty sets of the size rows, int64 (m,)."""
         from conformix.kernels.counting import count_nonempty  # noqa: PLC0415  numba loads late
 
-        count_nonempty(planes, weights, thresholds, counts)
+        weights = np.ascontiguousarray(weights, dtype=np.float64)
+        thresholds = self.thresholds(weights)
+
+        def count_rows(block: FloatArray) -> IntArray:
+            counts = np.zeros(len(weights), dtype=np.int64)
+            count_nonempty(self.planes(block), weights, thresholds, counts)
+            return counts
+
+        blocks = [part[rows] for part in self.size_parts for rows in self.row_blocks(part)]
+        return np.sum(self.run(count_rows, blocks), axis=0, dtype=np.int64)
+
+    def smallest(self, weights: FloatArray, keys: FloatArray | IntArray) -> tuple[int, int]:
+        """Return index and count of the winner among weights (m, d); `keys` break ties."""
+        counts = self.counts(weights)
+        winner = first_best(counts, keys)
+        return winner, int(counts[winner])

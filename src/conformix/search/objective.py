@@ -16,6 +16,7 @@ from conformix.conformal import conformal_rank, kth_largest, rows_needed
 from conformix.errors import TrivialSetsWarning, warn
 from conformix.inputs import row_blocks
 from conformix.kernels import available_threads, combine, run_blocks
+from conformix.search.simplex import preference
 
 R = TypeVar("R")
 
@@ -76,24 +77,22 @@ class SizeObjective:
 
     def counts(self, weights: FloatArray) -> IntArray:
         """Return the labels in all sets of the size rows for every weight vector, int64 (m,)."""
-        weights = np.ascontiguousarray(weights, dtype=np.float64)
-        thresholds = self.thresholds(weights)
+        if self.k > len(self.true_scores):
+            return np.full(len(weights), sum(part[..., 0].size for part in self.size_parts))
+        from conformix.search.engine import candidate_counts  # noqa: PLC0415  numba loads late
 
-        def count_rows(block: FloatArray) -> IntArray:
-            counts = np.zeros(len(weights), dtype=np.int64)
-            self.count_block(self.planes(block), weights, thresholds, counts)
-            return counts
+        return candidate_counts(self.true_scores, self.size_parts, self.k, weights, self.threads)
 
-        blocks = [part[rows] for part in self.size_parts for rows in self.row_blocks(part)]
-        return np.sum(self.run(count_rows, blocks), axis=0, dtype=np.int64)
+    def smallest(self, weights: FloatArray, keys: FloatArray | IntArray) -> tuple[int, int]:
+        """Return index and count of the winner among weights (m, d); `keys` break ties."""
+        if self.k > len(self.true_scores):
+            winner = int(preference(keys)[0])
+            return winner, int(self.counts(weights[winner : winner + 1])[0])
+        from conformix.search.engine import smallest_count  # noqa: PLC0415  numba loads late
 
-    def count_block(
-        self, planes: FloatArray, weights: FloatArray, thresholds: FloatArray, counts: IntArray
-    ) -> None:
-        """Add the set sizes of one block of rows, planes of shape (d, rows, K), to `counts`."""
-        from conformix.kernels.counting import count_reaching  # noqa: PLC0415  numba loads late
-
-        count_reaching(planes.reshape(self.d, -1), weights, thresholds, counts)
+        return smallest_count(
+            self.true_scores, self.size_parts, self.k, weights, keys, self.threads
+        )
 
     def run(self, work: Callable[[Any], R], blocks: Iterable[Any]) -> list[R]:
         """Return ``work(block)`` for all blocks, over this objective's threads."""

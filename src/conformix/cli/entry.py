@@ -1,0 +1,79 @@
+"""The way in: arguments to an exit code, every failure in one sentence."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from conformix.errors import InvalidInput
+
+USAGE, FAILED, STOPPED = 2, 1, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code: 0, or 2 for bad usage and bad input.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        What follows ``conformix``; by default the arguments of the process.
+
+    Examples
+    --------
+    >>> main(["--version"])
+    conformix 0...
+    0
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in given
+    given = [argument for argument in given if argument != "--debug"]
+    try:
+        from conformix.cli.app import command  # noqa: PLC0415  typer is an extra
+    except ModuleNotFoundError as error:
+        if debug:
+            raise
+        return _say(
+            f"the command needs {error.name}; install it with: pip install 'conformix[cli,plots]'.",
+            FAILED,
+        )
+    try:
+        return _code(command()(given, prog_name="conformix", standalone_mode=False))
+    except KeyboardInterrupt:
+        return _say("stopped; the same command goes on where it was.", STOPPED)
+    except BrokenPipeError:  # the reader has gone, as after `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if debug:
+            raise
+        return _failed(error)
+
+
+def _failed(error: Exception) -> int:
+    if isinstance(error, InvalidInput):
+        return _say(str(error), USAGE)
+    if isinstance(error, ModuleNotFoundError):
+        return _say(
+            f"this needs {error.name}; install it with: pip install 'conformix[all]'.", FAILED
+        )
+    if isinstance(error, OSError):
+        return _say(f"{error.strerror or error}: {error.filename or ''}".rstrip(": ") + ".", USAGE)
+    # Usage errors of the command line parser, whichever package holds it.
+    if hasattr(error, "format_message") and hasattr(error, "exit_code"):
+        text = error.format_message().strip().replace("\n", " ")
+        if not text:  # no command given: the help has been shown
+            return USAGE
+        return _say(f"{text.rstrip('.')}; see conformix --help.", USAGE)
+    if type(error).__name__ == "Abort":
+        return _say("stopped; the same command goes on where it was.", STOPPED)
+    return _say(f"{type(error).__name__}: {error} (--debug shows where).", FAILED)
+
+
+def _code(result: object) -> int:
+    return result if isinstance(result, int) else 0
+
+
+def _say(sentence: str, code: int) -> int:
+    sys.stderr.write(f"conformix: {sentence}\n")
+    return code

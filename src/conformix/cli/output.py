@@ -1,0 +1,94 @@
+"""What commands write: tables on a terminal, JSON lines in a pipe, progress beside both."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from conformix.experiments.runner import Progress as Report
+from conformix.experiments.tables import Table
+
+
+def wants_json(asked: bool | None) -> bool:
+    """Return whether to write JSON lines: as asked, else where nobody looks at a terminal.
+
+    Examples
+    --------
+    >>> wants_json(True)
+    True
+    """
+    return not sys.stdout.isatty() if asked is None else asked
+
+
+def write_json(record: dict[str, Any]) -> None:
+    """Write one record as a line of JSON."""
+    sys.stdout.write(json.dumps(record) + "\n")
+    sys.stdout.flush()
+
+
+def write_line(text: str = "") -> None:
+    """Write a line of text."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def write_table(table: Table) -> None:
+    """Draw a table on a terminal; elsewhere write it as plain text."""
+    if not sys.stdout.isatty():
+        write_line(table.text())
+        return
+    drawn = RichTable(title=table.title, title_style="bold", title_justify="left")
+    for place, name in enumerate(table.header):
+        # Texts of their own: names such as [a] are no markup.
+        drawn.add_column(Text(name), justify="right" if place else "left", overflow="fold")
+    for row in table.rows:
+        if row:
+            drawn.add_row(*(Text(cell) for cell in row))
+        else:
+            drawn.add_section()
+    console = Console()
+    console.print(drawn)
+    for note in table.notes:
+        console.print(Text(note, style="dim"))
+
+
+@contextmanager
+def reporting(what: str) -> Iterator[Report | None]:
+    """Give a function that moves a progress bar with the time left; None without a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(what, total=None)
+
+        def moved(done: int, total: int) -> None:
+            first = bar.tasks[0].total is None
+            bar.update(task, completed=done, total=total)
+            if first:  # rows from an earlier run say nothing about the speed of this one
+                bar.reset(task, completed=done, total=total)
+
+        yield moved

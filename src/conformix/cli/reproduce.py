@@ -1,0 +1,75 @@
+"""What ``conformix reproduce`` does: experiments of the paper, or specs of the user's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from conformix.cli.output import reporting, write_json, write_line, write_table
+from conformix.experiments import (
+    Results,
+    Setup,
+    Spec,
+    Table,
+    read_specs,
+    reproduce,
+    resolve_experiments,
+    run,
+)
+
+
+def run_paper(what: str, setup: Setup, out: Path, workers: int | None, *, json_lines: bool) -> None:
+    """Run experiments of the paper; write files, show tables and what follows from them."""
+    names = resolve_experiments(what, setup.data)
+    with reporting(f"{what}, {setup.data}") as progress:
+        made = reproduce(names, setup, out, workers=workers, progress=progress)
+    for name, product in made.items():
+        if json_lines:
+            files = sorted(str(path) for path in out.glob(f"{name}.*"))
+            write_json({"experiment": name, "files": files, "findings": product.findings})
+            continue
+        if product.table is not None:
+            write_table(product.table)
+        for line in product.findings:
+            write_line(line)
+        write_line()
+    if not json_lines:
+        write_line(f"rows, tables and figures: {out}")
+
+
+def run_specs(file: str, out: Path, workers: int | None, *, json_lines: bool) -> None:
+    """Run the experiments of a TOML file; write rows, show a table of each."""
+    specs = read_specs(file)
+    path = out / "rows.jsonl"
+    with reporting(Path(file).stem) as progress:
+        run(specs, path, workers=workers, progress=progress)
+    for spec in specs:
+        rows = run(spec, path, workers=1)
+        if json_lines:
+            for row in rows:
+                write_json(row)
+        else:
+            write_table(summary(spec, Results(rows)))
+    if not json_lines:
+        write_line(f"rows: {path}")
+
+
+def summary(spec: Spec, results: Results) -> Table:
+    """Return coverage and size of every method at every level."""
+    rows: list[tuple[str, ...]] = []
+    for alpha in spec.alphas:
+        rows += [()] if rows else []
+        for method in spec.methods:
+            coverage = results.estimate(method, alpha=alpha, field="coverage")
+            size = results.estimate(method, alpha=alpha)
+            rows.append(
+                (
+                    method,
+                    f"{alpha:g}",
+                    f"{coverage.mean:.4f} [{coverage.low:.4f}, {coverage.high:.4f}]",
+                    f"{size.mean:.3f} [{size.low:.3f}, {size.high:.3f}]",
+                    results.guarantee(method, alpha),
+                )
+            )
+    header = ("method", "alpha", "coverage", "size", "guarantee")
+    notes = (f"Means over {spec.runs} random splits of these rows, with 95 % t-intervals.",)
+    return Table(f"{spec.data}, {spec.share:.0%} calibrate", header, tuple(rows), notes)

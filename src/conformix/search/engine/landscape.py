@@ -1,0 +1,67 @@
+"""Exact counts for all weights of a batch, in one pass of all rows through the tree of cells.
+
+No order of the labels is needed: scores of one model and scores of several are treated alike.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from conformix.search.engine.brackets import fit_brackets
+from conformix.search.engine.cells import build_cells
+from conformix.search.engine.passes import Problem, run_pass
+from conformix.search.engine.spread import draw_sample
+from conformix.search.engine.thresholds import all_thresholds
+from conformix.search.engine.walk import COUNT, LAZY
+
+LEAF_SIZE = 48
+
+
+def candidate_counts(
+    true_scores: np.ndarray,
+    size_parts: Sequence[np.ndarray],
+    k: int,
+    weights: np.ndarray,
+    threads: int = 1,
+) -> np.ndarray:
+    """Return the exact number of (row, label) pairs in the sets, for any batch of weights.
+
+    Parameters
+    ----------
+    true_scores : (n, d) scores of the true labels of the labelled rows.
+    size_parts : arrays (n_i, K, d), float64 or float32, any strides; never copied as a whole.
+    k : the threshold is the k-th largest combined true score, ``1 <= k <= n``.
+    weights : (M, d), of any sign, on the simplex or not.
+    threads : how many threads may run; the result does not depend on it.
+
+    Returns
+    -------
+    ndarray of int64, shape (M,)
+
+    Examples
+    --------
+    >>> scores = np.array([[[0.9], [0.1]], [[0.4], [0.6]]])
+    >>> candidate_counts(scores[[0, 1], [0, 1]], [scores], 2, np.array([[1.0]]))
+    array([2])
+    """
+    problem = pose(true_scores, size_parts, k, weights, threads)
+    actions = np.where(problem.cells.is_leaf, COUNT, LAZY).astype(np.uint8)
+    counts = np.empty(len(weights), dtype=np.int64)
+    counts[problem.cells.order] = run_pass(problem, actions, size_parts, threads).counts
+    return counts
+
+
+def pose(
+    true_scores: np.ndarray,
+    size_parts: Sequence[np.ndarray],
+    k: int,
+    weights: np.ndarray,
+    threads: int,
+) -> Problem:
+    """Tree, thresholds and brackets: all that comes before the first pass over the size rows."""
+    true_scores = np.ascontiguousarray(true_scores, dtype=np.float64)
+    # a copy: kernels would be compiled again for a read-only array
+    weights = np.array(weights, dtype=np.float64, order="C")
+    cells = build_cells(weights, draw_sample(true_scores, k, size_parts), LEAF_SIZE)
+    thresholds = all_thresholds(cells, true_scores, k, threads)
+    return Problem(cells, thresholds, fit_brackets(cells, thresholds))
