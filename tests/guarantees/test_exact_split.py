@@ -315,3 +315,13 @@ def test_leave_one_out_coverage_of_efcp_agrees_with_refitting(bag, resolution):
         ]
     weights = candidate_weights(GridSearch(resolution), scores.shape[2])
     assert leave_one_out_efcp(scores, y, weights, alpha=alpha) == np.mean(covered)
+
+
+def test_a_fitted_exact_split_can_be_pickled_and_copied():
+    import copy
+    import pickle
+
+    cp = model().fit(LOGITS[:120], LABELS[:120])
+    before = cp.predict_set(LOGITS[120:150])
+    for again in (pickle.loads(pickle.dumps(cp)), copy.deepcopy(cp)):
+        assert_same_sets(again.predict_set(LOGITS[120:150]), before)

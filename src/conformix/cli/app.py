@@ -9,7 +9,6 @@ import typer
 
 from conformix import __version__
 from conformix.cli.output import reporting, wants_json, write_json, write_line, write_table
-from conformix.errors import InvalidInput
 
 app = typer.Typer(
     add_completion=False,
@@ -86,6 +85,7 @@ def compare(
         str,
         typer.Argument(help="npz with 'labels' and one (n, K) array per model, or a data set."),
     ],
+    *,
     alpha: Annotated[float, typer.Option(help="Allowed miscoverage.")] = 0.1,
     split: Annotated[str, typer.Option(help="Under which split weights are tuned.")] = "vfcp",
     scores: Annotated[str, typer.Option(help="What is averaged, by commas.")] = "thr,aps,rank",
@@ -133,6 +133,7 @@ def reproduce(
         str,
         typer.Argument(help="table1, fig2, fig3, models, ratios, all, or a TOML file of specs."),
     ],
+    *,
     data: Annotated[str, typer.Option(help="A bundled data set, or an npz file.")] = "cifar100",
     runs: Annotated[int, typer.Option(help="Number of random splits.")] = 100,
     out: Annotated[Path, typer.Option(help="Folder of rows, tables and figures.")] = Path(
@@ -157,8 +158,6 @@ def reproduce(
     if what.endswith(".toml"):
         run_specs(what, out, workers, json_lines=json_lines)
         return
-    if runs < 2:
-        raise InvalidInput(f"runs must be at least 2, so that there is a spread; got {runs}.")
     setup = Setup(
         data, model=model, runs=runs, normalize=normalize, resolution=resolution, rows=rows,
         kind=kind, seed=seed,

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from conformix.errors import InvalidInput
 
 USAGE, FAILED, STOPPED = 2, 1, 130
+STOPPED_SENTENCE = "stopped; the same command goes on where it was."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
-    given = [argument for argument in given if argument != "--debug"]
+    given = [argument for argument in given if argument != "--debug"] or ["--help"]
     try:
         from conformix.cli.app import command  # noqa: PLC0415  typer is an extra
     except ModuleNotFoundError as error:
@@ -40,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _code(command()(given, prog_name="conformix", standalone_mode=False))
     except KeyboardInterrupt:
-        return _say("stopped; the same command goes on where it was.", STOPPED)
+        return _say(STOPPED_SENTENCE, STOPPED)
     except BrokenPipeError:  # the reader has gone, as after `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -51,23 +52,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _failed(error: Exception) -> int:
+    """Say in one sentence what went wrong, and return the exit code."""
+    sentence, code = f"{type(error).__name__}: {error} (--debug shows where).", FAILED
     if isinstance(error, InvalidInput):
-        return _say(str(error), USAGE)
-    if isinstance(error, ModuleNotFoundError):
-        return _say(
-            f"this needs {error.name}; install it with: pip install 'conformix[all]'.", FAILED
-        )
-    if isinstance(error, OSError):
-        return _say(f"{error.strerror or error}: {error.filename or ''}".rstrip(": ") + ".", USAGE)
-    # Usage errors of the command line parser, whichever package holds it.
-    if hasattr(error, "format_message") and hasattr(error, "exit_code"):
-        text = error.format_message().strip().replace("\n", " ")
-        if not text:  # no command given: the help has been shown
-            return USAGE
-        return _say(f"{text.rstrip('.')}; see conformix --help.", USAGE)
-    if type(error).__name__ == "Abort":
-        return _say("stopped; the same command goes on where it was.", STOPPED)
-    return _say(f"{type(error).__name__}: {error} (--debug shows where).", FAILED)
+        sentence, code = str(error), USAGE
+    elif isinstance(error, ModuleNotFoundError):
+        sentence = f"this needs {error.name}; install it with: pip install 'conformix[all]'."
+    elif isinstance(error, OSError):
+        named = f" ({error.filename})" if error.filename else ""
+        sentence, code = f"{error.strerror or error}{named}.", USAGE
+    elif hasattr(error, "format_message"):
+        # Usage errors of the command line parser, whichever package holds it.
+        text = " ".join(error.format_message().split()).rstrip(".")
+        sentence, code = f"{text}{'' if text.endswith('?') else ';'} see conformix --help.", USAGE
+    elif type(error).__name__ == "Abort":
+        sentence, code = STOPPED_SENTENCE, STOPPED
+    return _say(sentence, code)
 
 
 def _code(result: object) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -52,7 +53,7 @@ def write_table(table: Table) -> None:
     if not sys.stdout.isatty():
         write_line(table.text())
         return
-    drawn = RichTable(title=table.title, title_style="bold", title_justify="left")
+    drawn = RichTable(title=table.title, title_style="bold", title_justify="left", box=SIMPLE_HEAD)
     for place, name in enumerate(table.header):
         # Texts of their own: names such as [a] are no markup.
         drawn.add_column(Text(name), justify="right" if place else "left", overflow="fold")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -56,6 +57,13 @@ class FullFitted:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     held_out_size = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what is made again at first use, and the lock, which cannot travel."""
+        return {name: v for name, v in self.__dict__.items() if name not in ("_tables", "_lock")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _tables={}, _lock=threading.Lock())
 
     @property
     def ledger(self) -> Ledger:
@@ -143,19 +151,32 @@ class FullFitted:
 
     def choose(self, scores: FloatArray, tables: Tables) -> IntArray:
         """Return which weights each label of each row selects, shape (r, K)."""
+        chosen = np.zeros(scores.shape[:2], dtype=np.int64)
+        open_rows = np.arange(len(scores))
+        while len(open_rows):
+            found, wanted = self._ask(scores[open_rows], tables)
+            chosen[open_rows] = found
+            # Rows that met a gap nobody had asked for yet are asked again once it is known.
+            open_rows = open_rows[found[:, 0] < 0]
+            if wanted.any():
+                with self._lock:
+                    tables.learn_gaps(wanted)
+        return chosen
+
+    def _ask(self, scores: FloatArray, tables: Tables) -> tuple[IntArray, BoolArray]:
         from conformix.kernels.selection import select_weights  # noqa: PLC0415  numba loads late
 
-        chosen = np.zeros(scores.shape[:2], dtype=np.int64)
+        gaps = tables.gaps
 
-        def work(rows: slice) -> None:
-            planes = SizeObjective.planes(scores[rows])
+        def work(rows: slice) -> tuple[IntArray, BoolArray]:
             part = np.zeros((rows.stop - rows.start, scores.shape[1]), dtype=np.int64)
+            wanted = np.zeros(len(tables.weights), dtype=bool)
             select_weights(
-                planes, tables.weights, tables.cuts, tables.counts, tables.order,
-                tables.starts, tables.gaps, part,
+                SizeObjective.planes(scores[rows]), tables.weights, tables.cuts, tables.counts,
+                tables.order, gaps.starts, gaps.stops, gaps.values, part, wanted,
             )  # fmt: skip
-            chosen[rows] = part
+            return part, wanted
 
         blocks = row_blocks(len(scores), 1, ROWS_AT_ONCE)
-        run_blocks(work, blocks, available_threads(self.threads))
-        return chosen
+        done = run_blocks(work, blocks, available_threads(self.threads))
+        return np.concatenate([part for part, _ in done]), np.any([w for _, w in done], axis=0)

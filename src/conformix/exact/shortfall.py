@@ -59,11 +59,11 @@ def leave_one_out_efcp(
     true_scores = scores[np.arange(n), y]
     upper = SizeObjective(true_scores, [scores], k, threads=threads)
     lower = SizeObjective(true_scores, [scores], k + 1, threads=threads)
-    at_high, at_low = upper.counts(weights), lower.counts(weights)
+    (at_high, high), (at_low, low) = (o.counts_and_thresholds(weights) for o in (upper, lower))
     # Without a row a count is at least count(c_k) - K, and some weight has at most count(c_{k+1}).
     plausible = np.flatnonzero(at_high <= at_low.min() + n_classes)
     some = weights[plausible]
-    cuts = np.column_stack([upper.thresholds(some), lower.thresholds(some)])
+    cuts = np.column_stack([high, low])[plausible]
     counts = np.column_stack([at_high, at_low])[plausible]
     covered = np.empty(n, dtype=bool)
 

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray
+from conformix.arrays import BoolArray, FloatArray, IntArray
 from conformix.search.objective import SizeObjective
 
 
 @dataclass(frozen=True, eq=False)
+class Gaps:
+    """Scores of the n rows between the two cuts, for the weights that were asked for so far.
+
+    Parameters
+    ----------
+    starts, stops : int64 arrays of shape (p,)
+        The scores of weights i are ``values[starts[i] : stops[i]]``; ``starts[i] = -1`` while
+        they are not known.
+    values : float64 array
+        The scores, rising within each weight vector.
+    """
+
+    starts: IntArray
+    stops: IntArray
+    values: FloatArray
+
+
+@dataclass(eq=False)
 class Tables:
     """What the selection at one level needs of the n rows, for the plausible weights.
 
@@ -18,20 +36,36 @@ class Tables:
     ----------
     weights : float64 array of shape (p, d)
         Plausible weights, by rising count at ``c_{k-1}``.
-    cuts, counts, order, starts, gaps
+    cuts, counts, order
         See `conformix.kernels.selection.select_weights`.
     best, best_count : int
         The winner among all candidates on the n rows alone, and its count.
+    objective : SizeObjective
+        The n rows, for the gaps that turn out to be needed.
     """
 
     weights: FloatArray
     cuts: FloatArray
     counts: IntArray
     order: IntArray
-    starts: IntArray
-    gaps: FloatArray
     best: int
     best_count: int
+    objective: SizeObjective
+    gaps: Gaps = field(init=False)
+
+    def __post_init__(self) -> None:
+        unknown = np.full(len(self.weights), -1, dtype=np.int64)
+        self.gaps = Gaps(unknown, unknown, np.empty(0))
+
+    def learn_gaps(self, wanted: BoolArray) -> None:
+        """Collect the gaps of some weights; what is known stays."""
+        known = self.gaps
+        new = np.flatnonzero(wanted & (known.starts < 0))
+        ends, values = ragged_gaps(self.objective, self.weights[new], self.cuts[new])
+        starts, stops = known.starts.copy(), known.stops.copy()
+        starts[new] = len(known.values) + ends[:-1]
+        stops[new] = len(known.values) + ends[1:]
+        self.gaps = Gaps(starts, stops, np.concatenate([known.values, values]))
 
 
 def make_tables(
@@ -54,19 +88,24 @@ def make_tables(
     """
     true_scores = scores[np.arange(len(y)), y]
     lower = SizeObjective(true_scores, [scores], k, threads=threads)
-    upper = SizeObjective(true_scores, [scores], k - 1, threads=threads)
-    at_low = lower.counts(weights)
-    at_high = upper.counts(weights) if k > 1 else np.zeros_like(at_low)
+    at_low, low = lower.counts_and_thresholds(weights)
+    at_high, high = np.zeros_like(at_low), np.full(len(weights), np.inf)  # c_0 = +inf
+    if k > 1:
+        upper = SizeObjective(true_scores, [scores], k - 1, threads=threads)
+        at_high, high = upper.counts_and_thresholds(weights)
     can_win = np.minimum(at_high + 1, at_low) <= at_low.min() + scores.shape[1]
     plausible = np.flatnonzero(can_win)
     plausible = plausible[np.argsort(at_high[plausible], kind="stable")]
-    some = weights[plausible]
-    high = upper.thresholds(some) if k > 1 else np.full(len(some), np.inf)
-    cuts = np.column_stack([high, lower.thresholds(some)])
-    starts, gaps = ragged_gaps(lower, some, cuts)
-    counts = np.column_stack([at_high, at_low])[plausible]
     best = int(np.argmin(at_low))  # the first of equals: candidates come in the tie order
-    return Tables(some, cuts, counts, plausible, starts, gaps, best, int(at_low[best]))
+    return Tables(
+        weights[plausible],
+        np.column_stack([high, low])[plausible],
+        np.column_stack([at_high, at_low])[plausible],
+        plausible,
+        best,
+        int(at_low[best]),
+        lower,
+    )
 
 
 def ragged_gaps(
@@ -76,9 +115,9 @@ def ragged_gaps(
 
     Returns
     -------
-    starts : int64 array of shape (p + 1,)
-        Where the scores of each weight vector begin.
-    gaps : float64 array
+    ends : int64 array of shape (p + 1,)
+        Where the scores of each weight vector begin, and the end.
+    values : float64 array
         All scores, rising within each weight vector. There can be many (over a thousand for
         some weights), hence no cap.
     """
@@ -94,16 +133,16 @@ def ragged_gaps(
         return sizes
 
     by_block = np.array(objective.run(count, blocks))
-    starts = np.concatenate([[0], np.cumsum(by_block.sum(axis=0))])
-    gaps = np.empty(starts[-1])
+    ends = np.concatenate([[0], np.cumsum(by_block.sum(axis=0))])
+    values = np.empty(ends[-1])
     # Every block writes behind the blocks before it, so that threads never meet.
-    places = starts[:-1] + np.cumsum(by_block, axis=0) - by_block
+    places = ends[:-1] + np.cumsum(by_block, axis=0) - by_block
 
     def fill(job: tuple[slice, IntArray]) -> None:
         rows, place = job
-        fill_gaps(objective.planes(scores[rows]), weights, low, high, place, gaps)
+        fill_gaps(objective.planes(scores[rows]), weights, low, high, place, values)
 
     objective.run(fill, zip(blocks, places, strict=True))
     for i in range(len(weights)):
-        gaps[starts[i] : starts[i + 1]].sort()
-    return starts, gaps
+        values[ends[i] : ends[i + 1]].sort()
+    return ends, values

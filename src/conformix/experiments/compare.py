@@ -13,7 +13,14 @@ import numpy as np
 from conformix.experiments.runner import Progress, run
 from conformix.experiments.sources import load_data
 from conformix.experiments.spec import Spec
-from conformix.experiments.statistics import Estimate, Results, interval, percent, told
+from conformix.experiments.statistics import (
+    Estimate,
+    Results,
+    check_spread,
+    interval,
+    percent,
+    told,
+)
 from conformix.experiments.tables import Table
 
 TUNED = ("best-single", "tuned-thr", "tuned-raps", "tuned-saps")
@@ -174,6 +181,7 @@ def compare(
         scores=tuple(scores),
         **settings,
     )
+    check_spread(spec.runs)
     if folder is None:
         with tempfile.TemporaryDirectory() as temporary:
             rows = run(spec, Path(temporary) / "rows.jsonl", workers=workers, progress=progress)

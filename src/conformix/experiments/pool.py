@@ -22,7 +22,7 @@ from conformix.scores.ranked import Ranked
 from conformix.scores.tensor import fill_tensor
 
 # Score planes kept in memory; older ones are computed again when they are needed.
-CACHE_BYTES = 2**29
+CACHE_BYTES = 2**30
 
 Ensembling = Literal["probs", "logits"]
 
@@ -64,19 +64,36 @@ class Pool:
         """Return which score of which model every plane holds."""
         return score_columns(tuple(self.outputs.models), scores)
 
-    def tensor(self, columns: Sequence[Column], rows: IntArray) -> FloatArray:
-        """Return the scores (len(rows), K, d) of some rows, stored as d planes."""
+    def prepare(self, columns: Sequence[Column]) -> None:
+        """Compute the planes that are missing, all from one sort per row and model."""
         missing = [column for column in columns if column not in self._planes]
         if missing:
             fresh = fill_tensor(self.outputs, missing)
             for j, column in enumerate(missing):
                 self._planes[column] = fresh[..., j]
+        for column in columns:
+            self._planes.move_to_end(column)
+        plane = 8 * self.outputs.n * self.outputs.n_classes
+        while len(self._planes) > max(len(columns), CACHE_BYTES // plane):
+            self._planes.popitem(last=False)
+
+    def tensor(self, columns: Sequence[Column], rows: IntArray) -> FloatArray:
+        """Return the scores (len(rows), K, d) of some rows, stored as d planes."""
+        self.prepare(columns)
         out = np.empty((len(columns), len(rows), self.outputs.n_classes))
         for plane, column in zip(out, columns, strict=True):
             np.take(self._planes[column], rows, axis=0, out=plane)
-            self._planes.move_to_end(column)
-        self._shrink()
         return np.moveaxis(out, 0, -1)
+
+    def plane(self, column: Column, rows: IntArray) -> FloatArray:
+        """Return one score (len(rows), K) of all labels of some rows."""
+        self.prepare([column])
+        return self._planes[column][rows]
+
+    def of_true_labels(self, column: Column, rows: IntArray) -> FloatArray:
+        """Return one score (len(rows),) of the true labels of some rows."""
+        self.prepare([column])
+        return self._planes[column][rows, self.labels[rows]]
 
     def ensembled(self, how: Ensembling) -> Pool:
         """Return the pool of one model: the mean of the probabilities, or of the logits.
@@ -96,11 +113,6 @@ class Pool:
             ensemble = Dataset(self.name, self.labels, {how: mean}, kind=how)
             self._ensembles[how] = Pool(ensemble)
         return self._ensembles[how]
-
-    def _shrink(self) -> None:
-        plane = 8 * self.outputs.n * self.outputs.n_classes
-        while len(self._planes) > max(1, CACHE_BYTES // plane):
-            self._planes.popitem(last=False)
 
 
 def _outputs_of(values: FloatArray, outputs: Outputs, how: Ensembling) -> FloatArray:

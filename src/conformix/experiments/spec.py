@@ -73,10 +73,10 @@ class Spec:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("runs", "seed"):
+        for name, least in (("runs", 1), ("seed", 0)):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                raise InvalidInput(f"{name} must be a non-negative integer; got {value!r}.")
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise InvalidInput(f"{name} must be an integer of at least {least}; got {value!r}.")
         if not 0 < self.share < 1:
             raise InvalidInput(f"share must lie strictly between 0 and 1; got {self.share!r}.")
         for alpha in self.alphas:

@@ -87,6 +87,19 @@ def interval(
     return Estimate(mean, mean - half, mean + half, sd, n)
 
 
+def check_spread(runs: int) -> None:
+    """Refuse a number of splits that leaves no spread to judge by.
+
+    Examples
+    --------
+    >>> check_spread(1)
+    Traceback (most recent call last):
+    conformix.errors.InvalidInput: runs must be at least 2, for intervals over splits; got 1.
+    """
+    if runs < 2:
+        raise InvalidInput(f"runs must be at least 2, for intervals over splits; got {runs}.")
+
+
 class Results:
     """Rows of one experiment, looked up by method and level.
 

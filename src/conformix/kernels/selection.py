@@ -10,7 +10,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray
+from conformix.arrays import BoolArray, FloatArray, IntArray
 from conformix.kernels.counting import combine_row
 
 
@@ -57,10 +57,16 @@ def select_weights(
     counts: IntArray,
     order: IntArray,
     starts: IntArray,
+    stops: IntArray,
     gaps: FloatArray,
     chosen: IntArray,
+    wanted: BoolArray,
 ) -> None:
     """Write to ``chosen[r, y]`` the index of the weights selected for row r and label y.
+
+    A label between the two cuts of some weights needs their gap, unless they cannot win anyway.
+    Where the gap is not known yet, the weights are marked in `wanted` and ``chosen[r, 0] = -1``:
+    the row has to be asked again.
 
     Parameters
     ----------
@@ -74,17 +80,20 @@ def select_weights(
         Labels in the n rows at these two thresholds.
     order : int64 array of shape (p,)
         Place of the weights in the order that breaks ties.
-    starts, gaps
+    starts, stops, gaps
         Scores between the two cuts, rising, ragged: those of weights i are
-        ``gaps[starts[i] : starts[i + 1]]``.
+        ``gaps[starts[i] : stops[i]]``; ``starts[i] < 0`` where they are not known.
     chosen : int64 array of shape (rows, K)
         Filled here.
+    wanted : boolean array of shape (p,)
+        Marked here.
     """
     _, rows, n_classes = planes.shape
     combined = np.empty(n_classes)
     best = np.empty(n_classes, dtype=np.int64)
     for r in range(rows):
         best[:] = np.iinfo(np.int64).max
+        complete = True
         for i in range(weights.shape[0]):
             # No label can have fewer than counts[i, 0] under these weights or later ones.
             if counts[i, 0] > best.max():
@@ -103,13 +112,34 @@ def select_weights(
                 elif s >= high:
                     total = at_high
                 else:
-                    part = gaps[starts[i] : starts[i + 1]]
-                    total = counts[i, 0] + part.shape[0] - np.searchsorted(part, s)
-                    for e in range(n_classes):
-                        total += combined[e] >= s
-                if total < best[y] or (total == best[y] and order[i] < order[chosen[r, y]]):
+                    total = _between(combined, s, counts[i, 0], best[y], gaps, starts[i], stops[i])
+                if total < 0:
+                    wanted[i] = True
+                    complete = False
+                elif total < best[y] or (total == best[y] and order[i] < order[chosen[r, y]]):
                     best[y] = total
                     chosen[r, y] = i
+        if not complete:
+            chosen[r, 0] = -1
+
+
+@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _between(
+    combined: FloatArray, s: float, at_high: int, best: int, gaps: FloatArray, start: int, stop: int
+) -> int:
+    """Return the labels at a threshold s between the cuts; -1 where the gap has to be known.
+
+    It need not be known where the labels above the gap are too many already.
+    """
+    total = at_high
+    for e in range(combined.shape[0]):
+        total += combined[e] >= s
+    if total > best:
+        return total
+    if start < 0:
+        return -1
+    part = gaps[start:stop]
+    return total + part.shape[0] - np.searchsorted(part, s)
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
@@ -119,7 +149,7 @@ def leave_out(
     weights: FloatArray,
     cuts: FloatArray,
     counts: IntArray,
-    covered: IntArray,
+    covered: BoolArray,
 ) -> None:
     """Write to ``covered[r]`` whether row r is covered by what the other rows select.
 

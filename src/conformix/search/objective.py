@@ -83,6 +83,14 @@ class SizeObjective:
 
         return candidate_counts(self.true_scores, self.size_parts, self.k, weights, self.threads)
 
+    def counts_and_thresholds(self, weights: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Return the counts and the thresholds of every weight vector, for ``k <= n``."""
+        from conformix.search.engine import counts_and_thresholds  # noqa: PLC0415  numba late
+
+        return counts_and_thresholds(
+            self.true_scores, self.size_parts, self.k, weights, self.threads
+        )
+
     def smallest(self, weights: FloatArray, keys: FloatArray | IntArray) -> tuple[int, int]:
         """Return index and count of the winner among weights (m, d); `keys` break ties."""
         if self.k > len(self.true_scores):

@@ -77,9 +77,9 @@ class MajorityVote:
         """Return the sets of the test rows."""
         columns = task.pool.columns(self.scores)
         votes = np.zeros((len(task.test), task.pool.outputs.n_classes), dtype=np.int64)
+        task.pool.prepare(columns)
         for column in columns:
-            calibration = task.calibration_scores([column])[..., 0]
-            own = calibration[np.arange(len(task.y)), task.y]
+            own = task.pool.of_true_labels(column, task.calibrate)
             threshold = kth_largest(own, conformal_rank(len(own), task.alpha))
-            votes += task.test_scores([column])[..., 0] >= threshold
+            votes += task.pool.plane(column, task.test) >= threshold
         return Outcome(mask=2 * votes > len(columns), guarantee="1 - 2 alpha")

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from conformix.errors import InvalidInput
 from conformix.experiments.methods.fixed import Fixed, MajorityVote
-from conformix.experiments.methods.searched import Average, Oracle, Selected
+from conformix.experiments.methods.searched import Average, Oracle
+from conformix.experiments.methods.selected import Selected
 from conformix.experiments.methods.task import Method
 from conformix.registry import unknown_name
 from conformix.scores.names import SCORES

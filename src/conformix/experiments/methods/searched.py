@@ -1,12 +1,10 @@
-"""Methods that tune: averages, selected scores, and the oracle that they are measured against."""
+"""The average of the paper, and the oracle that it is measured against."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from conformix import pipeline
 from conformix.exact.fit import fit_exact
@@ -15,7 +13,7 @@ from conformix.normalize import resolve_normalizers
 from conformix.oracle import find_oracle
 from conformix.pipeline import Fitted, Rule
 from conformix.scores import Column
-from conformix.search import Candidates, GridSearch
+from conformix.search import GridSearch
 from conformix.splits import Exact, resolve_split
 
 
@@ -44,31 +42,6 @@ class Average:
         """Return the sets of the test rows."""
         search = GridSearch(self.resolution)
         return fitted_outcome(task, self.scores, self.split, search, self.normalize)
-
-
-@dataclass(frozen=True)
-class Selected:
-    """One score of several, the one with the smallest sets on the tuning rows.
-
-    An average whose candidate weights are the corners of the simplex. With one score at many
-    temperatures or penalties it is that score, tuned; with different scores, the selection of
-    Yang & Kuchibhotla (2024).
-
-    Parameters
-    ----------
-    scores : tuple of str
-        The candidates, for every model.
-    split : str
-        Which rows select, and which calibrate, as for the average.
-    """
-
-    scores: tuple[str, ...]
-    split: str = "vfcp"
-
-    def __call__(self, task: Task) -> Outcome:
-        """Return the sets of the test rows."""
-        corners = np.eye(len(task.pool.columns(self.scores)))
-        return fitted_outcome(task, self.scores, self.split, Candidates(corners), "none")
 
 
 @dataclass(frozen=True)

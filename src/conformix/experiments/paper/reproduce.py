@@ -19,9 +19,9 @@ from conformix.experiments.paper.scores import (
 from conformix.experiments.paper.setup import Product, Setup
 from conformix.experiments.runner import Progress, run
 from conformix.experiments.spec import Spec
-from conformix.experiments.statistics import Results
+from conformix.experiments.statistics import Results, check_spread
 from conformix.plots import contact_sheet, save_figure
-from conformix.registry import Registry
+from conformix.registry import Registry, unknown_name
 from conformix.storage.files import write
 
 
@@ -61,9 +61,10 @@ def resolve_experiments(name: str, data: str) -> list[str]:
     >>> resolve_experiments("all", "cifar10_trio")
     ['models']
     """
-    if name != "all":
-        EXPERIMENTS[name]
+    if name in EXPERIMENTS:
         return [name]
+    if name != "all":
+        raise unknown_name("experiment", name, ["all", *EXPERIMENTS])
     return ["models"] if data in MODEL_DATA else list(SCORE_EXPERIMENTS)
 
 
@@ -100,6 +101,7 @@ def reproduce(
     >>> made["fig3"].table.header[0]
     'method'
     """
+    check_spread(setup.runs)
     target = Path(folder)
     path = target / "rows.jsonl"
     specs = {name: EXPERIMENTS[name].specs(setup) for name in names}

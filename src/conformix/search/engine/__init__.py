@@ -13,6 +13,6 @@ of several are treated alike.
 """
 
 from conformix.search.engine.argmin import smallest_count
-from conformix.search.engine.landscape import candidate_counts
+from conformix.search.engine.landscape import candidate_counts, counts_and_thresholds
 
-__all__ = ["candidate_counts", "smallest_count"]
+__all__ = ["candidate_counts", "counts_and_thresholds", "smallest_count"]

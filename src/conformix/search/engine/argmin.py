@@ -9,10 +9,13 @@ pass, with a larger margin. The sample decides how long this takes, never what i
 numbers are sums over rows, so nothing depends on threads.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import numpy as np
 
+from conformix.arrays import BoolArray, FloatArray, IntArray
 from conformix.search.engine.cells import Cells
 from conformix.search.engine.landscape import pose
 from conformix.search.engine.passes import Problem, run_pass
@@ -27,11 +30,11 @@ UNKNOWN = np.iinfo(np.int64).max
 
 
 def smallest_count(
-    true_scores: np.ndarray,
-    size_parts: Sequence[np.ndarray],
+    true_scores: FloatArray,
+    size_parts: Sequence[FloatArray],
     k: int,
-    weights: np.ndarray,
-    keys: np.ndarray,
+    weights: FloatArray,
+    keys: FloatArray | IntArray,
     threads: int = 1,
 ) -> tuple[int, int]:
     """Return the index and the count of the weights with the smallest sets.
@@ -60,7 +63,7 @@ def smallest_count(
     return winner, int(counts[winner])
 
 
-def _search(problem: Problem, size_parts: Sequence[np.ndarray], threads: int) -> np.ndarray:
+def _search(problem: Problem, size_parts: Sequence[FloatArray], threads: int) -> IntArray:
     """Count (M,), in tree order, for every weight that could win; `UNKNOWN` for others."""
     leaf = problem.cells.is_leaf
     n_rows = sum(len(part) for part in size_parts)
@@ -76,8 +79,8 @@ def _search(problem: Problem, size_parts: Sequence[np.ndarray], threads: int) ->
 
 
 def _confirm(
-    problem: Problem, sample: Tally, size_parts: Sequence[np.ndarray], threads: int
-) -> np.ndarray:
+    problem: Problem, sample: Tally, size_parts: Sequence[FloatArray], threads: int
+) -> IntArray:
     """Count wherever the bounds, predicted by `sample` or not, leave a choice."""
     cells = problem.cells
     n_members = np.where(cells.is_leaf, cells.stop - cells.start, 0)
@@ -96,7 +99,7 @@ def _confirm(
     return counts
 
 
-def _plan(cells: Cells, entered: np.ndarray, droppable: np.ndarray) -> np.ndarray:
+def _plan(cells: Cells, entered: IntArray, droppable: BoolArray) -> IntArray:
     """Actions (C,): below the cells `entered`, bound what is droppable, count in other leaves."""
     descend = np.where(cells.is_leaf, COUNT, LAZY).astype(np.uint8)
     wanted = np.where(droppable, BOUND, descend).astype(np.uint8)

@@ -6,11 +6,15 @@ whatever the strides and the precision of the user's array, so that no full copy
 the kernels see one layout.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+
+from conformix.arrays import FloatArray
 
 BLOCK_PAIRS = 1 << 17  # a block and the lists below it stay in the second-level cache
 SMALL_BLOCK_PAIRS = 1 << 14
@@ -20,12 +24,12 @@ BLOCKS = 8  # wanted at least, for threads to share
 class Block(NamedTuple):
     """Rows ``first`` to ``last`` of one size part."""
 
-    part: np.ndarray
+    part: FloatArray
     first: int
     last: int
 
 
-def row_blocks(size_parts: Sequence[np.ndarray]) -> list[Block]:
+def row_blocks(size_parts: Sequence[FloatArray]) -> list[Block]:
     """All rows of all parts, in blocks of at most about `BLOCK_PAIRS` (row, label) pairs."""
     total = sum(part.shape[0] * part.shape[1] for part in size_parts)
     pairs = min(BLOCK_PAIRS, max(SMALL_BLOCK_PAIRS, total // BLOCKS))
@@ -41,7 +45,7 @@ def largest_block(blocks: Sequence[Block]) -> int:
     return max(((b.last - b.first) * b.part.shape[1] for b in blocks), default=0)
 
 
-def read_block(block: Block, planes: np.ndarray) -> int:
+def read_block(block: Block, planes: FloatArray) -> int:
     """Copy a block to the front of `planes` (d, capacity); returns its number of pairs."""
     rows = block.part[block.first : block.last]
     pairs = rows.shape[0] * rows.shape[1]
@@ -50,14 +54,14 @@ def read_block(block: Block, planes: np.ndarray) -> int:
     return pairs
 
 
-def magnitude(planes: np.ndarray, pairs: int) -> float:
+def magnitude(planes: FloatArray, pairs: int) -> float:
     """Largest absolute value of ``planes[:, :pairs]``; inf if anything is not finite."""
     value = float(np.int64(_largest_bits(planes, pairs)).view(np.float64))
     return value if np.isfinite(value) else np.inf
 
 
-@njit(nogil=True, cache=True)
-def _largest_bits(planes, pairs):
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _largest_bits(planes: FloatArray, pairs: int) -> int:
     """Largest magnitude as bits: without the sign, floats sort like integers, NaN above inf.
 
     An integer maximum is a SIMD loop; a float maximum is not, because of NaN.

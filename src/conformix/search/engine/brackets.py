@@ -7,11 +7,14 @@ over the cell. Any r is valid; a good r only makes fewer labels undecided. The f
 parent's r with a small ridge, so that cells with few weights stay well posed.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
+from conformix.arrays import FloatArray
 from conformix.search.engine.cells import MAX_DEPTH, Cells
 
 RIDGE = 1e-9
@@ -25,17 +28,19 @@ class Brackets(NamedTuple):
     ----------
     slope : (C, d) ``r_j`` (``r_j - r_a`` if the cell has an anchor a).
     floor, ceiling : (C,) the range of ``t(w) - <w, r>``, moved by ``<centre, r>``.
+    witness : (C, d) a score vector that has the value t(w) for every weight of the cell, or NaN.
     largest : largest ``|r_j|`` or ``|t(w)|``, for the rounding slack.
     """
 
-    slope: np.ndarray
-    floor: np.ndarray
-    ceiling: np.ndarray
+    slope: FloatArray
+    floor: FloatArray
+    ceiling: FloatArray
+    witness: FloatArray
     largest: float
 
 
-def fit_brackets(cells: Cells, thresholds: np.ndarray) -> Brackets:
-    """Brackets of all cells from the thresholds (M,) of the weights in tree order."""
+def fit_brackets(cells: Cells, thresholds: FloatArray, witness: FloatArray) -> Brackets:
+    """Return the brackets of all cells from what `all_thresholds` found."""
     n_cells, d = cells.centre.shape
     fits = np.empty((n_cells, d))
     floor = np.empty(n_cells)
@@ -44,11 +49,17 @@ def fit_brackets(cells: Cells, thresholds: np.ndarray) -> Brackets:
     largest = float(max(np.abs(fits).max(), np.abs(thresholds).max()))
     anchored = cells.anchor >= 0
     slope = fits - np.where(anchored, fits[np.arange(n_cells), cells.anchor], 0.0)[:, None]
-    return Brackets(slope, floor, ceiling, largest)
+    return Brackets(slope, floor, ceiling, witness, largest)
 
 
-@njit(nogil=True, cache=True)
-def _fit_all(cells, thresholds, fits, floor, ceiling):
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _fit_all(
+    cells: Cells,
+    thresholds: FloatArray,
+    fits: FloatArray,
+    floor: FloatArray,
+    ceiling: FloatArray,
+) -> None:
     n_cells, d = fits.shape
     weights = cells.weights
     path = np.zeros((MAX_DEPTH + 2, d))
@@ -68,8 +79,8 @@ def _fit_all(cells, thresholds, fits, floor, ceiling):
         ceiling[cell] = high + _dot(cells.centre[cell], fit)
 
 
-@njit(nogil=True, cache=True)
-def _improve(weights, thresholds, fit):
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _improve(weights: FloatArray, thresholds: FloatArray, fit: FloatArray) -> None:
     """Move `fit` (d,) to the ridge solution over at most about `FIT_POINTS` of the weights."""
     m, d = weights.shape
     normal = np.zeros((d, d + 1))
@@ -89,8 +100,8 @@ def _improve(weights, thresholds, fit):
         fit[a] += normal[a, d]
 
 
-@njit(nogil=True, cache=True)
-def _eliminate(system):
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _eliminate(system: FloatArray) -> None:
     """Solve a positive definite ``(d, d + 1)`` system in place; the solution is the last column."""
     d = len(system)
     for a in range(d):
@@ -104,8 +115,8 @@ def _eliminate(system):
                     system[b, j] -= factor * system[a, j]
 
 
-@njit(nogil=True, cache=True)
-def _dot(a, b):
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _dot(a: FloatArray, b: FloatArray) -> float:
     total = 0.0
     for j in range(len(a)):
         total += a[j] * b[j]

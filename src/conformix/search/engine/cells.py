@@ -15,11 +15,14 @@ Cells are numbered in pre-order, so a walk needs no stack: the cell after ``c`` 
 descend or ``skip[c]`` to pass over everything below it.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
+from conformix.arrays import BoolArray, FloatArray, IntArray
 from conformix.search.engine.spread import Sample, measure_spread
 
 MAX_DEPTH = 40  # a bound on the depth, whatever the weights; halving never needs it on grids
@@ -40,16 +43,16 @@ class Cells(NamedTuple):
     mass : largest ``sum_j |w_j|``, at least 1; it scales rounding errors.
     """
 
-    weights: np.ndarray
-    order: np.ndarray
-    start: np.ndarray
-    stop: np.ndarray
-    skip: np.ndarray
-    depth: np.ndarray
-    parent: np.ndarray
-    centre: np.ndarray
-    half: np.ndarray
-    anchor: np.ndarray
+    weights: FloatArray
+    order: IntArray
+    start: IntArray
+    stop: IntArray
+    skip: IntArray
+    depth: IntArray
+    parent: IntArray
+    centre: FloatArray
+    half: FloatArray
+    anchor: IntArray
     mass: float
 
     @property
@@ -58,13 +61,13 @@ class Cells(NamedTuple):
         return int(self.depth.max()) + 1
 
     @property
-    def is_leaf(self) -> np.ndarray:
-        """(C,) bool."""
+    def is_leaf(self) -> BoolArray:
+        """Whether a cell has no cells below it, bool (C,)."""
         return self.skip == np.arange(len(self.skip)) + 1
 
 
-def build_cells(weights: np.ndarray, sample: Sample, leaf_size: int) -> Cells:
-    """Tree over `weights` (M, d), its cells shaped by what lies near their thresholds."""
+def build_cells(weights: FloatArray, sample: Sample, leaf_size: int) -> Cells:
+    """Return a tree over `weights` (M, d), its cells shaped by what lies near their thresholds."""
     m, d = weights.shape
     # a sum of d rounded quotients g / m is one up to this; the rounding slack covers it
     on_simplex = bool(np.all(np.abs(weights.sum(axis=1) - 1.0) <= d * np.finfo(float).eps))
@@ -80,13 +83,21 @@ def build_cells(weights: np.ndarray, sample: Sample, leaf_size: int) -> Cells:
     )
 
 
-@njit(nogil=True, cache=True)
-def _grow(weights, on_simplex, sample, leaf_size, order, integers, boxes):
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _grow(
+    weights: FloatArray,
+    on_simplex: bool,
+    sample: Sample,
+    leaf_size: int,
+    order: IntArray,
+    integers: IntArray,
+    boxes: FloatArray,
+) -> int:
     """Fill the tree arrays in pre-order; returns the number of cells."""
     d = weights.shape[1]
     spreads = np.empty((MAX_DEPTH + 2, d if on_simplex else 1, d))
     open_cells = np.empty((MAX_DEPTH + 2, 3), dtype=np.int64)
-    open_cells[0, 0], open_cells[0, 1], open_cells[0, 2] = 0, len(order), 0
+    _push(open_cells, 0, 0, len(order), 0)
     path = np.zeros(MAX_DEPTH + 2, dtype=np.int64)
     n_open = 1
     cell = 0
@@ -103,28 +114,37 @@ def _grow(weights, on_simplex, sample, leaf_size, order, integers, boxes):
         anchor, axis = _choose(half, spreads[level])
         if end - begin > leaf_size and level < MAX_DEPTH and half[axis] > 1e-12:
             middle = begin + _divide(weights, order[begin:end], axis, centre[axis])
-            open_cells[n_open, 0], open_cells[n_open, 1] = middle, end
-            open_cells[n_open + 1, 0], open_cells[n_open + 1, 1] = begin, middle
-            open_cells[n_open : n_open + 2, 2] = level + 1
+            _push(open_cells, n_open, middle, end, level + 1)
+            _push(open_cells, n_open + 1, begin, middle, level + 1)
             n_open += 2
         if on_simplex:
-            half[anchor] = 0.0
-            centre[anchor] = 1.0
-            for j in range(d):
-                centre[anchor] -= centre[j] if j != anchor else 0.0
+            _free(anchor, centre, half)
         path[level] = cell
-        integers[0, cell] = begin
-        integers[1, cell] = end
-        integers[3, cell] = level
-        integers[4, cell] = path[up]
+        integers[0, cell], integers[1, cell] = begin, end
+        integers[3, cell], integers[4, cell] = level, path[up]
         integers[5, cell] = anchor if on_simplex else -1
         cell += 1
     _link(integers[2], integers[3], cell)
     return cell
 
 
-@njit(nogil=True, cache=True)
-def _bound(weights, members, centre, half):
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _push(open_cells: IntArray, at: int, begin: int, end: int, level: int) -> None:
+    """Note that weights ``begin`` to ``end`` are still to become a cell."""
+    open_cells[at, 0], open_cells[at, 1], open_cells[at, 2] = begin, end, level
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _free(anchor: int, centre: FloatArray, half: FloatArray) -> None:
+    """Let the coordinate `anchor` be one less the others."""
+    half[anchor] = 0.0
+    centre[anchor] = 1.0
+    for j in range(len(centre)):
+        centre[anchor] -= centre[j] if j != anchor else 0.0
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _bound(weights: FloatArray, members: IntArray, centre: FloatArray, half: FloatArray) -> None:
     """Write the bounding box of `members`."""
     for j in range(weights.shape[1]):
         low = weights[members[0], j]
@@ -136,8 +156,8 @@ def _bound(weights, members, centre, half):
         half[j] = 0.5 * (high - low)
 
 
-@njit(nogil=True, cache=True)
-def _choose(half, spread):
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _choose(half: FloatArray, spread: FloatArray) -> tuple[int, int]:
     """Find the anchor under which scores move least over the box, and the axis that moves most."""
     anchor, least = 0, np.inf
     for a in range(len(spread)):
@@ -155,8 +175,8 @@ def _choose(half, spread):
     return anchor, axis
 
 
-@njit(nogil=True, cache=True)
-def _divide(weights, members, axis, cut):
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _divide(weights: FloatArray, members: IntArray, axis: int, cut: float) -> int:
     """Stable partition of `members` into ``w_axis <= cut`` and the rest; returns the first's size.
 
     Neither side is empty: the cut is the middle of two different values, rounded towards one.
@@ -176,8 +196,8 @@ def _divide(weights, members, axis, cut):
     return n_low
 
 
-@njit(nogil=True, cache=True)
-def _link(skip, depth, n_cells):
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _link(skip: IntArray, depth: IntArray, n_cells: int) -> None:
     """``skip[c]``: the next cell in pre-order that is not below ``c``."""
     last = np.empty(MAX_DEPTH + 2, dtype=np.int64)
     for level in range(len(last)):

@@ -3,10 +3,13 @@
 No order of the labels is needed: scores of one model and scores of several are treated alike.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import numpy as np
 
+from conformix.arrays import FloatArray, IntArray
 from conformix.search.engine.brackets import fit_brackets
 from conformix.search.engine.cells import build_cells
 from conformix.search.engine.passes import Problem, run_pass
@@ -18,12 +21,12 @@ LEAF_SIZE = 48
 
 
 def candidate_counts(
-    true_scores: np.ndarray,
-    size_parts: Sequence[np.ndarray],
+    true_scores: FloatArray,
+    size_parts: Sequence[FloatArray],
     k: int,
-    weights: np.ndarray,
+    weights: FloatArray,
     threads: int = 1,
-) -> np.ndarray:
+) -> IntArray:
     """Return the exact number of (row, label) pairs in the sets, for any batch of weights.
 
     Parameters
@@ -44,24 +47,44 @@ def candidate_counts(
     >>> candidate_counts(scores[[0, 1], [0, 1]], [scores], 2, np.array([[1.0]]))
     array([2])
     """
+    return counts_and_thresholds(true_scores, size_parts, k, weights, threads)[0]
+
+
+def counts_and_thresholds(
+    true_scores: FloatArray,
+    size_parts: Sequence[FloatArray],
+    k: int,
+    weights: FloatArray,
+    threads: int = 1,
+) -> tuple[IntArray, FloatArray]:
+    """Return `candidate_counts` and the thresholds t(w), each of shape (M,).
+
+    Examples
+    --------
+    >>> scores = np.array([[[0.9], [0.1]], [[0.4], [0.6]]])
+    >>> counts_and_thresholds(scores[[0, 1], [0, 1]], [scores], 2, np.array([[1.0]]))
+    (array([2]), array([0.6]))
+    """
     problem = pose(true_scores, size_parts, k, weights, threads)
     actions = np.where(problem.cells.is_leaf, COUNT, LAZY).astype(np.uint8)
     counts = np.empty(len(weights), dtype=np.int64)
+    thresholds = np.empty(len(weights))
     counts[problem.cells.order] = run_pass(problem, actions, size_parts, threads).counts
-    return counts
+    thresholds[problem.cells.order] = problem.thresholds
+    return counts, thresholds
 
 
 def pose(
-    true_scores: np.ndarray,
-    size_parts: Sequence[np.ndarray],
+    true_scores: FloatArray,
+    size_parts: Sequence[FloatArray],
     k: int,
-    weights: np.ndarray,
+    weights: FloatArray,
     threads: int,
 ) -> Problem:
-    """Tree, thresholds and brackets: all that comes before the first pass over the size rows."""
+    """Return tree, thresholds and brackets: all that comes before the first pass over rows."""
     true_scores = np.ascontiguousarray(true_scores, dtype=np.float64)
     # a copy: kernels would be compiled again for a read-only array
     weights = np.array(weights, dtype=np.float64, order="C")
     cells = build_cells(weights, draw_sample(true_scores, k, size_parts), LEAF_SIZE)
-    thresholds = all_thresholds(cells, true_scores, k, threads)
-    return Problem(cells, thresholds, fit_brackets(cells, thresholds))
+    thresholds, witness = all_thresholds(cells, true_scores, k, threads)
+    return Problem(cells, thresholds, fit_brackets(cells, thresholds, witness))

@@ -10,18 +10,26 @@ score, so that every inner loop is a SIMD loop over neighbouring entries. The lo
 up to rounding, once the linear function ``<w, r>`` has been taken out of it.
 """
 
+from __future__ import annotations
+
+from typing import TypeAlias
+
 import numpy as np
 from numba import njit
 
+from conformix.arrays import FloatArray, IntArray
 from conformix.search.engine.packing import pack_marks
+
+# centre, half, slope, floor, ceiling, anchor and witness of a cell, see `sift`
+CellTest: TypeAlias = tuple[FloatArray, FloatArray, FloatArray, float, float, int, FloatArray]
 
 RUN = 512
 PROBE = 32
 PROBES = 32
 
 
-@njit(nogil=True, cache=True)
-def combine_run(planes, begin, weights, value):
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def combine_run(planes: FloatArray, begin: int, weights: FloatArray, value: FloatArray) -> None:
     """Write ``combine(weights, s)`` of the entries from `begin` on into `value`."""
     n = len(value)
     w = weights[0]
@@ -35,8 +43,15 @@ def combine_run(planes, begin, weights, value):
             value[i] = value[i] + w * x[i]
 
 
-@njit(nogil=True, cache=True)
-def bound_run(planes, begin, half, slope, anchor, radius):
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def bound_run(
+    planes: FloatArray,
+    begin: int,
+    half: FloatArray,
+    slope: FloatArray,
+    anchor: int,
+    radius: FloatArray,
+) -> None:
     """Write ``sum_j half_j |s_j - slope_j|`` into `radius`; with an anchor a: of ``s_j - s_a``."""
     n = len(radius)
     radius[:] = 0.0
@@ -53,8 +68,8 @@ def bound_run(planes, begin, half, slope, anchor, radius):
                 radius[i] = radius[i] + h * abs((x[i] - origin[i]) - c)
 
 
-@njit(nogil=True, cache=True)
-def take(source, begin, picked, target, at):
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def take(source: FloatArray, begin: int, picked: IntArray, target: FloatArray, at: int) -> None:
     """Copy the entries ``begin + picked`` of `source` to `target` from `at` on."""
     n = len(picked)
     for j in range(len(source)):
@@ -64,8 +79,15 @@ def take(source, begin, picked, target, at):
             y[i] = x[picked[i]]
 
 
-@njit(nogil=True, cache=True)
-def count_in(planes, begin, end, weights, thresholds, counts):
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def count_in(
+    planes: FloatArray,
+    begin: int,
+    end: int,
+    weights: FloatArray,
+    thresholds: FloatArray,
+    counts: IntArray,
+) -> None:
     """Add to `counts` (m,) the numbers of entries with ``combine(weights, s) >= thresholds``."""
     if weights.shape[1] == 3:
         for i in range(0, len(weights), 2):
@@ -85,8 +107,10 @@ def count_in(planes, begin, end, weights, thresholds, counts):
             counts[i] += inside
 
 
-@njit(nogil=True, cache=True)
-def _count_two(planes, weights, thresholds, first, second):
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _count_two(
+    planes: FloatArray, weights: FloatArray, thresholds: FloatArray, first: int, second: int
+) -> tuple[int, int]:
     """Count for two weights at once, d = 3, without a pass through memory."""
     x, y, z = planes[0], planes[1], planes[2]
     a, b, c = weights[first, 0], weights[first, 1], weights[first, 2]
@@ -100,16 +124,18 @@ def _count_two(planes, weights, thresholds, first, second):
     return one, two
 
 
-@njit(nogil=True, cache=True)
-def sift(source, begin, end, test, target, at):
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def sift(
+    source: FloatArray, begin: int, end: int, test: CellTest, target: FloatArray, at: int
+) -> tuple[int, int]:
     """Split a list by a cell: count what is certainly in, keep what is undecided.
 
     Parameters
     ----------
     source, begin, end : the list.
-    test : ``(centre, half, slope, floor, ceiling, anchor)`` of the cell; an entry is certainly in
-        if its lowest value over the cell is at least `ceiling`, certainly out if its highest is
-        below `floor`.
+    test : ``(centre, half, slope, floor, ceiling, anchor, witness)`` of the cell; an entry is
+        certainly in if its lowest value over the cell is at least `ceiling` or if it equals
+        `witness`, certainly out if its highest is below `floor`.
     target, at : where the undecided entries go.
 
     Returns
@@ -131,8 +157,8 @@ def sift(source, begin, end, test, target, at):
     return n_in, free - at
 
 
-@njit(nogil=True, cache=True)
-def count_certain(planes, begin, end, test):
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def count_certain(planes: FloatArray, begin: int, end: int, test: CellTest) -> int:
     """How many entries are certainly in: the first number of `sift`, without keeping anything."""
     marks = np.empty(RUN, dtype=np.uint8)
     scratch = np.empty((2, RUN))
@@ -142,8 +168,8 @@ def count_certain(planes, begin, end, test):
     return n_in
 
 
-@njit(nogil=True, cache=True)
-def share_undecided(planes, begin, end, test):
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def share_undecided(planes: FloatArray, begin: int, end: int, test: CellTest) -> float:
     """Estimate which share of a list `sift` would keep, by short probes spread over it.
 
     Rows differ more than the labels of a row, so that many short probes see more than few long.
@@ -161,15 +187,30 @@ def share_undecided(planes, begin, end, test):
     return undecided / (PROBES * PROBE)
 
 
-@njit(nogil=True, cache=True)
-def _mark(planes, begin, n, test, marks, scratch):
-    """Mark the undecided among `n` entries with 1, others with 0; returns how many are in.
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _mark(
+    planes: FloatArray, begin: int, n: int, test: CellTest, marks: IntArray, scratch: FloatArray
+) -> int:
+    """Mark the undecided among `n` entries with 1, others with 0; returns how many are in."""
+    anchor, witness = test[5], test[6]
+    if len(witness) == 3 and anchor >= 0:
+        n_in = _mark_three(planes, begin, n, test, marks)
+    else:
+        n_in = _mark_any(planes, begin, n, test, marks, scratch)
+    if not np.isnan(witness[0]):
+        n_in += _admit_equal(planes, begin, n, witness, marks)
+    return n_in
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _mark_any(
+    planes: FloatArray, begin: int, n: int, test: CellTest, marks: IntArray, scratch: FloatArray
+) -> int:
+    """`_mark` without a witness.
 
     Comparisons are written so that a NaN, the sign of a useless bound, leaves entries undecided.
     """
-    centre, half, slope, floor, ceiling, anchor = test
-    if len(centre) == 3 and anchor >= 0:
-        return _mark_three(planes, begin, n, test, marks)
+    centre, half, slope, floor, ceiling, anchor, _ = test
     value = scratch[0, :n]
     radius = scratch[1, :n]
     combine_run(planes, begin, centre, value)
@@ -181,10 +222,10 @@ def _mark(planes, begin, n, test, marks, scratch):
     return n_in
 
 
-@njit(nogil=True, cache=True)
-def _mark_three(planes, begin, n, test, marks):
-    """`_mark` for d = 3 with an anchor, without a pass through memory."""
-    centre, half, slope, floor, ceiling, anchor = test
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _mark_three(planes: FloatArray, begin: int, n: int, test: CellTest, marks: IntArray) -> int:
+    """`_mark_any` for d = 3 with an anchor, without a pass through memory."""
+    centre, half, slope, floor, ceiling, anchor, _ = test
     j, k = (anchor + 1) % 3, (anchor + 2) % 3
     x, y = planes[j, begin : begin + n], planes[k, begin : begin + n]
     origin = planes[anchor, begin : begin + n]
@@ -197,3 +238,22 @@ def _mark_three(planes, begin, n, test, marks):
         n_in += value - radius >= ceiling
         marks[i] = not (value + radius < floor or value - radius >= ceiling)
     return n_in
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _admit_equal(
+    planes: FloatArray, begin: int, n: int, witness: FloatArray, marks: IntArray
+) -> int:
+    """Unmark the undecided entries that equal the witness; returns how many.
+
+    They have the value of the threshold for every weight of the cell, to the last bit, which no
+    bound can tell: without this, scores that all tie would all be counted weight by weight.
+    """
+    n_equal = 0
+    for i in range(n):
+        equal = marks[i] == 1
+        for j in range(len(witness)):
+            equal &= planes[j, begin + i] == witness[j]
+        n_equal += equal
+        marks[i] &= not equal
+    return n_equal

@@ -5,8 +5,12 @@ positions of its set bits. All eight table entries are written and the pointer m
 are valid: no branch, whatever the marks.
 """
 
+from __future__ import annotations
+
 import numpy as np
 from numba import njit
+
+from conformix.arrays import IntArray
 
 _BYTES = np.arange(256)[:, None]
 _BITS = (_BYTES >> np.arange(8)) & 1
@@ -16,8 +20,8 @@ ONES = _BITS.sum(axis=1)
 GATHER = np.uint64(0x0102040810204080)
 
 
-@njit(nogil=True, cache=True)
-def pack_marks(marks, picked):
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def pack_marks(marks: IntArray, picked: IntArray) -> int:
     """Write the positions of the ones in `marks` to `picked`; returns how many there are.
 
     Parameters

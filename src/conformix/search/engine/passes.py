@@ -4,12 +4,13 @@ A pass keeps one block of rows per thread in memory and nothing between passes: 
 scores, memory stays within a few megabytes per thread.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from functools import reduce
 from typing import NamedTuple
 
-import numpy as np
-
+from conformix.arrays import FloatArray, IntArray
 from conformix.kernels.pool import Buffers, run_blocks
 from conformix.search.engine.blocks import Block, largest_block, magnitude, read_block, row_blocks
 from conformix.search.engine.brackets import Brackets
@@ -22,14 +23,14 @@ class Problem(NamedTuple):
     """What all passes share: the tree, its exact thresholds (M,), and brackets of its cells."""
 
     cells: Cells
-    thresholds: np.ndarray
+    thresholds: FloatArray
     brackets: Brackets
 
 
 def run_pass(
-    problem: Problem, actions: np.ndarray, size_parts: Sequence[np.ndarray], threads: int
+    problem: Problem, actions: IntArray, size_parts: Sequence[FloatArray], threads: int
 ) -> Tally:
-    """Do in every cell what `actions` (C,) say, for all rows of `size_parts` (n_i, K, d)."""
+    """Return what is found when every cell does what `actions` (C,) say, for all size rows."""
     cells = problem.cells
     blocks = row_blocks(size_parts)
     buffers = Buffers((cells.weights.shape[1], largest_block(blocks) * (cells.levels + 1)))

@@ -10,6 +10,8 @@ Scores so large that differences could overflow get NaN: every comparison with a
 so nothing is ever decided by a bound, and all is counted exactly.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from conformix.search.engine.cells import Cells

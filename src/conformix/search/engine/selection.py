@@ -1,16 +1,24 @@
 """The k-th largest of a list: quickselect, and a faster way when a good guess is at hand."""
 
+from __future__ import annotations
+
+from typing import TypeAlias
+
 import numpy as np
 from numba import njit
 
+from conformix.arrays import FloatArray, IntArray
 from conformix.search.engine.packing import pack_marks
+
+# marks, positions and values of what lies between two guesses: uint8, int32 and float64
+Room: TypeAlias = tuple[IntArray, IntArray, FloatArray]
 
 SAMPLE = 256
 STRAY = 24
 
 
-@njit(nogil=True, cache=True)
-def kth_largest(values, k):
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def kth_largest(values: FloatArray, k: int) -> float:
     """Find the k-th largest (1-based) of `values`, which are reordered: Hoare's quickselect."""
     low = 0
     high = len(values) - 1
@@ -37,13 +45,13 @@ def kth_largest(values, k):
     return values[target]
 
 
-@njit(nogil=True, cache=True)
-def _median_of_three(a, b, c):
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _median_of_three(a: float, b: float, c: float) -> float:
     return max(min(a, b), min(max(a, b), c))
 
 
-@njit(nogil=True, cache=True)
-def kth_largest_near(values, k, low, high, room):
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def kth_largest_near(values: FloatArray, k: int, low: float, high: float, room: Room) -> float:
     """`kth_largest`, fast if the answer lies between `low` and `high` with few others.
 
     One SIMD pass counts what is above and marks what is between; only those are selected from. If
@@ -64,13 +72,15 @@ def kth_largest_near(values, k, low, high, room):
     between = pack_marks(marks[:padded], picked)
     if not above < k <= above + between:
         return kth_largest(values, k)
+    if low == high:
+        return low
     for i in range(between):
         few[i] = values[picked[i]]
     return kth_largest(few[:between], k - above)
 
 
-@njit(nogil=True, cache=True)
-def kth_largest_sampled(values, k, room):
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def kth_largest_sampled(values: FloatArray, k: int, room: Room) -> float:
     """`kth_largest` with a guess from a sample, for long lists.
 
     The rank of the answer within a sample of s values is off by about ``sqrt(s) / 2``; values of

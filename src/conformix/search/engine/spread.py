@@ -3,12 +3,15 @@
 This shapes the cells and nothing else: any numbers are valid, good ones make bounds tighter.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
+from conformix.arrays import FloatArray, IntArray
 from conformix.search.engine.selection import kth_largest
 
 SAMPLE_ROWS = 256
@@ -21,12 +24,12 @@ NEAR_PAIRS = 32
 class Sample(NamedTuple):
     """Some labelled `rows` (n, d), the `rank` of the threshold among them, some `pairs` (P, d)."""
 
-    rows: np.ndarray
+    rows: FloatArray
     rank: int
-    pairs: np.ndarray
+    pairs: FloatArray
 
 
-def draw_sample(true_scores: np.ndarray, k: int, size_parts: Sequence[np.ndarray]) -> Sample:
+def draw_sample(true_scores: FloatArray, k: int, size_parts: Sequence[FloatArray]) -> Sample:
     """Evenly spaced labelled rows and, from evenly spaced rows, evenly spaced labels."""
     rows = true_scores[:: 1 + len(true_scores) // TRUE_ROWS].copy()
     rank = 1 + (k - 1) * len(rows) // len(true_scores)
@@ -37,8 +40,8 @@ def draw_sample(true_scores: np.ndarray, k: int, size_parts: Sequence[np.ndarray
     return Sample(rows, rank, np.ascontiguousarray(np.concatenate(pairs, dtype=np.float64)))
 
 
-@njit(nogil=True, cache=True)
-def measure_spread(sample, weights, spread):
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def measure_spread(sample: Sample, weights: FloatArray, spread: FloatArray) -> None:
     """Write the mean absolute deviation of ``s_j - s_a`` over the pairs nearest the threshold.
 
     Parameters
@@ -63,8 +66,8 @@ def measure_spread(sample, weights, spread):
             spread[a, j] = _deviation(sample.pairs, near[:n_near], j, a if len(spread) > 1 else -1)
 
 
-@njit(nogil=True, cache=True)
-def _deviation(pairs, members, j, a):
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _deviation(pairs: FloatArray, members: IntArray, j: int, a: int) -> float:
     """Mean absolute deviation of ``s_j - s_a`` (``s_j`` if a < 0) over some pairs."""
     mean = 0.0
     for i in members:
@@ -76,8 +79,8 @@ def _deviation(pairs, members, j, a):
     return total / len(members)
 
 
-@njit(nogil=True, cache=True)
-def _combined(rows, weights):
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _combined(rows: FloatArray, weights: FloatArray) -> FloatArray:
     """(n,) weighted sums of rows (n, d), for judging only."""
     out = np.zeros(len(rows))
     for i in range(len(rows)):

@@ -7,37 +7,48 @@ a typical row near the threshold: here the mean of the rows still undecided in t
 k-th largest lower end and the k-th largest upper end enclose the threshold of the whole cell.
 Rows strictly above are counted, rows strictly below are dropped, and only the undecided go down;
 at a leaf a few rows are left per weight, and their exact combined values are selected from.
+
+Scores with few different values tie in masses, and no bound can tell a tie from a hair's breadth.
+A *witness* can: a row whose combined value is the threshold, to the last bit, for all weights of a
+cell. Whatever has the same scores is in for all of them.
 """
+
+from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
+from conformix.arrays import FloatArray
 from conformix.kernels.pool import Buffers, run_blocks
 from conformix.search.engine.cells import MAX_DEPTH, Cells
 from conformix.search.engine.lists import bound_run, combine_run, take
 from conformix.search.engine.packing import pack_marks
 from conformix.search.engine.rounding import rounding_slack
-from conformix.search.engine.selection import kth_largest_near, kth_largest_sampled
+from conformix.search.engine.selection import Room, kth_largest_near, kth_largest_sampled
 
 TASKS_PER_THREAD = 4
 TYPICAL_ROWS = 128
 
 
-def all_thresholds(cells: Cells, true_scores: np.ndarray, k: int, threads: int) -> np.ndarray:
-    """t(w), shape (M,), for the weights of the tree in tree order; `true_scores` is (n, d)."""
+def all_thresholds(
+    cells: Cells, true_scores: FloatArray, k: int, threads: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return t(w) (M,) of the weights in tree order, and witnesses (C, d) of the cells or NaN."""
     n, d = true_scores.shape
     slack = rounding_slack(cells, 2.0 * float(np.abs(true_scores).max()))
     planes = np.ascontiguousarray(true_scores.T)
     out = np.empty(len(cells.weights))
+    witness = np.full(cells.centre.shape, np.nan)
     buffers = Buffers((d, (cells.levels + 1) * n))
 
     def below(root: int) -> None:
         with buffers.borrow() as lists:
             lists[:, :n] = planes
-            _walk(cells, root, lists, n, k, slack, out)
+            _walk(cells, root, lists, n, k, slack, out, witness)
 
     run_blocks(below, subtrees(cells, threads * TASKS_PER_THREAD if threads > 1 else 1), threads)
-    return out
+    _hand_up(cells, witness)
+    return out, witness
 
 
 def subtrees(cells: Cells, wanted: int) -> list[int]:
@@ -48,9 +59,18 @@ def subtrees(cells: Cells, wanted: int) -> list[int]:
     return [int(c) for c in roots[np.argsort(-sizes, kind="stable")]]
 
 
-@njit(nogil=True, cache=True)
-def _walk(cells, root, lists, n, k, slack, out):
-    """Thresholds of all weights below `root`; ``lists[:, :n]`` holds the labelled rows."""
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _walk(
+    cells: Cells,
+    root: int,
+    lists: FloatArray,
+    n: int,
+    k: int,
+    slack: float,
+    out: FloatArray,
+    witness: FloatArray,
+) -> None:
+    """Find all thresholds and witnesses below `root`; ``lists[:, :n]`` are the labelled rows."""
     top = cells.depth[root]
     ends = np.zeros(MAX_DEPTH + 3, dtype=np.int64)  # a parent's list: ends[level-1] to ends[level]
     ranks = np.zeros(len(ends), dtype=np.int64)
@@ -68,20 +88,35 @@ def _walk(cells, root, lists, n, k, slack, out):
         if cells.skip[cell] == cell + 1:
             own = slice(cells.start[cell], cells.stop[cell])
             value = scratch[0, :kept]
-            _select(lists, end, ranks[level + 1], cells.weights[own], out[own], value, room)
+            row = _select(lists, end, ranks[level + 1], cells.weights[own], out[own], value, room)
+            if row >= 0:
+                witness[cell] = lists[:, end + row]
 
 
-@njit(nogil=True, cache=True)
-def _select(lists, begin, rank, weights, out, value, room):
-    """Thresholds `out` (m,) of `weights` (m, d) from the undecided rows of a leaf.
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _select(
+    lists: FloatArray,
+    begin: int,
+    rank: int,
+    weights: FloatArray,
+    out: FloatArray,
+    value: FloatArray,
+    room: Room,
+) -> int:
+    """Write the thresholds `out` (m,) of `weights` (m, d); returns the place of a witness or -1.
 
     From one weight to the next the threshold moves nearly as the mean row does; how far it strayed
     from that so far says how wide to look.
     """
     mean = _typical(lists, begin, begin + len(value), -1)
     shift, width = 0.0, -1.0
+    row = -1
     for i in range(len(weights)):
         combine_run(lists, begin, weights[i], value)
+        if row >= 0 and _is_kth(value, rank, value[row]):
+            out[i] = value[row]
+            continue
+        row = -1
         moved = 0.0
         for j in range(len(mean)):
             moved += weights[i, j] * mean[j]
@@ -91,10 +126,57 @@ def _select(lists, begin, rank, weights, out, value, room):
         shift = out[i] - moved
         if i > 0:
             width = max(0.0, 0.5 * width) + 1.5 * strayed
+        else:
+            combine_run(lists, begin, weights[0], value)  # selection has reordered them
+            row = _find_tied(value, out[0])
+    return row
 
 
-@njit(nogil=True, cache=True)
-def _narrow(lists, begin, end, rank, box, slack, scratch, room):
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _find_tied(values: FloatArray, wanted: float) -> int:
+    """Return the first place of a value that occurs more than once, or -1."""
+    first, n_equal = -1, 0
+    for i in range(len(values)):
+        if values[i] == wanted:
+            n_equal += 1
+            if n_equal > 1:
+                return first
+            first = i
+    return -1
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _is_kth(values: FloatArray, k: int, guess: float) -> bool:
+    """Whether `guess`, one of `values`, is the k-th largest of them."""
+    above = 0
+    reached = 0
+    for i in range(len(values)):
+        above += values[i] > guess
+        reached += values[i] >= guess
+    return above < k <= reached
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _hand_up(cells: Cells, witness: FloatArray) -> None:
+    """Give a cell the witness that both halves agree on; `witness` (C, d) knows the leaves'."""
+    for cell in range(len(witness) - 1, -1, -1):
+        if cells.skip[cell] > cell + 1:
+            other = witness[cells.skip[cell + 1]]
+            if np.all(witness[cell + 1] == other):
+                witness[cell] = other
+
+
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _narrow(
+    lists: FloatArray,
+    begin: int,
+    end: int,
+    rank: int,
+    box: tuple[FloatArray, FloatArray, int],
+    slack: float,
+    scratch: FloatArray,
+    room: Room,
+) -> tuple[int, int]:
     """Append the undecided rows of ``lists[:, begin:end]``; returns (rows above, rows kept)."""
     centre, half, anchor = box
     n = end - begin
@@ -122,8 +204,8 @@ def _narrow(lists, begin, end, rank, box, slack, scratch, room):
     return above, kept
 
 
-@njit(nogil=True, cache=True)
-def _typical(lists, begin, end, anchor):
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _typical(lists: FloatArray, begin: int, end: int, anchor: int) -> FloatArray:
     """Mean of some rows of a list, as the slopes that `bound_run` subtracts."""
     d = len(lists)
     slope = np.empty(d)

@@ -13,13 +13,23 @@ down to the children. What happens at a cell is its action:
 ========= ======================================================================================
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
+from conformix.arrays import FloatArray, IntArray
+from conformix.search.engine.brackets import Brackets
 from conformix.search.engine.cells import MAX_DEPTH, Cells
-from conformix.search.engine.lists import count_certain, count_in, share_undecided, sift
+from conformix.search.engine.lists import (
+    CellTest,
+    count_certain,
+    count_in,
+    share_undecided,
+    sift,
+)
 
 SKIP, SIFT, LAZY, BOUND, COUNT = range(5)  # the walk descends below actions before BOUND
 
@@ -30,8 +40,8 @@ WORTH_SIFTING = 0.6
 class Tally(NamedTuple):
     """What a pass found: exact `counts` (M,) in counted cells, pairs `sure` to be in (C,)."""
 
-    counts: np.ndarray
-    sure: np.ndarray
+    counts: IntArray
+    sure: IntArray
 
 
 def empty_tally(cells: Cells) -> Tally:
@@ -41,8 +51,17 @@ def empty_tally(cells: Cells) -> Tally:
     )
 
 
-@njit(nogil=True, cache=True)
-def walk(cells, thresholds, brackets, actions, slack, lists, n_pairs, found):
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def walk(
+    cells: Cells,
+    thresholds: FloatArray,
+    brackets: Brackets,
+    actions: IntArray,
+    slack: float,
+    lists: FloatArray,
+    n_pairs: int,
+    found: Tally,
+) -> None:
     """Add the block ``lists[:, :n_pairs]`` to `found`; the rest of `lists` is room for lists."""
     begins = np.zeros(MAX_DEPTH + 3, dtype=np.int64)  # the list below depth l: index l + 1
     ends = np.zeros(MAX_DEPTH + 3, dtype=np.int64)
@@ -77,8 +96,8 @@ def walk(cells, thresholds, brackets, actions, slack, lists, n_pairs, found):
         cell = cell + 1 if action < BOUND else cells.skip[cell]
 
 
-@njit(nogil=True, cache=True)
-def _cell_test(cells, brackets, cell, slack):
+@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+def _cell_test(cells: Cells, brackets: Brackets, cell: int, slack: float) -> CellTest:
     """Collect what the loops over lists need to know of a cell."""
     return (
         cells.centre[cell],
@@ -87,4 +106,5 @@ def _cell_test(cells, brackets, cell, slack):
         brackets.floor[cell] - slack,
         brackets.ceiling[cell] + slack,
         cells.anchor[cell],
+        brackets.witness[cell],
     )
