@@ -23,6 +23,8 @@ R = TypeVar("R")
 # Scores held by one thread at once: a block of d planes that stays in a core's cache while all
 # weights pass over it.
 CACHE_ENTRIES = 2**15
+# Comparisons that one core does in the time that it takes to start a pool.
+SMALL_WORK = 2**22
 
 
 class SizeObjective:
@@ -81,14 +83,16 @@ class SizeObjective:
             return np.full(len(weights), sum(part[..., 0].size for part in self.size_parts))
         from conformix.search.engine import candidate_counts  # noqa: PLC0415  numba loads late
 
-        return candidate_counts(self.true_scores, self.size_parts, self.k, weights, self.threads)
+        return candidate_counts(
+            self.true_scores, self.size_parts, self.k, weights, self.threads_for(weights)
+        )
 
     def counts_and_thresholds(self, weights: FloatArray) -> tuple[IntArray, FloatArray]:
         """Return the counts and the thresholds of every weight vector, for ``k <= n``."""
         from conformix.search.engine import counts_and_thresholds  # noqa: PLC0415  numba late
 
         return counts_and_thresholds(
-            self.true_scores, self.size_parts, self.k, weights, self.threads
+            self.true_scores, self.size_parts, self.k, weights, self.threads_for(weights)
         )
 
     def smallest(self, weights: FloatArray, keys: FloatArray | IntArray) -> tuple[int, int]:
@@ -99,8 +103,13 @@ class SizeObjective:
         from conformix.search.engine import smallest_count  # noqa: PLC0415  numba loads late
 
         return smallest_count(
-            self.true_scores, self.size_parts, self.k, weights, keys, self.threads
+            self.true_scores, self.size_parts, self.k, weights, keys, self.threads_for(weights)
         )
+
+    def threads_for(self, weights: FloatArray) -> int:
+        """Return how many threads pay off: one where starting a pool would take longer."""
+        pairs = sum(part[..., 0].size for part in self.size_parts)
+        return self.threads if pairs * len(weights) > SMALL_WORK else 1
 
     def run(self, work: Callable[[Any], R], blocks: Iterable[Any]) -> list[R]:
         """Return ``work(block)`` for all blocks, over this objective's threads."""

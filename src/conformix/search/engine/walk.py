@@ -67,7 +67,7 @@ def walk(
     ends = np.zeros(MAX_DEPTH + 3, dtype=np.int64)
     sure = np.zeros(MAX_DEPTH + 3, dtype=np.int64)
     ends[0] = n_pairs
-    cell = np.int64(0)
+    cell = 0
     while cell < len(cells.start):
         action = actions[cell]
         if action == SKIP:
