@@ -3,8 +3,8 @@
     python examples/normalisation.py --repetitions 10
 
 For every data set, level and list of scores: the mean set size under VFCP with each normalisation,
-relative to ``none``, over random halves for calibration and test. ``auto`` is what conformix does
-by default. Below 1 is better; +- is the standard error of the mean ratio over the repetitions.
+relative to ``none``, over random halves for calibration and test. Below 1 is better; +- is the
+standard error of the mean ratio over the repetitions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CASES = (
 )
 LISTS = (("thr", "aps", "rank"), ("thr", "logp", "margin", "-entropy"))
 ALPHAS = (0.01, 0.02, 0.05, 0.1)
-KINDS = ("none", "scale", "ecdf", "auto")
+KINDS = ("none", "scale", "ecdf")
 
 
 def sizes(data: cx.datasets.Dataset, model: str, scores: tuple[str, ...], alpha: float, seed: int):

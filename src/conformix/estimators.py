@@ -45,9 +45,8 @@ class ScoreAverage(Params):
     search : {"auto", "grid"}, a strategy, or an array of weights of shape (m, d)
         How the weights are found.
     normalize : {"auto", "none", "scale", "ecdf"}, array of shape (d,) or a normaliser
-        On which scale scores are averaged. ``auto`` never voids a guarantee: where tuning and
-        calibration rows are apart, the tuning rows choose between ``scale`` and ``ecdf``; else
-        it is ``scale``.
+        On which scale scores are averaged. ``auto`` never voids a guarantee: it is ``ecdf``
+        where tuning and calibration rows are apart, ``none`` under ``exact``, else ``scale``.
     kind : {"probs", "logits"}
         What the outputs are, in `fit` and in every prediction.
     weights : array of shape (d,), optional

@@ -24,8 +24,8 @@ from conformix.inputs import row_blocks
 from conformix.registry import unknown_name
 from conformix.scores.names import Column
 
-# Enough knots that the interpolation error is far below the sampling error of the function.
-MAX_KNOTS = 2**14
+# Half of the knots are even in rank, half are ever closer towards the top, where thresholds lie.
+MAX_KNOTS = 2**12
 # Values sorted per score; beyond it rows are thinned evenly.
 MAX_VALUES = 2**22
 
@@ -211,8 +211,11 @@ def _curve(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     knots, counts = np.unique(values, return_counts=True)
     levels = np.cumsum(counts) / values.size
     if len(knots) > MAX_KNOTS:
-        even = np.linspace(0, len(knots) - 1, MAX_KNOTS).round().astype(np.intp)
-        knots, levels = knots[even], levels[even]
+        even = np.linspace(0, 1, MAX_KNOTS // 2)
+        towards_top = 1 - (1.0 / len(knots)) ** even
+        places = np.concatenate([even, towards_top]) * (len(knots) - 1)
+        kept = np.unique(places.round().astype(np.intp))
+        knots, levels = knots[kept], levels[kept]
     return knots, levels
 
 
@@ -223,32 +226,31 @@ NORMALIZERS: dict[str, Normalizer] = {
 }
 
 
-def resolve_normalizers(normalize: Any, *, separate: bool) -> tuple[Normalizer, ...]:
-    """Return the normalisers among which the tuning rows choose: one, or several for ``auto``.
+def resolve_normalizer(normalize: Any, *, separate: bool) -> Normalizer:
+    """Return the normaliser for a name, for widths, or the normaliser itself.
 
     Parameters
     ----------
     normalize : str, array of shape (d,) or a normaliser
         The user's wish.
     separate : bool
-        Whether the tuning rows stay out of calibration. If so ``auto`` lets the tuning rows
-        choose between ``scale`` and ``ecdf``, by the searched size: that is part of the search
-        and touches no guarantee. If not, ``auto`` is ``scale``, which looks at no row.
+        Whether the tuning rows stay out of calibration. If so ``auto`` is ``ecdf``, which won
+        or tied nearly everywhere (docs/normalisation.md); if not it is ``scale``, which looks
+        at no row and so touches no guarantee.
 
     Examples
     --------
-    >>> [kind.name for kind in resolve_normalizers("auto", separate=True)]
-    ['scale', 'ecdf']
+    >>> resolve_normalizer("auto", separate=True), resolve_normalizer("auto", separate=False)
+    (Ecdf(), NaturalScale(widths=None))
     """
     if isinstance(normalize, str):
         if normalize == "auto":
-            names = ("scale", "ecdf") if separate else ("scale",)
-            return tuple(NORMALIZERS[name] for name in names)
+            return NORMALIZERS["ecdf" if separate else "scale"]
         if normalize not in NORMALIZERS:
             raise unknown_name("normalize", normalize, ["auto", *sorted(NORMALIZERS)])
-        return (NORMALIZERS[normalize],)
+        return NORMALIZERS[normalize]
     if hasattr(normalize, "fit"):
-        return (normalize,)
+        return normalize  # type: ignore[no-any-return]
     try:
         widths = tuple(float(width) for width in normalize)
     except (TypeError, ValueError):
@@ -256,4 +258,4 @@ def resolve_normalizers(normalize: Any, *, separate: bool) -> tuple[Normalizer, 
             "normalize must be a name, one positive width per score, or a normaliser; got "
             f"{normalize!r}."
         ) from None
-    return (NaturalScale(widths),)
+    return NaturalScale(widths)

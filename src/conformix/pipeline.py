@@ -22,7 +22,7 @@ from conformix.guarantees import (
 )
 from conformix.inputs import row_blocks
 from conformix.kernels import combine, lift_best
-from conformix.normalize import Normalizer, Transform, resolve_normalizers
+from conformix.normalize import Transform, resolve_normalizer
 from conformix.scores.names import Column
 from conformix.search.nonempty import NonEmptyObjective
 from conformix.search.objective import SizeObjective, tuning_rank
@@ -163,16 +163,12 @@ def fit(
     tune_level = alpha if tune_alpha is None else tune_alpha
     # Where the tuning rows calibrate too, they are searched with the rank that will be used.
     k = tuning_rank(len(roles.tune), tune_level, RankRule() if separate else rank)
-
-    def tried(normalizer: Normalizer) -> tuple[SearchResult, Transform, Normalizer]:
-        transform = normalizer.fit(_rows(scores, roles.tune), columns)
-        parts = [transform(part) for part in size_parts(scores, test, roles)]
-        tune = _rows(scores, roles.tune), y[roles.tune]
-        objective = _objective(*tune, parts, k, transform, allow_empty=allow_empty, threads=threads)
-        return search(objective, rng), transform, normalizer  # the weights with the smallest sets
-
-    kinds = resolve_normalizers(normalize, separate=separate)
-    found, transform, normalizer = min((tried(kind) for kind in kinds), key=lambda t: t[0].count)
+    normalizer = resolve_normalizer(normalize, separate=separate)
+    tune = _rows(scores, roles.tune), y[roles.tune]
+    transform = normalizer.fit(tune[0], columns)  # on which scale scores are averaged
+    parts = [transform(part) for part in size_parts(scores, test, roles)]
+    objective = _objective(*tune, parts, k, transform, allow_empty=allow_empty, threads=threads)
+    found = search(objective, rng)  # the weights with the smallest sets
     rule = Rule(transform, found.weights, allow_empty)
     facts = Facts(
         split.name, float(alpha), float(tune_level), len(roles.tune), len(roles.calibrate),

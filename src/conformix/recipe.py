@@ -16,7 +16,7 @@ from conformix.exact.fitted import FullFitted
 from conformix.guarantees.order import check_delta
 from conformix.inputs import Kind, Outputs, check_groups, check_labels, check_outputs
 from conformix.kernels import available_threads
-from conformix.normalize import resolve_normalizers
+from conformix.normalize import resolve_normalizer
 from conformix.pipeline import Fitted, Rule
 from conformix.predictor import Predictor, matching
 from conformix.scores import Column, score_columns
@@ -121,7 +121,7 @@ class Recipe:
         self, scores: FloatArray, labels: IntArray, columns: tuple[Column, ...]
     ) -> Fitted:
         """Return the calibration of given weights on all rows: nothing is left to tune."""
-        (normalizer,) = resolve_normalizers(self.normalize, separate=False)
+        normalizer = resolve_normalizer(self.normalize, separate=False)
         if normalizer.learns:
             raise InvalidInput(
                 f'normalize="{normalizer.name}" learns from tuning rows, and fixed weights leave '

@@ -36,7 +36,10 @@ def test_a_toml_file_may_hold_several_experiments(tmp_path: Path) -> None:
         ('data = "cifar10"', "an experiment needs the setting 'methods'."),
         ('data = "cifar10"\nmethods = "thr"', "setting 'methods' must be a list; got 'thr'."),
         ('data = "x"\nmethod = ["thr"]', "unknown setting 'method'; did you mean 'methods'? known"),
-        ('data = "x"\nmethods = ["thr"]\nruns = 0', "runs must be an integer of at least 1; got 0."),
+        (
+            'data = "x"\nmethods = ["thr"]\nruns = 0',
+            "runs must be an integer of at least 1; got 0.",
+        ),
         ('data = "x"\nmethods = ["thr"]\nshare = 1', "share must lie strictly between 0 and 1"),
         ('data = "x"\nmethods = []', "an experiment needs at least one method and one alpha."),
         ('data = "x"\nmethods = ["thr"]\nalphas = [2]', "alpha must be a number strictly between"),

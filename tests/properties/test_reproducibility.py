@@ -11,8 +11,9 @@ from numpy.testing import assert_array_equal
 import conformix as cx
 from cases import UNEVEN, Bag, bags, frozen_copy, levels, tensors
 from conformix.kernels import combine
-from conformix.kernels.counting import count_reaching
 from conformix.search import GridSearch, landscape, search_weights
+from conformix.search.engine import counts_and_thresholds
+from conformix.search.engine.lists import count_in
 
 pytestmark = pytest.mark.filterwarnings("ignore::conformix.errors.ConformixWarning")
 
@@ -172,9 +173,17 @@ def test_single_precision_scores_are_combined_in_double_precision(cifar10: tuple
 weight = st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.33, 0.5, 0.7, 1.0, -0.3, 1 / 3])
 
 
+def pinned_counts(planes: np.ndarray, weights: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
+    """Entries that reach each threshold, counted by the kernel that decides in the engine."""
+    counts = np.zeros(len(thresholds), dtype=np.int64)
+    same = np.tile(weights, (len(thresholds), 1))
+    count_in(planes, 0, planes.shape[1], same, thresholds, counts)
+    return counts
+
+
 @settings(max_examples=200)
 @given(data=st.data(), d=st.integers(1, 4))
-def test_the_compiled_kernel_and_numpy_agree_bit_for_bit(data: st.DataObject, d: int) -> None:
+def test_the_engine_and_numpy_combine_bit_for_bit(data: st.DataObject, d: int) -> None:
     entries = data.draw(st.integers(1, 40))
     few = st.lists(st.sampled_from(UNEVEN), min_size=entries * d, max_size=entries * d)
     planes = np.array(data.draw(few)).reshape(d, entries)
@@ -182,17 +191,25 @@ def test_the_compiled_kernel_and_numpy_agree_bit_for_bit(data: st.DataObject, d:
     combined = combine(planes.T, weights)
     # The count at a value and just above it pins the value down to its last bit.
     thresholds = np.concatenate([combined, np.nextafter(combined, np.inf), [-np.inf, np.inf]])
-    counts = np.zeros(len(thresholds), dtype=np.int64)
-    count_reaching(planes, np.tile(weights, (len(thresholds), 1)), thresholds, counts)
+    counts = pinned_counts(planes, weights, thresholds)
     assert_array_equal(counts, (combined >= thresholds[:, None]).sum(axis=1))
+    # From end to end: every entry in turn is the one true score, and so the threshold.
+    for entry in range(min(entries, 4)):
+        found, cut = counts_and_thresholds(planes.T[[entry]], [planes.T[None]], 1, weights[None])
+        assert cut[0] == combined[entry]
+        assert found[0] == (combined >= combined[entry]).sum()
 
 
-def test_the_compiled_kernel_and_numpy_agree_bit_for_bit_on_long_generic_rows() -> None:
-    rng = np.random.default_rng(0)
-    planes, weights = rng.random((4, 3001)), rng.random((1, 4))
-    combined = combine(planes.T, weights[0])
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 5])
+def test_the_engine_and_numpy_combine_bit_for_bit_on_long_generic_rows(d: int) -> None:
+    rng = np.random.default_rng(d)
+    planes, weights = rng.random((d, 3001)), rng.random(d)
+    combined = combine(planes.T, weights)
     thresholds = np.concatenate([combined, np.nextafter(combined, np.inf)])
-    counts = np.zeros(len(thresholds), dtype=np.int64)
-    count_reaching(planes, np.repeat(weights, len(thresholds), axis=0), thresholds, counts)
     rising = np.sort(combined)
-    assert_array_equal(counts, len(rising) - np.searchsorted(rising, thresholds))
+    reached = len(rising) - np.searchsorted(rising, thresholds)
+    assert_array_equal(pinned_counts(planes, weights, thresholds), reached)
+    for k in (1, 2, 1500, 3001):
+        found, cut = counts_and_thresholds(planes.T, [planes.T[None]], k, weights[None])
+        assert cut[0] == rising[-k]
+        assert found[0] == (combined >= rising[-k]).sum()

@@ -85,11 +85,10 @@ def test_auto_never_voids_a_guarantee(split):
     assert chosen.normalizer_ == "scale"
 
 
-def test_auto_takes_the_smaller_searched_size():
-    sizes = {name: fitted(normalize=name).search_.count for name in ("scale", "ecdf")}
-    chosen = fitted(normalize="auto")
-    assert chosen.search_.count == min(sizes.values())
-    assert sizes[chosen.normalizer_] == min(sizes.values())
+def test_auto_is_ecdf_where_the_tuning_rows_do_not_calibrate():
+    assert fitted(normalize="auto").normalizer_ == "ecdf"
+    assert fitted(normalize="auto", weights=[1.0, 0.0, 0.0]).normalizer_ == "scale"
+    assert fitted(normalize="auto", split="exact").normalizer_ == "none"
 
 
 def test_fixed_weights_leave_no_rows_to_learn_an_ecdf_from():

@@ -39,7 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             FAILED,
         )
     try:
-        return _code(command()(given, prog_name="conformix", standalone_mode=False))
+        code = command()(given, prog_name="conformix", standalone_mode=False) or 0
+        # Some versions of the parser turn an interrupt into a code.
+        return _say(STOPPED_SENTENCE, STOPPED) if code == STOPPED else int(code)
     except KeyboardInterrupt:
         return _say(STOPPED_SENTENCE, STOPPED)
     except BrokenPipeError:  # the reader has gone, as after `| head`
@@ -68,10 +70,6 @@ def _failed(error: Exception) -> int:
     elif type(error).__name__ == "Abort":
         sentence, code = STOPPED_SENTENCE, STOPPED
     return _say(sentence, code)
-
-
-def _code(result: object) -> int:
-    return result if isinstance(result, int) else 0
 
 
 def _say(sentence: str, code: int) -> int:

@@ -11,7 +11,7 @@ from conformix.arrays import FloatArray, IntArray
 from conformix.conformal import warn_if_trivial
 from conformix.errors import InvalidInput
 from conformix.exact.fitted import FullFitted
-from conformix.normalize import Unscaled, resolve_normalizers
+from conformix.normalize import Unscaled, resolve_normalizer
 from conformix.scores.names import Column
 from conformix.search.candidates import Candidates, check_candidates
 from conformix.search.grid import GridSearch, auto_resolution
@@ -48,9 +48,8 @@ def fit_exact(
     """
     roles = split.roles(len(y), 0, rng, groups)
     aside, rest = roles.tune, roles.calibrate
-    normalizer = (
-        Unscaled() if normalize == "auto" else resolve_normalizers(normalize, separate=True)[0]
-    )
+    plain = normalize == "auto"
+    normalizer = Unscaled() if plain else resolve_normalizer(normalize, separate=True)
     if normalizer.learns and not len(aside):
         raise InvalidInput(
             f'normalize="{normalizer.name}" learns from the calibration rows alone, which breaks '

@@ -10,8 +10,8 @@ from conformix.search.objective import SizeObjective
 from conformix.search.result import SearchResult
 from conformix.search.simplex import grid_size, simplex_grid
 
-# What `search="auto"` allows itself: about the cost of three scores at resolution 100.
-AUTO_WEIGHTS = 6_000
+# What `search="auto"` allows itself: three scores at resolution 100, four at 50, six at 20.
+AUTO_WEIGHTS = 60_000
 AUTO_RESOLUTIONS = (100, 50, 40, 30, 25, 20, 15, 12, 10, 8, 6, 5, 4, 3, 2, 1)
 
 
@@ -58,8 +58,8 @@ def auto_resolution(d: int) -> int:
 
     Examples
     --------
-    >>> auto_resolution(3), auto_resolution(6)
-    (100, 10)
+    >>> auto_resolution(3), auto_resolution(4), auto_resolution(6)
+    (100, 50, 20)
     """
     fitting = (m for m in AUTO_RESOLUTIONS if grid_size(d, m) <= AUTO_WEIGHTS)
     return next(fitting, 1)

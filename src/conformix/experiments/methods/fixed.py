@@ -10,7 +10,7 @@ from conformix.conformal import conformal_rank, kth_largest
 from conformix.errors import InvalidInput
 from conformix.experiments.methods.task import Outcome, Task
 from conformix.experiments.pool import Ensembling
-from conformix.normalize import resolve_normalizers
+from conformix.normalize import resolve_normalizer
 from conformix.pipeline import Rule
 
 
@@ -37,7 +37,7 @@ class Fixed:
         pool = task.pool if self.ensemble is None else task.pool.ensembled(self.ensemble)
         columns = pool.columns(self.scores)
         scores = pool.tensor(columns, task.calibrate)
-        (normalizer,) = resolve_normalizers(self.normalize, separate=False)
+        normalizer = resolve_normalizer(self.normalize, separate=False)
         if normalizer.learns:
             raise InvalidInput(
                 f'normalize="{normalizer.name}" learns from tuning rows, and a uniform average '

@@ -46,6 +46,11 @@ class Choices:
         On which scale.
     resolution : int or None
         Of the weight grid.
+
+    Examples
+    --------
+    >>> resolve_method("best-single", Choices(scores=("thr", "margin")))
+    Selected(scores=('thr', 'margin'), split='vfcp')
     """
 
     scores: tuple[str, ...] = ("thr", "aps", "rank")

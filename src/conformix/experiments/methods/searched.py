@@ -9,7 +9,7 @@ from typing import Any
 from conformix import pipeline
 from conformix.exact.fit import fit_exact
 from conformix.experiments.methods.task import Outcome, Task
-from conformix.normalize import resolve_normalizers
+from conformix.normalize import resolve_normalizer
 from conformix.oracle import find_oracle
 from conformix.pipeline import Fitted, Rule
 from conformix.scores import Column
@@ -62,7 +62,7 @@ class Oracle:
         """Return the smallest sets whose coverage on the test rows is at least ``1 - alpha``."""
         columns = task.pool.columns(self.scores)
         scores, y = task.test_scores(columns), task.pool.labels[task.test]
-        normalizer = resolve_normalizers(self.normalize, separate=True)[0]
+        normalizer = resolve_normalizer(self.normalize, separate=True)
         transform = normalizer.fit(scores, columns)
         search = GridSearch(self.resolution)
         best = find_oracle(transform(scores), y, alpha=task.alpha, search=search)
