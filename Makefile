@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench bench-peers clean
+.PHONY: help setup demo test check format docs results bench bench-peers clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -23,6 +23,21 @@ $(STAMP): pyproject.toml
 
 demo: $(STAMP) ## averaged scores on CIFAR-100: a table, and a picture in demo/
 	@$(BIN)/conformix demo --table --out demo
+
+# The networks and readings of docs/results.md; a killed run goes on where it was.
+RUNS ?= 100
+REPRODUCE := $(BIN)/conformix reproduce --runs $(RUNS) --table
+results: $(STAMP) ## the paper's tables and figures into docs/results (RUNS=100)
+	@$(REPRODUCE) all --data cifar100 --out docs/results/cifar100
+	@$(REPRODUCE) table1 --data cifar100 --normalize ecdf --out docs/results/cifar100_ecdf
+	@$(REPRODUCE) table1 --data cifar100 --model densenet_bc_100 --out docs/results/cifar100_densenet
+	@$(REPRODUCE) all --data cifar10 --out docs/results/cifar10
+	@$(REPRODUCE) all --data cifar10_trio --out docs/results/cifar10_trio
+	@$(REPRODUCE) all --data tinyimagenet_trio --out docs/results/tinyimagenet_trio
+	@$(BIN)/python docs/contact_sheet.py
+
+docs: $(STAMP) ## the documentation as HTML in docs/_build/html, without a network
+	@$(BIN)/python -m sphinx -W -q -b html docs docs/_build/html
 
 test: $(STAMP) ## all tests, doctests included
 	@$(BIN)/python -m pytest -q
@@ -51,4 +66,4 @@ bench: $(STAMP) ## speed, as a table and JSON lines
 	@$(BIN)/python benchmarks/levels.py
 
 clean: ## remove the environment and everything generated
-	@rm -rf $(VENV) $(PEERS) demo dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(PEERS) demo dist build docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -23,7 +23,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_all_writes_rows_tables_findings_figures_and_a_contact_sheet(folder: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == [
-        "contact.pdf", "contact.png", "fig2.pdf", "fig2.png", "fig3.md", "fig3.pdf", "fig3.png",
+        "contact.png", "fig2.pdf", "fig2.png", "fig3.md", "fig3.pdf", "fig3.png",
         "fig3.tex", "fig3.txt", "ratios.findings.md", "ratios.md", "ratios.pdf", "ratios.png",
         "ratios.tex", "ratios.txt", "rows.jsonl", "table1.findings.md", "table1.md", "table1.tex",
         "table1.txt",

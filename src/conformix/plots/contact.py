@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def contact_sheet(pictures: Sequence[str | Path], *, columns: int = 2) -> Figure:
+def contact_sheet(
+    pictures: Sequence[str | Path], *, columns: int = 2, named_by_folder: bool = False
+) -> Figure:
     """Return one figure with all pictures, each under its file name.
 
     Parameters
@@ -23,6 +25,8 @@ def contact_sheet(pictures: Sequence[str | Path], *, columns: int = 2) -> Figure
         PNG files.
     columns : int
         Pictures per row.
+    named_by_folder : bool
+        Put the name of the folder before that of the file.
 
     Examples
     --------
@@ -40,6 +44,8 @@ def contact_sheet(pictures: Sequence[str | Path], *, columns: int = 2) -> Figure
     for place, picture in enumerate(pictures, start=1):
         ax = figure.add_subplot(rows, columns, place)
         ax.imshow(imread(picture))
-        ax.set_title(Path(picture).stem, fontsize=SMALL)
+        path = Path(picture)
+        name = f"{path.parent.name}, {path.stem}" if named_by_folder else path.stem
+        ax.set_title(name, fontsize=SMALL)
         ax.axis("off")
     return figure

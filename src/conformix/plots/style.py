@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,8 +77,10 @@ def plain_log_axis(ax: Axes) -> None:
     ax.yaxis.set_minor_formatter(NullFormatter())
 
 
-def save_figure(figure: Figure, folder: str | Path, name: str) -> list[Path]:
-    """Write a figure as PNG and PDF and return the two paths.
+def save_figure(
+    figure: Figure, folder: str | Path, name: str, *, formats: Sequence[str] = ("png", "pdf")
+) -> list[Path]:
+    """Write a figure, as PNG and PDF by default, and return the paths.
 
     The files hold no date, so that the same numbers give the same bytes.
 
@@ -95,9 +98,9 @@ def save_figure(figure: Figure, folder: str | Path, name: str) -> list[Path]:
         "pdf": {"metadata": {"CreationDate": None, "Producer": None}},
     }
     paths = []
-    for suffix, option in options.items():
+    for suffix in formats:
         content = BytesIO()
-        figure.savefig(content, format=suffix, **option)
+        figure.savefig(content, format=suffix, **options.get(suffix, {}))
         paths.append(target / f"{name}.{suffix}")
         write(paths[-1], content.getvalue())
     return paths

@@ -97,7 +97,7 @@ def reproduce(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     made = reproduce(["fig3"], setup, folder, workers=1)
     ...     sorted(path.name for path in Path(folder).iterdir())[:4]
-    ['contact.pdf', 'contact.png', 'fig3.md', 'fig3.pdf']
+    ['contact.png', 'fig3.md', 'fig3.pdf', 'fig3.png']
     >>> made["fig3"].table.header[0]
     'method'
     """
@@ -116,7 +116,7 @@ def reproduce(
         _write(name, made[name], target)
     pictures = [target / f"{figure}.png" for product in made.values() for figure in product.figures]
     if pictures:
-        save_figure(contact_sheet(pictures), target, "contact")
+        save_figure(contact_sheet(pictures), target, "contact", formats=("png",))
     return made
 
 

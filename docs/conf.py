@@ -1,0 +1,41 @@
+"""Settings of the documentation; ``make docs`` builds it without a network."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import conformix
+
+project = "conformix"
+author = "The conformix developers"
+copyright = author  # the name that Sphinx asks for
+version = release = conformix.__version__
+
+extensions = ["myst_parser"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_heading_anchors = 3
+source_suffix = {".md": "markdown"}
+# Tables and findings in results/ are parts of pages, not pages.
+exclude_patterns = ["_build", "results"]
+
+html_theme = "furo"
+html_title = "conformix"
+html_show_sphinx = False
+
+BLOCK = re.compile(r"^<!-- if (?P<file>\S+) -->\n(?P<body>.*?)^<!-- end -->\n", re.DOTALL | re.M)
+
+
+def leave_out_what_has_no_file(app: Any, page: str, source: list[str]) -> None:
+    """Drop the blocks of a page that speak of a file which has not been produced yet."""
+
+    def kept(block: re.Match[str]) -> str:
+        return block["body"] if (Path(app.srcdir) / block["file"]).is_file() else ""
+
+    source[0] = BLOCK.sub(kept, source[0])
+
+
+def setup(app: Any) -> None:
+    """Register the above."""
+    app.connect("source-read", leave_out_what_has_no_file)
