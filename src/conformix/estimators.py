@@ -14,6 +14,7 @@ from conformix.arrays import FloatArray, RandomState
 from conformix.conformal import warn_if_trivial
 from conformix.drift import DriftReport, drift_report
 from conformix.errors import InvalidInput, NotFitted
+from conformix.exact import candidate_weights, leave_one_out_efcp
 from conformix.guarantees import Ledger
 from conformix.inputs import Kind, check_labels
 from conformix.params import Params
@@ -21,6 +22,7 @@ from conformix.pipeline import Fitted
 from conformix.predictor import Predictor
 from conformix.recipe import Recipe
 from conformix.scores import ScoreLike
+from conformix.search import resolve_search
 from conformix.search.result import SearchResult
 from conformix.splits import Split
 from conformix.storage import read_model, write_model
@@ -225,6 +227,27 @@ class ScoreAverage(Params):
         labels = check_labels(y, fresh.n, fresh.n_classes)
         own = predictor.fitted.rule.of_true_labels(predictor.scores(fresh), labels)
         return drift_report(predictor.fitted.calibration, own, level=level)
+
+    def measured_coverage(self, outputs: Any, y: Any) -> float:
+        """Return the leave-one-out coverage of EFCP with this model's candidate weights.
+
+        Each of the labelled rows is held out in turn, weights and threshold are chosen on the
+        others. On the calibration rows of an EFCP fit it measures what the selection costs, where
+        bounds only say that it cannot cost more.
+
+        Parameters
+        ----------
+        outputs, y
+            Labelled rows, usually those of `fit`.
+        """
+        predictor = self._check_fitted()
+        rows = predictor.check(outputs)
+        labels = check_labels(y, rows.n, rows.n_classes)
+        weights = candidate_weights(resolve_search(self.search), len(predictor.columns))
+        scores = predictor.fitted.rule.transform(predictor.scores(rows))
+        return leave_one_out_efcp(
+            scores, labels, weights, alpha=predictor.alpha, threads=self.threads
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model as JSON (`conformix.load` reads it), never as a pickle.

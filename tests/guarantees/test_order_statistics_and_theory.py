@@ -241,3 +241,14 @@ def test_the_oracle_has_no_regret_and_every_other_weight_has_some():
     # population rank: ceil(2000 * .95) = 1900, so the coverage on the pool is at least .95
     own = cx.kernels.combine(scores[np.arange(2000), y], oracle.weights)
     assert np.sort(own)[::-1][1899] == oracle.threshold
+
+
+def test_measured_coverage_is_the_leave_one_out_coverage_of_efcp():
+    rows = slice(0, 60)
+    cp = model(split="efcp").fit(LOGITS[rows], LABELS[rows])
+    covered = []
+    for i in range(60):
+        others = np.delete(np.arange(60), i)
+        again = model(split="efcp").fit(LOGITS[others], LABELS[others])
+        covered.append(again.predict_set(LOGITS[i : i + 1]).mask[0, LABELS[i]])
+    assert cp.measured_coverage(LOGITS[rows], LABELS[rows]) == np.mean(covered)

@@ -169,6 +169,10 @@ class Ledger:
         relative = 1 - vc.relative_bound(n, f.d, delta, max(missed, 0.0))
         yield Entry("Vapnik, relative", f"coverage >= {relative:.4f}", IID, relative <= 0)
         yield Entry("finite grid (DKW)", f"deviation <= {grid:.4f}", IID, grid >= 1)
+        if f.split == "vfcp":
+            level = vc.largest_tune_alpha(f.n_tune, n, alpha=f.alpha, d=f.d, delta=delta)
+            says = "infeasible" if level is None else f"tune_alpha <= {level:.4f}"
+            yield Entry("Theorem 1, alpha'", says, IID, level is None)
         values = self._theorem(delta)
         if values is not None:
             says = str(values).partition(": ")[2]

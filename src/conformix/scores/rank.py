@@ -41,5 +41,5 @@ class Rank(Score):
 
     def __call__(self, ranked: Ranked) -> FloatArray:
         """Return ``#{y' : p_y' < p_y} / (K - 1)``; zero where there is a single class."""
-        below = ranked.below + (ranked.probs if self.tie_break == "prob" else 0.0)
+        below = ranked.below + ranked.probs if self.tie_break == "prob" else ranked.below
         return below / max(ranked.n_classes - 1, 1)

@@ -112,57 +112,74 @@ class Ranked:
             powers = (self.probs / self.top) ** (1 / temperature)
             tempered = Ranked(self._normalized(powers), "probs", self.u)
         # Order and tie groups are those of the untempered rows, whatever underflows.
-        tempered.__dict__.update(_order=self._order, _group_ends=self._group_ends)
+        tempered.__dict__.update(_order=self._order, _ties=self._ties)
         return tempered
 
     def _row_sum(self, values: FloatArray) -> FloatArray:
         """Add up rows in sorted order: the same bits however the labels are arranged."""
-        return np.take_along_axis(values, self._order, axis=1).sum(axis=1, keepdims=True)
+        return np.take(values, self._order).sum(axis=1, keepdims=True)
 
     def _normalized(self, values: FloatArray) -> FloatArray:
         return values / self._row_sum(values)
 
     @cached_property
     def _order(self) -> IntArray:
-        return np.argsort(self._raw, axis=1)
+        """Places of the rising entries of every row, counted through the whole block, (n, K)."""
+        order = np.argsort(self._raw, axis=1)
+        order += np.arange(0, order.size, order.shape[1])[:, None]
+        return order
 
     @cached_property
-    def _group_ends(self) -> tuple[IntArray, IntArray]:
-        """First and last sorted position of the tie group at every sorted position."""
-        rising = np.take_along_axis(self.probs, self._order, axis=1)
-        n_classes = self.n_classes
-        step = rising[:, 1:] != rising[:, :-1]
-        places = np.arange(n_classes)
-        first = np.zeros(rising.shape, dtype=np.intp)
-        first[:, 1:] = np.where(step, places[1:], 0)
+    def _rising(self) -> FloatArray:
+        """The probabilities of every row, sorted."""
+        return np.take(self.probs, self._order)
+
+    @cached_property
+    def _ties(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Rows with ties (m,); first and last sorted position of each place's tie group (m, K)."""
+        step = self._rising[:, 1:] != self._rising[:, :-1]
+        rows = np.flatnonzero(~step.all(axis=1))
+        places = np.arange(self.n_classes)
+        first = np.zeros((len(rows), self.n_classes), dtype=np.intp)
+        first[:, 1:] = np.where(step[rows], places[1:], 0)
         np.maximum.accumulate(first, axis=1, out=first)
-        last = np.full(rising.shape, n_classes - 1, dtype=np.intp)
-        last[:, :-1] = np.where(step, places[:-1], n_classes - 1)
+        last = np.full(first.shape, self.n_classes - 1, dtype=np.intp)
+        last[:, :-1] = np.where(step[rows], places[:-1], self.n_classes - 1)
         backwards = last[:, ::-1]
         np.minimum.accumulate(backwards, axis=1, out=backwards)
-        return first, last
+        return rows, first, last
+
+    def _positions(self, in_tied_rows: IntArray) -> IntArray:
+        """Return sorted positions in label order (n, K), those of tied rows as given."""
+        positions = np.broadcast_to(np.arange(self.n_classes), self.probs.shape)
+        if len(in_tied_rows):
+            positions = positions.copy()
+            positions[self._ties[0]] = in_tied_rows
+        return self._in_label_order(positions)
 
     def _in_label_order(self, rising: Any) -> Any:
-        out = np.empty_like(rising)
-        np.put_along_axis(out, self._order, rising, axis=1)
+        out = np.empty(rising.shape, dtype=rising.dtype)
+        out.reshape(-1)[self._order] = rising
         return out
 
     @cached_property
     def below(self) -> IntArray:
         """``#{y' : p_y' < p_y}``, shape (n, K)."""
-        return self._in_label_order(self._group_ends[0])
+        return self._positions(self._ties[1])
 
     @cached_property
     def rank(self) -> IntArray:
         """Rank from the top, ``1 + #{y' : p_y' > p_y}``, shape (n, K)."""
-        return self.n_classes - self._in_label_order(self._group_ends[1])
+        return self.n_classes - self._positions(self._ties[2])
 
     @cached_property
     def mass_up_to(self) -> FloatArray:
         """Mass of the labels no likelier than y, shape (n, K); added from the smallest up."""
-        rising = np.take_along_axis(self.probs, self._order, axis=1)
-        mass = np.cumsum(rising, axis=1)
-        return self._in_label_order(np.take_along_axis(mass, self._group_ends[1], axis=1))
+        mass = np.cumsum(self._rising, axis=1)
+        rows, _, last = self._ties
+        if len(rows):
+            mass[rows] = np.take_along_axis(mass[rows], last, axis=1)
+        return self._in_label_order(mass)
 
     @cached_property
     def top(self) -> FloatArray:

@@ -9,10 +9,15 @@ import numpy as np
 
 from conformix.arrays import FloatArray, RandomState, as_generator
 from conformix.errors import InvalidInput
-from conformix.inputs import Kind, Outputs, check_outputs
+from conformix.inputs import Kind, Outputs, check_outputs, row_blocks
+from conformix.kernels import available_threads, run_blocks
 from conformix.scores.names import Column, ScoreLike, score_columns
 from conformix.scores.ranked import Ranked
+from conformix.scores.score import Custom
 from conformix.scores.uniforms import row_uniforms
+
+# Outputs held by one thread at once: the sort and what follows from it stay in a core's cache.
+CACHE_ENTRIES = 2**17
 
 
 def draw_key(columns: Sequence[Column], rng: np.random.Generator) -> int:
@@ -22,16 +27,22 @@ def draw_key(columns: Sequence[Column], rng: np.random.Generator) -> int:
 
 
 def fill_tensor(
-    outputs: Outputs, columns: Sequence[Column], *, key: int = 0, u: FloatArray | None = None
+    outputs: Outputs,
+    columns: Sequence[Column],
+    *,
+    key: int = 0,
+    u: FloatArray | None = None,
+    threads: int | None = None,
 ) -> FloatArray:
     """Return the tensor (n, K, d) of checked outputs and resolved columns.
 
     The memory is one (n, K) plane per score, seen through a transposed view: the kernels read
-    neighbouring labels of one score. Beyond the tensor only one block of rows is held.
+    neighbouring labels of one score. Beyond the tensor only one block of rows is held per thread.
     """
     planes = np.empty((len(columns), outputs.n, outputs.n_classes))
     randomized = any(getattr(column.score, "randomized", False) for column in columns)
-    for rows in outputs.blocks():
+
+    def fill(rows: slice) -> None:
         uniforms = u[rows] if u is not None else None
         if randomized and uniforms is None:
             uniforms = row_uniforms(outputs, rows, key)
@@ -41,6 +52,12 @@ def fill_tensor(
         }
         for plane, column in zip(planes, columns, strict=True):
             plane[rows] = column.score(ranked[column.model])
+
+    # A user's own function is called from one thread only.
+    if any(isinstance(column.score, Custom) for column in columns):
+        threads = 1
+    blocks = row_blocks(outputs.n, outputs.n_classes, CACHE_ENTRIES)
+    run_blocks(fill, blocks, available_threads(threads))
     return np.moveaxis(planes, 0, -1)
 
 
