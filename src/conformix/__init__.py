@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         splits,
         testing,
     )
+    from conformix.classifier import ConformalClassifier
     from conformix.conformal import conformal_rank
     from conformix.errors import (
         ConformixWarning,
@@ -60,6 +61,7 @@ _MODULES = frozenset(
     }
 )
 _NAMES = {
+    "ConformalClassifier": "classifier",
     "ConformixWarning": "errors",
     "InvalidInput": "errors",
     "NestedSets": "sets",
@@ -75,6 +77,7 @@ _NAMES = {
 }
 
 __all__ = [
+    "ConformalClassifier",
     "ConformixWarning",
     "InvalidInput",
     "NestedSets",

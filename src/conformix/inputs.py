@@ -176,11 +176,15 @@ def check_scores(scores: Any, *, name: str = "scores") -> FloatArray:
     if tensor.dtype not in (np.float32, np.float64):
         tensor = tensor.astype(np.float64)
     for rows in row_blocks(tensor.shape[0], tensor.shape[1] * tensor.shape[2]):
-        if not np.isfinite(tensor[rows]).all():
-            bad = np.argwhere(~np.isfinite(tensor[rows]))[0]
+        block = tensor[rows]
+        # One pass without temporaries: NaN and inf reach the sum. So may an overflow; look again.
+        with np.errstate(all="ignore"):
+            total = block.sum()
+        if not np.isfinite(total) and not np.isfinite(block).all():
+            bad = np.argwhere(~np.isfinite(block))[0]
             raise InvalidInput(
                 f"{name} must be finite; row {rows.start + bad[0]}, label {bad[1]}, score {bad[2]} "
-                f"is {tensor[rows][tuple(bad)]}."
+                f"is {block[tuple(bad)]}."
             )
     return tensor
 

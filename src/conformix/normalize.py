@@ -114,9 +114,10 @@ def rising_line(values: FloatArray, knots: FloatArray, levels: FloatArray) -> Fl
     if len(knots) == 1:
         return np.full(values.shape, levels[0])
     left = np.clip(np.searchsorted(knots, values, side="right") - 1, 0, len(knots) - 2)
-    slope = np.diff(levels) / np.diff(knots)
-    inside = np.maximum(values - knots[left], 0.0)
-    return np.minimum(levels[left] + slope[left] * inside, levels[left + 1])
+    # The share of the way to the next knot, not a slope: that overflows between tiny knots.
+    way = np.maximum(values - knots[left], 0.0) / (knots[left + 1] - knots[left])
+    rise = levels[left + 1] - levels[left]
+    return np.minimum(levels[left] + np.minimum(way, 1.0) * rise, levels[left + 1])
 
 
 def _by_score(scores: FloatArray, function: Any) -> FloatArray:

@@ -41,6 +41,7 @@ LAYERS = [
     "storage",
     "recipe",
     "estimators",
+    "classifier",
     "metrics",
     "datasets",
     "plots",

@@ -29,7 +29,7 @@ Rows = Annotated[int | None, typer.Option(help="Draw so many rows instead of tak
 Resolution = Annotated[
     int | None, typer.Option(help="Of the weight grid; by default what suits the scores.")
 ]
-Normalize = Annotated[str, typer.Option(help="Scale of averages: none, scale, ecdf or auto.")]
+SCALES = "Scale of averages: none, scale, ecdf or auto"
 Kind = Annotated[str, typer.Option(help="What a file holds: auto, probs or logits.")]
 
 
@@ -92,7 +92,7 @@ def compare(
     models: Annotated[str, typer.Option(help="Which models, by commas; by default all.")] = "",
     runs: Annotated[int, typer.Option(help="Number of random splits.")] = 40,
     share: Annotated[float, typer.Option(help="Share of the rows that calibrate.")] = 0.8,
-    normalize: Normalize = "scale",
+    normalize: Annotated[str, typer.Option(help=f"{SCALES}.")] = "auto",
     resolution: Resolution = None,
     kind: Kind = "auto",
     rows: Rows = None,
@@ -142,7 +142,9 @@ def reproduce(
     model: Annotated[
         str | None, typer.Option(help="Whose scores are averaged, of several models.")
     ] = None,
-    normalize: Normalize = "scale",
+    normalize: Annotated[
+        str | None, typer.Option(help=f"{SCALES}; by default ecdf for models, else scale.")
+    ] = None,
     resolution: Resolution = None,
     kind: Kind = "auto",
     rows: Rows = None,

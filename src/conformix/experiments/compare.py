@@ -154,7 +154,8 @@ def compare(
     workers, progress
         As in `conformix.experiments.run`.
     **settings
-        ``runs``, ``share``, ``kind``, ``normalize``, ``resolution``, ``rows``, ``seed`` of `Spec`.
+        ``runs``, ``share``, ``kind``, ``normalize`` (here ``auto`` by default, as in
+        `conformix.ScoreAverage`), ``resolution``, ``rows``, ``seed`` of `Spec`.
 
     Examples
     --------
@@ -173,6 +174,7 @@ def compare(
     average = f"average:{split}"
     tuned = [f"{name}:{split}" for name in TUNED]
     candidates = [average, *tuned, "uniform", *(ENSEMBLES if several else ())]
+    settings = {"normalize": "auto", **settings}
     spec = Spec(
         data,
         methods=(*singles, *candidates, "majority-vote"),

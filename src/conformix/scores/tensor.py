@@ -16,8 +16,9 @@ from conformix.scores.ranked import Ranked
 from conformix.scores.score import Custom
 from conformix.scores.uniforms import row_uniforms
 
-# Outputs held by one thread at once: the sort and what follows from it stay in a core's cache.
-CACHE_ENTRIES = 2**17
+# Outputs held by one thread at once: what follows from the sort stays in a core's cache, and the
+# allocator keeps such arrays instead of giving their pages back after every block.
+CACHE_ENTRIES = 2**15
 
 
 def draw_key(columns: Sequence[Column], rng: np.random.Generator) -> int:

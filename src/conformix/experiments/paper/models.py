@@ -36,9 +36,15 @@ def models_specs(setup: Setup) -> list[Spec]:
             ALPHAS,
             models=models,
             scores=(score,),
+            normalize=scale_of(setup),
         )
         for score in SCORES
     ]
+
+
+def scale_of(setup: Setup) -> str:
+    """Return on which scale the models are averaged."""
+    return setup.normalize or "ecdf"
 
 
 def models(setup: Setup, results: list[Results]) -> Product:
@@ -69,7 +75,7 @@ def _table(setup: Setup, found: dict[str, Results]) -> Table:
             rows.append((score.upper(), f"{alpha:g}", *cells, percent(savings[score, alpha])))
     header = ("score", "alpha", "weighted", *setup.all_models, *(label(m) for m in RIVALS), "saved")
     notes = (
-        f"Mean set size over {setup.runs} random splits, 80:20.",
+        f"Mean set size over {setup.runs} random splits, 80:20; scale: {scale_of(setup)}.",
         (
             "Weighted models and the best single score tune on half of the calibration rows; all "
             "others calibrate on all of them."
@@ -94,9 +100,11 @@ def _figure(setup: Setup, found: dict[str, Results]) -> Figure:
             shown,
             title=score.upper(),
             dashed=[ensemble],
-            legend=place == 1,
+            legend=False,
             ax=figure.add_subplot(2, 2, place),
         )
+    handles = figure.axes[0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", ncols=5, fontsize=7.5, frameon=False)
     figure.suptitle(f"{setup.data}, weighted models, {setup.runs} splits", fontsize=9)
     return figure
 

@@ -53,7 +53,11 @@ class Setup:
         The model whose scores are averaged; by default the data set's primary one.
     runs : int
         Number of random splits.
-    normalize, resolution, rows, kind, seed
+    normalize : str, optional
+        On which scale scores are averaged. By default ``scale`` for the scores of one model, as
+        in the paper's text, and ``ecdf`` for one score of several models, whose probabilities
+        are not on one scale.
+    resolution, rows, kind, seed
         As in `conformix.experiments.Spec`.
 
     Examples
@@ -65,7 +69,7 @@ class Setup:
     data: str
     model: str | None = None
     runs: int = 100
-    normalize: str = "scale"
+    normalize: str | None = None
     resolution: int | None = None
     rows: int | None = None
     kind: str = "auto"
@@ -93,7 +97,7 @@ class Setup:
         settings: dict[str, Any] = {
             "models": self.models,
             "runs": self.runs,
-            "normalize": self.normalize,
+            "normalize": self.normalize or "scale",
             "resolution": self.resolution,
             "rows": self.rows,
             "kind": self.kind,

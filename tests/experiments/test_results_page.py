@@ -1,0 +1,60 @@
+"""The results page shows what has been produced, and nothing else."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "results.md"
+USED = re.compile(r"\{include\} (\S+)|\]\((results/\S+)\)")
+# What `make results` writes, folder by folder.
+WRITTEN = {"all": ("table1", "fig2", "fig3", "ratios", "models"), "table1": ("table1",)}
+
+
+def rendered(folder: Path) -> str:
+    spec = importlib.util.spec_from_file_location("docs_conf", ROOT / "docs" / "conf.py")
+    conf = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(conf)
+    source = [PAGE.read_text(encoding="utf-8")]
+    conf.leave_out_what_has_no_file(SimpleNamespace(srcdir=folder), "results", source)
+    return source[0]
+
+
+def files_of(text: str) -> list[str]:
+    return [one or other for one, other in USED.findall(text)]
+
+
+def test_without_results_the_page_speaks_of_none(tmp_path: Path) -> None:
+    text = rendered(tmp_path)
+    assert files_of(text) == []
+    assert "<!--" not in text
+    assert text.startswith("# Results")
+
+
+def test_a_result_that_is_there_is_shown_and_the_others_are_not(tmp_path: Path) -> None:
+    file = tmp_path / "results" / "cifar100" / "table1.md"
+    file.parent.mkdir(parents=True)
+    file.write_text("| a |")
+    assert files_of(rendered(tmp_path)) == [
+        "results/cifar100/table1.md",
+        "results/cifar100/table1.findings.md",
+    ]
+
+
+@pytest.mark.parametrize("file", files_of(PAGE.read_text(encoding="utf-8")))
+def test_every_file_of_the_page_is_one_that_make_results_writes(file: str) -> None:
+    if file == "results/contact.png":
+        return
+    _, folder, name = file.split("/")
+    commands = re.findall(
+        r"\$\(REPRODUCE\) (\w+) .*--out docs/results/(\w+)$",
+        (ROOT / "Makefile").read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+    what = {target: experiment for experiment, target in commands}
+    assert name.split(".")[0] in WRITTEN[what[folder]]
