@@ -59,11 +59,19 @@ $(PEERS)/.installed: pyproject.toml
 	@$(PEERS)/bin/python -m pip install --quiet --no-deps torchcp
 	@touch $@
 
-bench-peers: $(PEERS)/.installed ## p-values against crepes and TorchCP, in an environment of their own
+# puncc holds numpy below 2, so it lives in an environment of its own; absent, it is left out.
+PUNCC := $(PEERS)/puncc
+$(PUNCC)/.tried: $(PEERS)/.installed
+	@$(PYTHON) -m venv $(PUNCC)
+	@$(PUNCC)/bin/python -m pip install --quiet puncc || echo 'puncc does not install here'
+	@touch $@
+
+bench-peers: $(PUNCC)/.tried ## scores and p-values against MAPIE, crepes, TorchCP and puncc
+	@PUNCC_PYTHON=$(PUNCC)/bin/python $(PEERS)/bin/python benchmarks/aps.py
 	@$(PEERS)/bin/python benchmarks/pvalues.py
 
-bench: $(STAMP) ## speed, as a table and JSON lines
-	@$(BIN)/python benchmarks/levels.py
+bench: $(STAMP) ## speed, as a table and JSON lines in benchmarks/results
+	@$(BIN)/python -m benchmarks
 
 clean: ## remove the environment and everything generated
 	@rm -rf $(VENV) $(PEERS) demo dist build docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

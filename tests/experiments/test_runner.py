@@ -58,6 +58,19 @@ def test_the_file_is_the_same_for_any_number_of_workers(
     assert (tmp_path / "rows.jsonl").read_bytes() == whole
 
 
+def test_the_file_is_the_same_under_another_backend(tmp_path: Path, whole: bytes) -> None:
+    import joblib
+
+    with joblib.parallel_config(backend="threading"):
+        run(SPEC, tmp_path / "rows.jsonl", workers=3)
+    assert (tmp_path / "rows.jsonl").read_bytes() == whole
+
+
+def test_too_few_rows_for_the_level_show_in_the_rows(tmp_path: Path) -> None:
+    few = replace(SPEC, rows=20, alphas=(0.01,), runs=1)
+    assert {row["full_rate"] for row in run(few, tmp_path / "rows.jsonl", workers=1)} == {1.0}
+
+
 def test_a_row_does_not_depend_on_the_cases_beside_it(tmp_path: Path, whole: bytes) -> None:
     alone = replace(SPEC, methods=("tuned-thr", "average"), alphas=(0.2,))
     rows = run(alone, tmp_path / "rows.jsonl", workers=1)

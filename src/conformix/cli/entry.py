@@ -59,7 +59,8 @@ def _failed(error: Exception) -> int:
     if isinstance(error, InvalidInput):
         sentence, code = str(error), USAGE
     elif isinstance(error, ModuleNotFoundError):
-        sentence = f"this needs {error.name}; install it with: pip install 'conformix[all]'."
+        package = str(error.name).partition(".")[0]
+        sentence = f"this needs {package}; install it with: pip install 'conformix[all]'."
     elif isinstance(error, OSError):
         named = f" ({error.filename})" if error.filename else ""
         sentence, code = f"{error.strerror or error}{named}.", USAGE

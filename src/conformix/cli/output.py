@@ -53,10 +53,14 @@ def write_table(table: Table) -> None:
     if not sys.stdout.isatty():
         write_line(table.text())
         return
-    drawn = RichTable(title=table.title, title_style="bold", title_justify="left", box=SIMPLE_HEAD)
+    drawn = RichTable(
+        title=table.title, title_style="bold", title_justify="left", box=SIMPLE_HEAD, pad_edge=False
+    )
     for place, name in enumerate(table.header):
-        # Texts of their own: names such as [a] are no markup.
-        drawn.add_column(Text(name), justify="right" if place else "left", overflow="fold")
+        words = " ".join([name, *(row[place] for row in table.rows if row)]).split()
+        side: Any = "right" if place else "left"
+        # Texts of their own: names such as [a] are no markup. No word is broken in two.
+        drawn.add_column(Text(name), justify=side, min_width=max(map(len, words)))
     for row in table.rows:
         if row:
             drawn.add_row(*(Text(cell) for cell in row))

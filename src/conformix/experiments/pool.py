@@ -6,6 +6,7 @@ the cut rows, bit for bit. An experiment of many splits sorts every row once.
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Literal
@@ -59,41 +60,43 @@ class Pool:
         self.name = data.name
         self._planes: OrderedDict[Column, FloatArray] = OrderedDict()
         self._ensembles: dict[Ensembling, Pool] = {}
+        # Some backends run cases in threads of one process.
+        self._lock = threading.Lock()
 
     def columns(self, scores: ScoreLike | Sequence[ScoreLike]) -> tuple[Column, ...]:
         """Return which score of which model every plane holds."""
         return score_columns(tuple(self.outputs.models), scores)
 
-    def prepare(self, columns: Sequence[Column]) -> None:
-        """Compute the planes that are missing, all from one sort per row and model."""
-        missing = [column for column in columns if column not in self._planes]
-        if missing:
-            fresh = fill_tensor(self.outputs, missing)
-            for j, column in enumerate(missing):
-                self._planes[column] = fresh[..., j]
-        for column in columns:
-            self._planes.move_to_end(column)
-        plane = 8 * self.outputs.n * self.outputs.n_classes
-        while len(self._planes) > max(len(columns), CACHE_BYTES // plane):
-            self._planes.popitem(last=False)
+    def prepare(self, columns: Sequence[Column]) -> list[FloatArray]:
+        """Return the planes (n, K) of some scores; missing ones come from one sort per row."""
+        with self._lock:
+            missing = [column for column in columns if column not in self._planes]
+            if missing:
+                fresh = fill_tensor(self.outputs, missing)
+                for j, column in enumerate(missing):
+                    self._planes[column] = fresh[..., j]
+            for column in columns:
+                self._planes.move_to_end(column)
+            planes = [self._planes[column] for column in columns]
+            bytes_each = 8 * self.outputs.n * self.outputs.n_classes
+            while len(self._planes) > max(len(columns), CACHE_BYTES // bytes_each):
+                self._planes.popitem(last=False)
+            return planes
 
     def tensor(self, columns: Sequence[Column], rows: IntArray) -> FloatArray:
         """Return the scores (len(rows), K, d) of some rows, stored as d planes."""
-        self.prepare(columns)
         out = np.empty((len(columns), len(rows), self.outputs.n_classes))
-        for plane, column in zip(out, columns, strict=True):
-            np.take(self._planes[column], rows, axis=0, out=plane)
+        for target, plane in zip(out, self.prepare(columns), strict=True):
+            np.take(plane, rows, axis=0, out=target)
         return np.moveaxis(out, 0, -1)
 
     def plane(self, column: Column, rows: IntArray) -> FloatArray:
         """Return one score (len(rows), K) of all labels of some rows."""
-        self.prepare([column])
-        return self._planes[column][rows]
+        return self.prepare([column])[0][rows]
 
     def of_true_labels(self, column: Column, rows: IntArray) -> FloatArray:
         """Return one score (len(rows),) of the true labels of some rows."""
-        self.prepare([column])
-        return self._planes[column][rows, self.labels[rows]]
+        return self.prepare([column])[0][rows, self.labels[rows]]
 
     def ensembled(self, how: Ensembling) -> Pool:
         """Return the pool of one model: the mean of the probabilities, or of the logits.

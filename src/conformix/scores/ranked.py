@@ -14,6 +14,7 @@ import numpy as np
 from conformix.arrays import FloatArray, IntArray
 from conformix.errors import InvalidInput
 from conformix.inputs import Kind
+from conformix.scores.sorting import rising_order
 
 
 class Ranked:
@@ -125,7 +126,7 @@ class Ranked:
     @cached_property
     def _order(self) -> IntArray:
         """Places of the rising entries of every row, counted through the whole block, (n, K)."""
-        order = np.argsort(self._raw, axis=1)
+        order = rising_order(self._raw)
         order += np.arange(0, order.size, order.shape[1])[:, None]
         return order
 
@@ -151,10 +152,8 @@ class Ranked:
 
     def _positions(self, in_tied_rows: IntArray) -> IntArray:
         """Return sorted positions in label order (n, K), those of tied rows as given."""
-        positions = np.broadcast_to(np.arange(self.n_classes), self.probs.shape)
-        if len(in_tied_rows):
-            positions = positions.copy()
-            positions[self._ties[0]] = in_tied_rows
+        positions = np.tile(np.arange(self.n_classes), (len(self.probs), 1))
+        positions[self._ties[0]] = in_tied_rows
         return self._in_label_order(positions)
 
     def _in_label_order(self, rising: Any) -> Any:
@@ -177,8 +176,7 @@ class Ranked:
         """Mass of the labels no likelier than y, shape (n, K); added from the smallest up."""
         mass = np.cumsum(self._rising, axis=1)
         rows, _, last = self._ties
-        if len(rows):
-            mass[rows] = np.take_along_axis(mass[rows], last, axis=1)
+        mass[rows] = np.take_along_axis(mass[rows], last, axis=1)
         return self._in_label_order(mass)
 
     @cached_property

@@ -96,8 +96,8 @@ def _grow(
     """Fill the tree arrays in pre-order; returns the number of cells."""
     d = weights.shape[1]
     spreads = np.empty((MAX_DEPTH + 2, d if on_simplex else 1, d))
-    open_cells = np.empty((MAX_DEPTH + 2, 3), dtype=np.int64)
-    _push(open_cells, 0, 0, len(order), 0)
+    open_cells = np.zeros((MAX_DEPTH + 2, 3), dtype=np.int64)
+    open_cells[0, 1] = len(order)
     path = np.zeros(MAX_DEPTH + 2, dtype=np.int64)
     n_open = 1
     cell = 0

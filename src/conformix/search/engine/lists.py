@@ -176,12 +176,12 @@ def share_undecided(planes: FloatArray, begin: int, end: int, test: CellTest) ->
     """
     if end - begin < 4 * PROBES * PROBE:
         return 0.0  # sifting a short list costs no more than probing it
-    marks = np.empty(RUN, dtype=np.uint8)
-    scratch = np.empty((2, RUN))
+    marks = np.empty(PROBE, dtype=np.uint8)
+    scratch = np.empty((2, PROBE))
     step = (end - begin) // PROBES
     undecided = 0
     for probe in range(PROBES):
-        _mark(planes, begin + probe * step, PROBE, test, marks, scratch)
+        _mark(planes, begin + probe * step, len(marks), test, marks, scratch)
         for i in range(PROBE):
             undecided += marks[i]
     return undecided / (PROBES * PROBE)

@@ -108,7 +108,7 @@ def _select(
     From one weight to the next the threshold moves nearly as the mean row does; how far it strayed
     from that so far says how wide to look.
     """
-    mean = _typical(lists, begin, begin + len(value), -1)
+    mean = _typical(lists, begin, begin + len(value))
     shift, width = 0.0, -1.0
     row = -1
     for i in range(len(weights)):
@@ -183,7 +183,10 @@ def _narrow(
     low, high = scratch[0, :n], scratch[1, :n]
     order_low, order_high = scratch[2, :n], scratch[3, :n]
     combine_run(lists, begin, centre, low)
-    bound_run(lists, begin, half, _typical(lists, begin, end, anchor), anchor, order_high)
+    slope = _typical(lists, begin, end)
+    if anchor >= 0:
+        slope -= slope[anchor]
+    bound_run(lists, begin, half, slope, anchor, order_high)
     for i in range(n):
         value, radius = low[i], order_high[i]
         low[i] = value - radius
@@ -205,18 +208,14 @@ def _narrow(
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def _typical(lists: FloatArray, begin: int, end: int, anchor: int) -> FloatArray:
-    """Mean of some rows of a list, as the slopes that `bound_run` subtracts."""
-    d = len(lists)
-    slope = np.empty(d)
+def _typical(lists: FloatArray, begin: int, end: int) -> FloatArray:
+    """Return the mean (d,) of some rows of a list."""
+    mean = np.empty(len(lists))
     step = 1 + (end - begin) // TYPICAL_ROWS
     n_rows = (end - begin + step - 1) // step
-    for j in range(d):
+    for j in range(len(lists)):
         total = 0.0
         for i in range(begin, end, step):
             total += lists[j, i]
-        slope[j] = total / n_rows
-    origin = slope[anchor] if anchor >= 0 else 0.0
-    for j in range(d):
-        slope[j] -= origin
-    return slope
+        mean[j] = total / n_rows
+    return mean

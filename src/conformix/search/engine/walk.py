@@ -67,7 +67,7 @@ def walk(
     ends = np.zeros(MAX_DEPTH + 3, dtype=np.int64)
     sure = np.zeros(MAX_DEPTH + 3, dtype=np.int64)
     ends[0] = n_pairs
-    cell = 0
+    cell = begins[0]  # zero; functions are compiled once more for a literal 0
     while cell < len(cells.start):
         action = actions[cell]
         if action == SKIP:

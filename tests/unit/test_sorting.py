@@ -1,0 +1,51 @@
+"""The sort by integers orders rows as ``argsort`` does, whatever the numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from conformix.scores.sorting import rising_order
+
+
+def check(values: np.ndarray) -> None:
+    order = rising_order(values)
+    assert_array_equal(np.sort(order, axis=1), np.tile(np.arange(values.shape[1]), (len(order), 1)))
+    assert_array_equal(np.take_along_axis(values, order, axis=1), np.sort(values, axis=1))
+
+
+@given(st.lists(st.floats(allow_nan=False), min_size=1, max_size=70))
+def test_any_numbers_rise(row: list[float]) -> None:
+    check(np.array([row]))
+
+
+@pytest.mark.parametrize("n_classes", [1, 2, 3, 10, 64, 65, 1000, 5000])
+@pytest.mark.parametrize("scale", [1.0, 1e-300, 1e300])
+def test_long_rows_with_ties_and_signs_rise(n_classes: int, scale: float) -> None:
+    rng = np.random.default_rng(n_classes)
+    values = rng.normal(size=(7, n_classes))
+    values[1] = values[1].round(1)
+    values[2] = 0.25
+    values[3] = np.where(rng.random(n_classes) < 0.5, 0.0, -0.0)
+    check(values * scale)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_numbers_that_differ_in_their_last_bits_rise(sign: int) -> None:
+    """They share the bits that are left beside the place in the row, and are sorted again."""
+    rng = np.random.default_rng(0)
+    last_bits = np.array([rng.permutation(300) for _ in range(5)])
+    close = (np.float64(0.7).view(np.int64) + last_bits).view(np.float64)
+    check(sign * close)
+    check(np.concatenate([sign * close, rng.random((5, 300))]))
+
+
+def test_values_are_left_alone() -> None:
+    values = np.random.default_rng(1).normal(size=(4, 9))
+    before = values.copy()
+    values.flags.writeable = False
+    rising_order(values)
+    assert_array_equal(values, before)
