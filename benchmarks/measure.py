@@ -144,7 +144,8 @@ class Report:
         """Print the worst ratio to the released procedure, and the geometric mean."""
         ratios = np.array([row["times_faster"]["released"] for row in rows])
         mean = float(np.exp(np.log(ratios).mean()))
-        print(f"  = {name}: {ratios.min():.0f} times in the worst case, {mean:.0f} on average\n")
+        told = f"worst {ratios.min():.0f}, geometric mean {mean:.0f} times the released procedure"
+        print(f"  = {name}: {told}\n")
 
 
 def _short(value: float) -> float:

@@ -131,7 +131,7 @@ def large(report: Report) -> None:
             call = getattr(case, what)(alpha)
             against = {
                 "released": lambda alpha=alpha: references.released(
-                    case.planes, case.y, alpha, 30, few=2
+                    case.planes, case.y, alpha, 30, few=3
                 )
             }
             seconds, others = interleaved(call, against, repeats=2)

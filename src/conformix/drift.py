@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from conformix.arrays import FloatArray
-from conformix.conformal import conformity_ranks
-from conformix.errors import InvalidInput
+from conformix.conformal import conformity_ranks, simple_fraction
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +84,7 @@ def drift_report(calibration: FloatArray, fresh: FloatArray, *, level: float = 0
     """
     from scipy.stats import ks_2samp  # noqa: PLC0415  scipy loads late
 
-    if not 0 < level < 1:
-        raise InvalidInput(f"level must lie strictly between 0 and 1; got {level!r}.")
+    simple_fraction(level, "level")
     calibration = np.sort(calibration)
     found = ks_2samp(fresh, calibration, method="auto")
     ranks = conformity_ranks(calibration, fresh)

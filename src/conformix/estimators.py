@@ -241,6 +241,13 @@ class ScoreAverage(Params):
             Labelled rows, usually those of `fit`.
         """
         predictor = self._check_fitted()
+        facts = predictor.fitted.ledger.facts
+        altered = not predictor.fitted.rule.allow_empty or facts.rank.delta is not None
+        if altered or facts.learnt_scale or facts.tune_alpha != facts.alpha:
+            raise InvalidInput(
+                "measured_coverage is about plain EFCP: no PAC rank, no tune_alpha, empty sets "
+                "allowed, and a scale that was not learnt on the calibration rows."
+            )
         rows = predictor.check(outputs)
         labels = check_labels(y, rows.n, rows.n_classes)
         weights = candidate_weights(resolve_search(self.search), len(predictor.columns))
@@ -299,6 +306,11 @@ class ScoreAverage(Params):
     def n_classes_(self) -> int:
         """Number of classes, K."""
         return self._check_fitted().n_classes
+
+    def __repr__(self) -> str:
+        predictor: Predictor | None = self.__dict__.get("predictor_")
+        told = "" if predictor is None else f" [fitted, guarantee {self.guarantee_.kind}]"
+        return super().__repr__() + told
 
     def _check_fitted(self) -> Predictor:
         predictor: Predictor | None = self.__dict__.get("predictor_")

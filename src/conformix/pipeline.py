@@ -172,8 +172,8 @@ def fit(
     rule = Rule(transform, found.weights, allow_empty)
     facts = Facts(
         split.name, float(alpha), float(tune_level), len(roles.tune), len(roles.calibrate),
-        0 if test is None else len(test), scores.shape[1], len(columns), found.n_evaluated,
-        separate, normalizer.learns and not separate, rank,
+        0 if test is None else len(test), scores.shape[1], len(columns),
+        _n_candidates(search, len(columns)), separate, normalizer.learns and not separate, rank,
     )  # fmt: skip
     cal = _rows(scores, roles.calibrate), y[roles.calibrate]
     ledger = Ledger(stated(split.guarantee, facts), facts)
@@ -223,6 +223,11 @@ def fixed_ledger(
     return Ledger(stated(EXACT, facts), facts)
 
 
+def _n_candidates(search: Search, d: int) -> int:
+    """Return how many weights a search chooses among, fixed beforehand; 0 where it cannot say."""
+    return int(search.n_candidates(d)) if hasattr(search, "n_candidates") else 0
+
+
 def stated(guarantee: Guarantee, facts: Facts) -> Guarantee:
     """Return the statement that holds in the end: PAC where asked for, none where voided."""
     if facts.learnt_scale:
@@ -251,7 +256,7 @@ def rank_rule(
             f"counted beforehand: a grid or an array; got {search!r}."
         )
     batch = len(test) if split.needs_test and test is not None else None
-    return RankRule(delta, search.n_candidates(d), batch)
+    return RankRule(delta, _n_candidates(search, d), batch)
 
 
 def mean_size(scores: FloatArray, rule: Rule, threshold: float) -> float | None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from conformix.arrays import FloatArray
-from conformix.conformal import warn_if_trivial
+from conformix.conformal import simple_fraction, warn_if_trivial
 from conformix.errors import InvalidInput
 from conformix.exact.fitted import FullFitted
 from conformix.inputs import Kind, Outputs, check_outputs
@@ -79,6 +79,8 @@ class Predictor:
 
     def predict_nested(self, outputs: Any, alphas: Sequence[float]) -> NestedSets:
         """Return the sets at several levels, from one pass over the rows."""
+        for alpha in alphas:
+            simple_fraction(alpha)
         levels = sorted({float(alpha) for alpha in alphas})
         if not levels:
             raise InvalidInput("alpha must hold at least one level; got none.")

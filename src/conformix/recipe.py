@@ -52,14 +52,14 @@ class Recipe:
         models = tuple(labelled.models)
         columns = score_columns(models, self.scores)
         rng = as_generator(self.random_state)
-        key = draw_key(columns, rng)
+        key = draw_key(rng)
         scores = fill_tensor(labelled, columns, key=key)
+        parts = check_groups(groups, labelled.n)
         if self.weights is not None:
             fitted: Fitted | FullFitted = self.with_fixed_weights(scores, labels, columns)
         else:
             split = resolve_split(self.split)
             test_scores = self.test_scores(split, test, labelled, columns, key)
-            parts = check_groups(groups, labelled.n)
             fitted = self.with_search(
                 scores, labels, columns, rng=rng, test=test_scores, groups=parts
             )
@@ -138,8 +138,8 @@ class Recipe:
         self, split: Split, test: Any, labelled: Outputs, columns: tuple[Column, ...], key: int
     ) -> FloatArray | None:
         """Return the scores of the test rows where the split uses them."""
-        if test is None or not split.needs_test:
+        if test is None:
             return None
         checked = check_outputs(test, self.kind, name="test")
-        models = tuple(labelled.models)
-        return fill_tensor(matching(checked, models, labelled.n_classes, "test"), columns, key=key)
+        checked = matching(checked, tuple(labelled.models), labelled.n_classes, "test")
+        return fill_tensor(checked, columns, key=key) if split.needs_test else None

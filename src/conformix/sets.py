@@ -91,6 +91,10 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         plain = [x.mask if isinstance(x, PredictionSets) else x for x in inputs]
+        if "out" in options:
+            options["out"] = tuple(
+                x.mask if isinstance(x, PredictionSets) else x for x in options["out"]
+            )
         return getattr(ufunc, method)(*plain, **options)
 
     def __getattr__(self, name: str) -> Any:

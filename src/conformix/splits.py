@@ -192,7 +192,7 @@ class Exact:
         if self.shortlist is None:
             rows = np.arange(n)
             return Roles(rows[:0], rows, rows)
-        if not isinstance(self.shortlist, int) or self.shortlist < 1:
+        if not isinstance(self.shortlist, int | np.integer) or self.shortlist < 1:
             raise InvalidInput(f"shortlist must be a positive integer; got {self.shortlist!r}.")
         aside, _, rest = ValidityFirst(self.share).roles(n, n_test, rng, groups)
         return Roles(aside, rest, rest)

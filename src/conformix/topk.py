@@ -84,7 +84,12 @@ class TopK:
 
 
 def _check_listed(labels: Any, n_classes: int) -> IntArray:
-    listed = np.asarray(labels)
+    if isinstance(n_classes, bool) or not isinstance(n_classes, int | np.integer) or n_classes < 1:
+        raise InvalidInput(f"n_classes of TopK must be a positive integer; got {n_classes!r}.")
+    try:
+        listed = np.asarray(labels)
+    except ValueError:
+        raise InvalidInput("labels of TopK must be rectangular, with -1 at empty places.") from None
     if listed.ndim != 2 or not np.issubdtype(listed.dtype, np.integer) or 0 in listed.shape:
         raise InvalidInput(
             "labels of TopK must be an integer array of shape (n, m); got "
@@ -106,7 +111,10 @@ def _check_listed(labels: Any, n_classes: int) -> IntArray:
 def _check_values(values: Any, shape: tuple[int, ...], listed: np.ndarray, kind: str) -> FloatArray:
     if kind not in ("probs", "logprobs"):
         raise InvalidInput(f'kind of TopK must be "probs" or "logprobs"; got {kind!r}.')
-    numbers = np.asarray(values, dtype=np.float64)
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput("values of TopK must be a rectangular array of numbers.") from None
     if numbers.shape != shape:
         raise InvalidInput(
             f"values of TopK must match labels, shape {shape}; got shape {numbers.shape}."

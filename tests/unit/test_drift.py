@@ -48,5 +48,7 @@ def test_false_alarms_stay_at_their_level():
 
 
 def test_level_is_checked():
-    with pytest.raises(InvalidInput, match=r"^level must lie strictly between 0 and 1; got 1\.$"):
+    with pytest.raises(
+        InvalidInput, match=r"^level must be a number strictly between 0 and 1; got 1\.$"
+    ):
         drift_report(np.zeros(3), np.zeros(3), level=1)

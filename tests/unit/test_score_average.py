@@ -243,7 +243,7 @@ def test_scikit_learn_can_clone_it(options: dict, rows: tuple) -> None:
     cp = average(**options).fit(*rows)
     copy = clone(cp)
     assert not hasattr(copy, "weights_")
-    assert repr(copy) == repr(cp)
+    assert repr(cp) == repr(copy) + f" [fitted, guarantee {cp.guarantee_.kind}]"
     copy.fit(*rows)
     assert_array_equal(copy.weights_, cp.weights_)
     assert copy.threshold_ == cp.threshold_

@@ -85,16 +85,114 @@ def test_large_arrays_go_to_an_npz_beside_the_json(tmp_path):
     logits = DATA.outputs["vgg16"]
     cp = model(split=Exact(), search=GridSearch(4)).fit(logits[:2000], DATA.labels[:2000])
     cp.save(tmp_path / "model.json")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["model.json", "model.npz"]
+    beside = next(path for path in tmp_path.iterdir() if path.suffix == ".npz")
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(["model.json", beside.name])
     cx.testing.assert_same_sets(
         cx.load(tmp_path / "model.json").predict_set(TEST), cp.predict_set(TEST)
     )
-    (tmp_path / "model.npz").write_bytes(b"something else")
-    with pytest.raises(InvalidInput, match=r"model\.npz is not the file that was saved with this"):
+    whole = beside.read_bytes()
+    beside.write_bytes(b"something else")
+    with pytest.raises(InvalidInput, match=r"\.npz is not the file that was saved with this model"):
         cx.load(tmp_path / "model.json")
-    (tmp_path / "model.npz").unlink()
-    with pytest.raises(InvalidInput, match=r"model\.npz, which holds the arrays .*, is missing\.$"):
+    beside.unlink()
+    with pytest.raises(InvalidInput, match=r"\.npz, which holds the arrays .* is missing"):
         cx.load(tmp_path / "model.json")
+    beside.write_bytes(whole)
+    model().fit(CAL, LABELS[:600]).save(tmp_path / "model.json")
+    assert [p.name for p in tmp_path.iterdir()] == ["model.json"]  # the old arrays are gone
+
+
+def test_models_whose_names_differ_in_the_suffix_do_not_share_their_arrays(tmp_path):
+    logits = DATA.outputs["vgg16"]
+    one = model(split="exact", search=GridSearch(2)).fit(logits[:2000], DATA.labels[:2000])
+    two = model(split="exact", search=GridSearch(2)).fit(logits[2000:4000], DATA.labels[2000:4000])
+    one.save(tmp_path / "run.1")
+    two.save(tmp_path / "run.2")
+    for saved, name in ((one, "run.1"), (two, "run.2")):
+        cx.testing.assert_same_sets(
+            cx.load(tmp_path / name).predict_set(TEST), saved.predict_set(TEST)
+        )
+
+
+def test_options_given_as_numpy_numbers_survive(tmp_path):
+    cp = model(
+        scores=(cx.scores.Thr(np.float64(2)), "rank"),
+        search=GridSearch(np.int64(5)),
+        split=Exact(shortlist=np.int64(4)),
+        normalize=cx.normalize.NaturalScale((1.0, 2.0)),
+    ).fit(CAL, LABELS[:600])
+    cp.save(tmp_path / "model.json")
+    again = cx.load(tmp_path / "model.json")
+    assert again.score_names_ == ("thr(temperature=2.0)", "rank")
+    cx.testing.assert_same_sets(
+        again.fit(CAL, LABELS[:600]).predict_set(TEST), cp.predict_set(TEST)
+    )
+
+
+HOSTILE = {
+    "no candidates": (
+        ("predictor", "fitted", "weights"),
+        {"dtype": "float64", "shape": [0, 3], "data": []},
+    ),
+    "labels out of range": (("predictor", "fitted", "y", "data", 0), -1),
+    "a score too few": (("predictor", "columns"), [["", "thr"]]),
+    "no scores": (("predictor", "columns"), []),
+    "an unknown model": (("predictor", "columns", 0, 0), "other"),
+    "a huge number": (("predictor", "key"), 10**400),
+    "no level": (("params", "alpha"), "abc"),
+    "a level outside": (("predictor", "alpha"), 1.5),
+    "a deep option": (("predictor", "columns", 0, 1), "thr(temperature=" + "-" * 100_000 + "1)"),
+    "a list as option": (("predictor", "columns", 0, 1), "thr(temperature=[[1]])"),
+    "a scale of infinity": (("predictor", "fitted", "transform"), {"factors": [1.0, 1.0, 1e999]}),
+}
+
+
+@pytest.mark.parametrize("case", list(HOSTILE))
+def test_a_hostile_model_file_is_refused_before_anything_is_computed(case, tmp_path):
+    model(split="exact").fit(CAL[:60], LABELS[:60]).save(tmp_path / "model.json")
+    document = json.loads((tmp_path / "model.json").read_text())
+    place, value = HOSTILE[case]
+    node = document
+    for key in place[:-1]:
+        node = node[key]
+    node[place[-1]] = value
+    (tmp_path / "model.json").write_text(json.dumps(document))
+    with pytest.raises(InvalidInput):
+        cx.load(tmp_path / "model.json")
+
+
+RULE = {
+    "NaN weights": (("predictor", "fitted", "weights", "data", 0), float("nan")),
+    "unsorted knots": (("predictor", "fitted", "transform", "curves", 0, 0, "data", 0), 9.0),
+    "an impossible union": (("predictor", "fitted", "facts", "rank", "n_weights"), -5),
+    "an empty calibration": (
+        ("predictor", "fitted", "calibration"),
+        {"dtype": "float64", "shape": [0], "data": []},
+    ),
+    "a calibration of integers": (("predictor", "fitted", "calibration", "dtype"), "int64"),
+    "an unknown split": (("predictor", "fitted", "facts", "split"), "sure"),
+}
+
+
+@pytest.mark.parametrize("case", list(RULE))
+def test_a_damaged_rule_is_refused(case, tmp_path):
+    model(normalize="ecdf").fit(CAL[:60], LABELS[:60]).save(tmp_path / "model.json")
+    document = json.loads((tmp_path / "model.json").read_text())
+    place, value = RULE[case]
+    node = document
+    for key in place[:-1]:
+        node = node[key]
+    node[place[-1]] = value
+    (tmp_path / "model.json").write_text(json.dumps(document))
+    with pytest.raises(InvalidInput):
+        cx.load(tmp_path / "model.json")
+
+
+def test_the_guarantee_is_worked_out_again_not_read(tmp_path):
+    model(split="efcp").fit(CAL[:60], LABELS[:60]).save(tmp_path / "model.json")
+    text = (tmp_path / "model.json").read_text().replace("approximate", "exact")
+    (tmp_path / "model.json").write_text(text)
+    assert cx.load(tmp_path / "model.json").guarantee_.kind == "approximate"
 
 
 def test_a_loaded_predictor_needs_numpy_alone(tmp_path):

@@ -123,7 +123,7 @@ def load(name: str) -> Dataset:
     >>> load("cifar100")
     Dataset(cifar100: 10,000 rows, 100 classes, models wideresnet_16_4, densenet_bc_100, lenet5)
     """
-    if name not in SOURCES:
+    if not isinstance(name, str) or name not in SOURCES:
         raise unknown_name("data set", name, names())
     source = SOURCES[name]
     with np.load(_find(name), allow_pickle=False) as file:

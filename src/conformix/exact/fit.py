@@ -48,7 +48,7 @@ def fit_exact(
     """
     roles = split.roles(len(y), 0, rng, groups)
     aside, rest = roles.tune, roles.calibrate
-    plain = normalize == "auto"
+    plain = isinstance(normalize, str) and normalize == "auto"
     normalizer = Unscaled() if plain else resolve_normalizer(normalize, separate=True)
     if normalizer.learns and not len(aside):
         raise InvalidInput(

@@ -1,6 +1,6 @@
 """What is promised, in words and numbers: statements, order statistics, the paper's theory."""
 
-from conformix.guarantees.ledger import Entry, Facts, Ledger, conditional_bound
+from conformix.guarantees.ledger import Entry, Facts, Ledger, batch_bound, conditional_bound
 from conformix.guarantees.order import (
     batch_pac_rank,
     marginal_bound,
@@ -43,6 +43,7 @@ __all__ = [
     "Ledger",
     "RankRule",
     "TheoremValues",
+    "batch_bound",
     "batch_pac_rank",
     "conditional_bound",
     "grid_eta",

@@ -33,7 +33,7 @@ class Facts:
     n_classes, d : int
         Classes and scores.
     n_weights : int
-        How many weight vectors were searched.
+        How many weight vectors the search chose among; 0 where it does not say.
     separate : bool
         Whether the tuning rows stay out of calibration.
     learnt_scale : bool
@@ -149,26 +149,37 @@ class Ledger:
             return
         k = f.rank(f.n_cal, f.alpha)
         m = 1 if f.separate or f.split == "exact" else f.n_weights
+        if m == 0:
+            says = "does not apply: the search does not say how many weights it chose among"
+            yield Entry("order statistic", says, "candidates counted beforehand", True)
+            return
         bound = marginal_bound(f.n_cal, k, n_weights=m)
         name = "rank, marginal" if m == 1 else "selection, marginal"
-        says = f"coverage >= {bound:.4f} on average over calibration draws"
+        # Weights chosen with the features of a batch owe that batch another statement.
+        whom = " of a fresh row" if f.n_test else ""
+        says = f"coverage{whom} >= {bound:.4f} on average over calibration draws"
         yield Entry(name, says, EXCHANGEABLE if m == 1 else IID, bound <= 0)
         if f.split != "exact":
             worst = conditional_bound(f.n_cal, k, delta, n_weights=m)
-            says = f"coverage >= {worst:.4f} for {1 - delta:.0%} of calibration draws"
+            says = f"coverage{whom} >= {worst:.4f} for {1 - delta:.0%} of calibration draws"
             yield Entry("order statistic", says, IID, worst <= 0)
+        if f.n_test:
+            share = batch_bound(f.n_cal, f.n_test, k, delta, n_weights=m)
+            says = f"coverage of this batch >= {share:.4f} with probability {1 - delta:.0%}"
+            yield Entry("order statistic, batch", says, IID, share <= 0)
 
     def _paper(self, delta: float) -> Iterator[Entry]:
         f = self.facts
         if f.learnt_scale or f.split in ("exact", "fixed"):
             return
         n = f.n_cal
-        eta, grid = vc.vc_eta(n, f.d, delta), vc.grid_eta(n, f.n_weights, delta)
+        eta, grid = vc.vc_eta(n, f.d, delta), vc.grid_eta(n, max(f.n_weights, 1), delta)
         yield Entry("Lemma 1 (VC)", f"eta = {eta:.3f}, xi = {f.n_classes * eta:.1f}", IID, eta >= 1)
         missed = 1 - vc.kappa(n, f.alpha)
         relative = 1 - vc.relative_bound(n, f.d, delta, max(missed, 0.0))
         yield Entry("Vapnik, relative", f"coverage >= {relative:.4f}", IID, relative <= 0)
-        yield Entry("finite grid (DKW)", f"deviation <= {grid:.4f}", IID, grid >= 1)
+        if f.n_weights:
+            yield Entry("finite grid (DKW)", f"deviation <= {grid:.4f}", IID, grid >= 1)
         if f.split == "vfcp":
             level = vc.largest_tune_alpha(f.n_tune, n, alpha=f.alpha, d=f.d, delta=delta)
             says = "infeasible" if level is None else f"tune_alpha <= {level:.4f}"
@@ -190,6 +201,25 @@ class Ledger:
             theorem = vc.theorem3 if f.split == "dlcp" else vc.theorem4
             return theorem(f.n_cal, f.n_test, alpha=f.alpha, **sizes)  # type: ignore[arg-type]
         return None
+
+
+def batch_bound(n: int, m: int, k: int, delta: float, *, n_weights: int = 1) -> float:
+    """Return the share of a batch of m rows that is covered with probability ``1 - delta``.
+
+    The largest ``h/m`` with ``M P(BetaBinomial(m, k, n+1-k) <= h - 1) <= delta``: over calibration
+    and batch together, whatever features of the batch chose the weights.
+
+    Examples
+    --------
+    >>> batch_bound(1000, 500, 901, 0.1)
+    0.878
+    """
+    from scipy.stats import betabinom  # noqa: PLC0415  scipy loads late
+
+    if k > n:
+        return 1.0
+    below = n_weights * betabinom.cdf(range(m), m, k, n + 1 - k)  # P(covered <= h - 1), h = 1..m
+    return int((below <= delta).sum()) / m
 
 
 def conditional_bound(n: int, k: int, delta: float, *, n_weights: int = 1) -> float:

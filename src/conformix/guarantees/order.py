@@ -8,6 +8,7 @@ candidates on the same rows cost a union over the M.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 
 from conformix.conformal import conformal_rank, simple_fraction
@@ -17,6 +18,16 @@ from conformix.errors import InvalidInput
 def check_delta(delta: float) -> float:
     """Return a failure probability strictly between 0 and 1."""
     return float(simple_fraction(delta, "delta"))
+
+
+def _count(value: int, name: str, least: int = 1) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = least - 1
+    if number < least:
+        raise InvalidInput(f"{name} must be an integer from {least} on; got {value!r}.")
+    return number
 
 
 def pac_rank(n: int, alpha: float, delta: float, *, n_weights: int = 1) -> int:
@@ -42,6 +53,7 @@ def pac_rank(n: int, alpha: float, delta: float, *, n_weights: int = 1) -> int:
     """
     from scipy.special import betainc  # noqa: PLC0415  scipy loads late
 
+    n, n_weights = _count(n, "n"), _count(n_weights, "n_weights")
     level, bad = 1 - float(simple_fraction(alpha)), check_delta(delta)
     return _smallest_rank(n, lambda k: n_weights * betainc(k, n + 1 - k, level) <= bad)
 
@@ -60,6 +72,7 @@ def batch_pac_rank(n: int, m: int, alpha: float, delta: float, *, n_weights: int
     """
     from scipy.stats import betabinom  # noqa: PLC0415  scipy loads late
 
+    n, m, n_weights = _count(n, "n"), _count(m, "m"), _count(n_weights, "n_weights")
     share, bad = 1 - simple_fraction(alpha), check_delta(delta)
     needed = math.ceil(m * share)
     return _smallest_rank(
@@ -81,6 +94,7 @@ def marginal_bound(n: int, k: int, *, n_weights: int = 1) -> float:
     """
     from scipy.special import betainc, betaincinv  # noqa: PLC0415  scipy loads late
 
+    n, k, n_weights = _count(n, "n"), _count(k, "k"), _count(n_weights, "n_weights")
     if k > n:
         return 1.0
     reached = betaincinv(k, n + 1 - k, 1 / n_weights)

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 
 from conformix.conformal import conformal_rank
-from conformix.guarantees.order import check_delta
+from conformix.guarantees.order import _count, check_delta
 
 
 def kappa(n: int, alpha: float) -> float:
@@ -22,7 +22,7 @@ def kappa(n: int, alpha: float) -> float:
     >>> kappa(99, 0.1)
     0.9090909090909091
     """
-    return conformal_rank(n, alpha) / n
+    return conformal_rank(_count(n, "n"), alpha) / n
 
 
 def vc_eta(n: int, d: int, delta: float, *, nonnegative: bool = True) -> float:
@@ -36,6 +36,7 @@ def vc_eta(n: int, d: int, delta: float, *, nonnegative: bool = True) -> float:
     >>> round(vc_eta(5000, 3, 0.05) - math.sqrt(2 * math.log(20) / 5000), 3)
     0.572
     """
+    n, d = _count(n, "n"), _count(d, "d")
     v = d if nonnegative else d + 1
     return 8 * math.sqrt(v * math.log(n + 1) / n) + math.sqrt(
         2 * math.log(1 / check_delta(delta)) / n

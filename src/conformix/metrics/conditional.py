@@ -111,6 +111,10 @@ def worst_slab_coverage(
         raise InvalidInput(
             f"features must have shape ({len(hits)}, p), one row per set; got {points.shape}."
         )
+    if not 0 < share <= 1:
+        raise InvalidInput(f"share must lie in (0, 1]; got {share!r}.")
+    if directions < 1:
+        raise InvalidInput(f"directions must be a positive integer; got {directions!r}.")
     rng = as_generator(random_state)
     rows = rng.permutation(len(hits))
     half, other = rows[: len(rows) // 2], rows[len(rows) // 2 :]
@@ -145,6 +149,8 @@ def class_table(sets: Any, y: Any, *, classes: Any = None, level: float = 0.95) 
     hits = np.bincount(labels, weights=covered(sets, y), minlength=len(rows)).astype(int)
     ends = [share_interval(int(h), int(n), level=level) for h, n in zip(hits, rows, strict=True)]
     sizes = np.bincount(labels, weights=mask.sum(axis=1), minlength=len(rows))
+    if classes is not None and len(classes) != len(rows):
+        raise InvalidInput(f"classes must name all {len(rows)} classes; got {len(classes)}.")
     index = pd.Index(range(len(rows)) if classes is None else classes, name="class")
     return pd.DataFrame(
         {

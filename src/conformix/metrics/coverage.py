@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from conformix.arrays import BoolArray
+from conformix.conformal import simple_fraction
 from conformix.errors import InvalidInput
 from conformix.inputs import check_labels
 
@@ -72,7 +73,7 @@ def share_interval(hits: int, n: int, *, level: float = 0.95) -> tuple[float, fl
     """
     from scipy.stats import beta  # noqa: PLC0415  scipy loads late
 
-    tail = (1 - level) / 2
+    tail = (1 - float(simple_fraction(level, "level"))) / 2
     low = float(beta.ppf(tail, hits, n - hits + 1)) if hits > 0 else 0.0
     high = float(beta.ppf(1 - tail, hits + 1, n - hits)) if hits < n else 1.0
     return low, high

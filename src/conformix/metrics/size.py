@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from conformix.conformal import kth_largest, simple_fraction
+from conformix.errors import InvalidInput
 from conformix.inputs import check_labels
 from conformix.metrics.coverage import as_mask, covered
 
@@ -41,7 +43,7 @@ def size_quantile(sets: Any, y: Any = None, *, q: float = 0.9) -> float:
     >>> size_quantile(np.array([[True, False], [True, True]]), q=0.5)
     1.0
     """
-    share = simple_fraction(q)
+    share = Fraction(1) if q == 1 else simple_fraction(q, "q")
     sizes = np.sort(as_mask(sets).sum(axis=1))
     place = -(-len(sizes) * share.numerator // share.denominator)
     return float(sizes[max(place, 1) - 1])
@@ -102,8 +104,12 @@ def size_at_coverage(scores: Any, y: Any, *, coverage: float) -> float:
     1.5
     """
     values = np.asarray(scores, dtype=np.float64)
+    if values.ndim != 2:
+        raise InvalidInput(f"scores must have shape (n, K); got {values.shape}.")
     labels = check_labels(y, *values.shape)
-    share = simple_fraction(coverage)
+    if not np.isfinite(values).all():
+        raise InvalidInput("scores must be finite; got NaN or inf.")
+    share = Fraction(1) if coverage == 1 else simple_fraction(coverage, "coverage")
     rank = -(-len(labels) * share.numerator // share.denominator)
     threshold = kth_largest(values[np.arange(len(labels)), labels], max(rank, 1))
     return float((values >= threshold).sum(axis=1).mean())

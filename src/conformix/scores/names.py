@@ -84,9 +84,9 @@ def _parse_options(text: str, options: str) -> dict[str, Any]:
         if not isinstance(call, ast.Call) or call.args:
             raise ValueError
         return {str(pair.arg): ast.literal_eval(pair.value) for pair in call.keywords}
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
         raise InvalidInput(
-            f"cannot read score {text!r}; options are written name(option=value, ...)."
+            f"cannot read score {text[:80]!r}; options are written name(option=value, ...)."
         ) from None
 
 
@@ -127,8 +127,9 @@ def score_columns(
     ['a.thr', 'b.thr', 'b.rank']
     """
     single = isinstance(scores, str | Score) or callable(scores)
-    listed: Any = [scores] if single else scores
-    if not hasattr(listed, "__iter__") or not list(listed):
+    iterable = single or hasattr(scores, "__iter__")
+    listed: Any = [scores] if single else tuple(scores) if iterable else scores  # type: ignore[arg-type]
+    if not iterable or not listed:
         raise InvalidInput(f"scores must name at least one score; got {listed!r}.")
     asked = [_of_model(models, score) for score in listed]
     columns = tuple(

@@ -16,6 +16,9 @@ from conformix.errors import InvalidInput
 from conformix.inputs import Kind
 from conformix.scores.sorting import rising_order
 
+# Logarithms are cut at the smallest normal number: smaller probabilities carry no information.
+TINY = float(np.finfo(np.float64).tiny)
+
 
 class Ranked:
     """A block of rows of one model, sorted on first use.
@@ -58,10 +61,6 @@ class Ranked:
         self._raw: FloatArray = numbers
         self.kind: Kind = kind
         self.u: FloatArray = np.zeros((len(numbers), 1)) if u is None else u.reshape(-1, 1)
-        # Smaller probabilities than the smallest normal number of their type carry no
-        # information; this is where logarithms are cut.
-        dtype = block.dtype if kind == "probs" and block.dtype.kind == "f" else np.dtype(np.float64)
-        self._tiny = float(np.finfo(dtype).tiny)
         self._tempered: dict[float, Ranked] = {}
 
     @cached_property
@@ -69,7 +68,7 @@ class Ranked:
         """The probabilities, shape (n, K)."""
         if self.kind == "probs":
             return self._raw
-        return self._normalized(np.exp(self._raw - self._raw.max(axis=1, keepdims=True)))
+        return self._normalized(np.exp(_minus(self._raw, self._raw.max(axis=1, keepdims=True))))
 
     @property
     def n_classes(self) -> int:
@@ -87,14 +86,14 @@ class Ranked:
     def log_sum_exp(self) -> FloatArray:
         """``log sum exp z`` of the logits, shape (n, 1), without overflow."""
         top = self.logits.max(axis=1, keepdims=True)
-        return top + np.log(self._row_sum(np.exp(self.logits - top)))
+        return top + np.log(self._row_sum(np.exp(_minus(self.logits, top))))
 
     @cached_property
     def log_probs(self) -> FloatArray:
         """``log p_y``, floored at the log of the smallest normal number, shape (n, K)."""
         if self.kind == "logits":
-            return np.maximum(self.logits - self.log_sum_exp, np.log(self._tiny))
-        return np.log(np.maximum(self.probs, self._tiny))
+            return np.maximum(_minus(self.logits, self.log_sum_exp), np.log(TINY))
+        return np.log(np.maximum(self.probs, TINY))
 
     def at(self, temperature: float) -> Ranked:
         """Return the same rows with ``p_y^(1/T)``, renormalised; the sort is shared."""
@@ -105,8 +104,6 @@ class Ranked:
         return self._tempered[temperature]
 
     def _at(self, temperature: float) -> Ranked:
-        if not (isinstance(temperature, int | float) and 0 < temperature < np.inf):
-            raise InvalidInput(f"temperature must be a positive number; got {temperature!r}.")
         if self.kind == "logits":
             tempered = Ranked(self._raw / temperature, "logits", self.u)
         else:
@@ -183,3 +180,9 @@ class Ranked:
     def top(self) -> FloatArray:
         """The largest probability of every row, shape (n, 1)."""
         return self.probs.max(axis=1, keepdims=True)
+
+
+def _minus(logits: FloatArray, top: FloatArray) -> FloatArray:
+    """Return the difference; beyond the range of floats it is ``-inf``, whose exp is 0."""
+    with np.errstate(over="ignore"):
+        return logits - top

@@ -35,6 +35,18 @@ class Score(ABC):
 
     name: ClassVar[str]
 
+    def __post_init__(self) -> None:
+        """Check the options that several scores share."""
+        options = {field.name: getattr(self, field.name) for field in fields(self)}
+        temperature, penalty = options.get("temperature", 1.0), options.get("penalty", 0.0)
+        if not _number(temperature) or temperature <= 0:
+            raise InvalidInput(f"temperature must be a positive number; got {temperature!r}.")
+        if not _number(penalty) or penalty < 0:
+            raise InvalidInput(f"penalty must be a non-negative number; got {penalty!r}.")
+        k_reg = options.get("k_reg", 0)
+        if not isinstance(k_reg, int | np.integer) or isinstance(k_reg, bool) or k_reg < 0:
+            raise InvalidInput(f"k_reg must be a non-negative integer; got {k_reg!r}.")
+
     @abstractmethod
     def __call__(self, ranked: Ranked) -> FloatArray:
         """Return the scores of all labels of a block of rows, shape (n, K)."""
@@ -45,12 +57,22 @@ class Score(ABC):
 
     def __str__(self) -> str:
         told = [
-            f"{field.name}={getattr(self, field.name)!r}"
+            f"{field.name}={_plain(getattr(self, field.name))!r}"
             for field in fields(self)
             if field.name != "negative" and getattr(self, field.name) != field.default
         ]
         sign = "-" if getattr(self, "negative", False) else ""
         return f"{sign}{self.name}({', '.join(told)})" if told else f"{sign}{self.name}"
+
+
+def _plain(value: Any) -> Any:
+    """Return NumPy's numbers as Python's, so that the text of a score can be read back."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _number(value: Any) -> bool:
+    real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    return bool(real and np.isfinite(value))
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,9 @@ from conformix.scores.uniforms import row_uniforms
 CACHE_ENTRIES = 2**15
 
 
-def draw_key(columns: Sequence[Column], rng: np.random.Generator) -> int:
-    """Return the key of the row uniforms; nothing is drawn where no score is randomised."""
-    randomized = any(getattr(column.score, "randomized", False) for column in columns)
-    return int(rng.integers(2**63)) if randomized else 0
+def draw_key(rng: np.random.Generator) -> int:
+    """Return the key of the row uniforms, from a stream beside `rng`, which does not move."""
+    return int(rng.spawn(1)[0].integers(2**63))
 
 
 def fill_tensor(
@@ -108,4 +107,4 @@ def score_tensor(
                 f"u must hold one number in [0, 1] per row, shape ({checked.n},); got shape "
                 f"{u.shape}."
             )
-    return fill_tensor(checked, columns, key=draw_key(columns, as_generator(random_state)), u=u)
+    return fill_tensor(checked, columns, key=draw_key(as_generator(random_state)), u=u)

@@ -33,7 +33,10 @@ class Arrays:
         if told["dtype"] not in ("float64", "int64"):
             raise InvalidInput(f"a model file holds float64 and int64 only; got {told['dtype']!r}.")
         if "npz" in told:
-            return self.stored[told["npz"]].astype(told["dtype"]).reshape(told["shape"])
+            array = self.stored[told["npz"]]
+            if array.dtype != told["dtype"] or list(array.shape) != told["shape"]:
+                raise InvalidInput("an array of the npz is not of the shape that the model names")
+            return array
         data = [_number_in(x) for x in told["data"]]
         return np.array(data, dtype=told["dtype"]).reshape(told["shape"])
 

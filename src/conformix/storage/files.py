@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import tempfile
+import zipfile
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from conformix.errors import InvalidInput
 SCHEMA = 1
 # A model is a few numbers and its calibration scores; more JSON than this is something else.
 MAX_JSON_BYTES = 256 * 2**20
+MAX_NPZ_BYTES = 16 * 2**30
 
 
 def write(target: Path, content: bytes) -> None:
@@ -26,6 +28,10 @@ def write(target: Path, content: bytes) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
+        # A temporary file is private; the model gets the mode that the user's mask gives.
+        mask = os.umask(0)
+        os.umask(mask)
+        Path(name).chmod(0o666 & ~mask)
         Path(name).replace(target)
     except BaseException:
         Path(name).unlink(missing_ok=True)
@@ -52,14 +58,36 @@ def read_json(source: Path) -> dict[str, Any]:
     return document
 
 
-def read_npz(source: Path, digest: Any) -> dict[str, Any]:
+def beside(source: Path) -> Path | None:
+    """Return the npz that an existing model file names, if there is one."""
+    try:
+        name = json.loads(source.read_bytes()).get("npz")
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return None
+    return _sibling(source, name)
+
+
+def _sibling(source: Path, name: Any) -> Path | None:
+    """Return the file of that name beside the model: only one that belongs to it by name."""
+    own = isinstance(name, str) and name.startswith(f"{source.name}.") and name.endswith(".npz")
+    return source.with_name(name) if own and Path(name).name == name else None
+
+
+def read_npz(source: Path, document: dict[str, Any]) -> dict[str, Any]:
     """Return the arrays beside a model file, if it has any, checked by their digest."""
-    if digest is None:
+    if "npz" not in document:
         return {}
-    if not source.is_file():
-        raise InvalidInput(f"{source}, which holds the arrays of the model, is missing.")
-    content = source.read_bytes()
-    if hashlib.sha256(content).hexdigest() != digest:
-        raise InvalidInput(f"{source} is not the file that was saved with this model.")
-    with np.load(BytesIO(content), allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
+    path = _sibling(source, document["npz"])
+    if path is None or not path.is_file():
+        raise InvalidInput(f"{document['npz']}, which holds the arrays of the model, is missing")
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest() != document.get("npz_sha256"):
+        raise InvalidInput(f"{path.name} is not the file that was saved with this model")
+    try:
+        with zipfile.ZipFile(BytesIO(content)) as packed:
+            if sum(item.file_size for item in packed.infolist()) > MAX_NPZ_BYTES:
+                raise InvalidInput(f"{path.name} unpacks to more than a model can hold")
+        with np.load(BytesIO(content), allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (zipfile.BadZipFile, ValueError, EOFError, OSError) as error:
+        raise InvalidInput(f"{path.name} cannot be read: {error}") from None

@@ -14,17 +14,19 @@ from typing import Any
 import numpy as np
 
 from conformix import __version__
+from conformix.conformal import simple_fraction
 from conformix.errors import InvalidInput
 from conformix.exact.fitted import FullFitted
-from conformix.guarantees import Facts, Guarantee, Ledger, RankRule
-from conformix.normalize import Interpolated, Scaled, Transform
-from conformix.pipeline import Fitted, Rule
+from conformix.guarantees import EXACT, Facts, Ledger, RankRule
+from conformix.normalize import Interpolated, NaturalScale, Scaled, Transform
+from conformix.pipeline import Fitted, Rule, stated
 from conformix.predictor import Predictor
 from conformix.scores import SCORES, Column, Score, parse_score, score_columns
 from conformix.search import Candidates, GridSearch, SearchResult
 from conformix.splits import SPLITS
 from conformix.storage.arrays import Arrays
-from conformix.storage.files import SCHEMA, read_json, read_npz, write
+from conformix.storage.checks import check_predictor
+from conformix.storage.files import SCHEMA, beside, read_json, read_npz, write
 
 _PARAMS = (
     "scores", "alpha", "split", "search", "normalize", "kind", "weights", "tune_alpha",
@@ -63,12 +65,17 @@ def write_model(params: dict[str, Any], predictor: Predictor, path: str | os.Pat
         "params": _params_out(params, predictor, arrays),
         "predictor": _predictor_out(predictor, arrays),
     }
+    earlier = beside(target)
     if arrays.stored:
         buffer = BytesIO()
         np.savez_compressed(buffer, **arrays.stored)
-        document["npz_sha256"] = hashlib.sha256(buffer.getvalue()).hexdigest()
-        write(target.with_suffix(".npz"), buffer.getvalue())
+        digest = hashlib.sha256(buffer.getvalue()).hexdigest()
+        # Named by its content and written first: whatever breaks, the JSON and its arrays agree.
+        document["npz"], document["npz_sha256"] = f"{target.name}.{digest[:12]}.npz", digest
+        write(target.with_name(str(document["npz"])), buffer.getvalue())
     write(target, json.dumps(document, indent=1, allow_nan=False).encode())
+    if earlier is not None and earlier.name != document.get("npz"):
+        earlier.unlink(missing_ok=True)
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Predictor]:
@@ -82,11 +89,11 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Predictor]
     """
     source = Path(path)
     document = read_json(source)
-    arrays = Arrays(read_npz(source.with_suffix(".npz"), document.get("npz_sha256")))
     try:
+        arrays = Arrays(read_npz(source, document))
         params = _params_in(document["params"], arrays)
-        return params, _predictor_in(document["predictor"], arrays)
-    except (KeyError, TypeError, IndexError, AttributeError) as error:
+        return params, check_predictor(_predictor_in(document["predictor"], arrays))
+    except (KeyError, TypeError, IndexError, AttributeError, OverflowError, MemoryError) as error:
         raise InvalidInput(f"{source} is a damaged model file ({error!r}).") from None
     except ValueError as error:
         raise InvalidInput(f"{source} is a damaged model file ({error}).") from None
@@ -118,6 +125,8 @@ def _params_in(told: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
     params["weights"] = None if told["weights"] is None else arrays.get(told["weights"])
     if isinstance(told["normalize"], list):
         params["normalize"] = tuple(told["normalize"])
+    simple_fraction(params["alpha"])
+    simple_fraction(params["delta"], "delta")
     return params
 
 
@@ -144,7 +153,8 @@ def _split_out(split: Any) -> Any:
     known = type(SPLITS[split.name]) if split.name in SPLITS else None
     if type(split) is not known:
         raise InvalidInput(f"split {split!r} is not of this library, and cannot be saved.")
-    return {"name": split.name, "options": vars(split)}
+    plain = {name: getattr(v, "item", lambda v=v: v)() for name, v in vars(split).items()}
+    return {"name": split.name, "options": plain}
 
 
 def _split_in(told: Any) -> Any:
@@ -157,7 +167,7 @@ def _search_out(search: Any, arrays: Arrays) -> Any:
     if isinstance(search, str):
         return search
     if isinstance(search, GridSearch):
-        return {"resolution": search.resolution}
+        return {"resolution": None if search.resolution is None else int(search.resolution)}
     given = search.weights if isinstance(search, Candidates) else search
     if callable(given):
         raise InvalidInput(f"search {search!r} is not of this library, and cannot be saved.")
@@ -175,6 +185,8 @@ def _search_in(told: Any, arrays: Arrays) -> Any:
 def _normalize_out(normalize: Any) -> Any:
     if isinstance(normalize, str):
         return normalize
+    if isinstance(normalize, NaturalScale) and normalize.widths is not None:
+        return [float(width) for width in normalize.widths]
     if hasattr(normalize, "fit"):
         return str(normalize.name)
     return [float(width) for width in normalize]
@@ -226,17 +238,22 @@ def _rule_out(fitted: Fitted, arrays: Arrays) -> dict[str, Any]:
 def _rule_in(told: dict[str, Any], arrays: Arrays) -> Fitted:
     weights = arrays.get(told["weights"])
     found, facts = told["search"], told["facts"]
-    rank = RankRule(**facts["rank"])
     if found is not None:
         found = SearchResult(**(found | {"weights": arrays.get(found["weights"])}))
     return Fitted(
         rule=Rule(_transform_in(told["transform"], arrays), weights, bool(told["allow_empty"])),
         calibration=np.sort(arrays.get(told["calibration"])),
-        ledger=Ledger(Guarantee(**told["guarantee"]), Facts(**(facts | {"rank": rank}))),
+        ledger=_ledger_in(Facts(**(facts | {"rank": RankRule(**facts["rank"])}))),
         normalizer=str(told["normalizer"]),
         search=found,
         held_out_size=told["held_out_size"],
     )
+
+
+def _ledger_in(facts: Facts) -> Ledger:
+    """Return the ledger that the numbers of the fit give; its text in the file is for people."""
+    base = EXACT if facts.split == "fixed" else SPLITS[facts.split].guarantee
+    return Ledger(stated(base, facts), facts)
 
 
 def _exact_out(fitted: FullFitted, arrays: Arrays) -> dict[str, Any]:
