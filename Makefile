@@ -37,7 +37,7 @@ results: $(STAMP) ## the paper's tables and figures into docs/results (RUNS=100)
 	@$(BIN)/python docs/contact_sheet.py
 
 docs: $(STAMP) ## the documentation as HTML in docs/_build/html, without a network
-	@$(BIN)/python -m sphinx -W -q -b html docs docs/_build/html
+	@$(BIN)/python -m sphinx -E -W -q -b html docs docs/_build/html
 
 test: $(STAMP) ## all tests, doctests included
 	@$(BIN)/python -m pytest -q
