@@ -44,6 +44,8 @@ class Predictor:
         The level of the fit.
     fitted : Fitted or FullFitted
         What was learnt: one rule with its calibration, or the tables of the exact split.
+    threads : int or None
+        Threads for the scores; None takes the available cores.
     """
 
     columns: tuple[Column, ...]
@@ -53,6 +55,7 @@ class Predictor:
     key: int
     alpha: float
     fitted: Fitted | FullFitted
+    threads: int | None = None
 
     def check(self, outputs: Any, name: str = "outputs") -> Outputs:
         """Return checked outputs of the fitted models, in the fitted order."""
@@ -62,7 +65,7 @@ class Predictor:
 
     def scores(self, outputs: Outputs) -> FloatArray:
         """Return the score tensor (n, K, d) of checked outputs."""
-        return fill_tensor(outputs, self.columns, key=self.key)
+        return fill_tensor(outputs, self.columns, key=self.key, threads=self.threads)
 
     def blocks(self, outputs: Outputs) -> Iterator[tuple[slice, FloatArray]]:
         """Yield blocks of rows with their scores (rows, K, d)."""

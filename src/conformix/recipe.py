@@ -53,7 +53,7 @@ class Recipe:
         columns = score_columns(models, self.scores)
         rng = as_generator(self.random_state)
         key = draw_key(rng)
-        scores = fill_tensor(labelled, columns, key=key)
+        scores = fill_tensor(labelled, columns, key=key, threads=self.threads)
         parts = check_groups(groups, labelled.n)
         if self.weights is not None:
             fitted: Fitted | FullFitted = self.with_fixed_weights(scores, labels, columns)
@@ -63,7 +63,16 @@ class Recipe:
             fitted = self.with_search(
                 scores, labels, columns, rng=rng, test=test_scores, groups=parts
             )
-        return Predictor(columns, models, labelled.n_classes, self.kind, key, self.alpha, fitted)
+        return Predictor(
+            columns,
+            models,
+            labelled.n_classes,
+            self.kind,
+            key,
+            self.alpha,
+            fitted,
+            threads=self.threads,
+        )
 
     def check(self) -> None:
         """Refuse settings that cannot work, whether this fit uses them or not."""
@@ -142,4 +151,6 @@ class Recipe:
             return None
         checked = check_outputs(test, self.kind, name="test")
         checked = matching(checked, tuple(labelled.models), labelled.n_classes, "test")
-        return fill_tensor(checked, columns, key=key) if split.needs_test else None
+        if not split.needs_test:
+            return None
+        return fill_tensor(checked, columns, key=key, threads=self.threads)
