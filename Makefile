@@ -72,6 +72,7 @@ bench-peers: $(PUNCC)/.tried ## scores and p-values against MAPIE, crepes, Torch
 
 bench: $(STAMP) ## speed, as a table and JSON lines in benchmarks/results
 	@$(BIN)/python -m benchmarks
+	@$(BIN)/python benchmarks/exact.py
 
 clean: ## remove the environment and everything generated
 	@rm -rf $(VENV) $(PEERS) demo dist build docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -180,7 +180,7 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_bytes(tmp_path: Path)
     command = [sys.executable, "-m", "conformix.cli", "reproduce", str(spec)]
     command += ["--workers", "2", "--out", str(killed.parent)]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    for moment in sorted(random.Random(3).randrange(1, len(whole)) for _ in range(2)):
+    for moment in sorted(random.Random(3).randrange(1, len(whole)) for _ in range(10)):
         child = subprocess.Popen(command, start_new_session=True, **quiet)
         end = time.monotonic() + 30
         while child.poll() is None and time.monotonic() < end:

@@ -100,7 +100,7 @@ def identity_holds(scores, y, alpha, member):
     return covered >= conformal_rank(len(y) - 1, alpha)
 
 
-@settings(max_examples=1500, deadline=None, derandomize=True)
+@settings(max_examples=2500, deadline=None, derandomize=True)
 @given(bags(rows=(3, 12)), st.integers(1, 5))
 def test_the_identity_always_holds(bag, resolution):
     scores, y, alpha = bag

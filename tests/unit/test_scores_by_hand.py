@@ -185,3 +185,17 @@ def test_uniforms_are_uniform_and_follow_the_row():
     assert abs(np.corrcoef(u, other)[0, 1]) < 5 / math.sqrt(20_000)
     tail = cx.scores.tensor.row_uniforms(outputs, slice(17, 19), key=5)
     assert_array_equal(tail, u[17:19])
+
+
+def test_the_score_tensor_needs_little_memory_beside_itself():
+    import tracemalloc
+
+    logits = np.random.default_rng(0).normal(size=(8000, 50))
+    names = ("thr", "aps", "rank", "logp", "margin")
+    cx.score_tensor(logits[:10], names, kind="logits")
+    tracemalloc.start()
+    tensor = cx.score_tensor(logits, names, kind="logits")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # beside the tensor: some arrays of a block of 2**15 entries, for each of a few threads
+    assert peak < tensor.nbytes + 16 * 8 * 2**15 * 4
