@@ -69,6 +69,7 @@ $(PUNCC)/.tried: $(PEERS)/.installed
 bench-peers: $(PUNCC)/.tried ## scores and p-values against MAPIE, crepes, TorchCP and puncc
 	@PUNCC_PYTHON=$(PUNCC)/bin/python $(PEERS)/bin/python benchmarks/aps.py
 	@$(PEERS)/bin/python benchmarks/pvalues.py
+	@$(PEERS)/bin/python -W ignore benchmarks/sets.py
 
 bench: $(STAMP) ## speed, as a table and JSON lines in benchmarks/results
 	@$(BIN)/python -m benchmarks

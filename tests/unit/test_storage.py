@@ -129,6 +129,16 @@ def test_options_given_as_numpy_numbers_survive(tmp_path):
     )
 
 
+def damage(path, place, value):
+    """Put another value at one place of a model file."""
+    document = json.loads(path.read_text())
+    node = document
+    for key in place[:-1]:
+        node = node[key]
+    node[place[-1]] = value
+    path.write_text(json.dumps(document))
+
+
 HOSTILE = {
     "no candidates": (
         ("predictor", "fitted", "weights"),
@@ -150,13 +160,7 @@ HOSTILE = {
 @pytest.mark.parametrize("case", list(HOSTILE))
 def test_a_hostile_model_file_is_refused_before_anything_is_computed(case, tmp_path):
     model(split="exact").fit(CAL[:60], LABELS[:60]).save(tmp_path / "model.json")
-    document = json.loads((tmp_path / "model.json").read_text())
-    place, value = HOSTILE[case]
-    node = document
-    for key in place[:-1]:
-        node = node[key]
-    node[place[-1]] = value
-    (tmp_path / "model.json").write_text(json.dumps(document))
+    damage(tmp_path / "model.json", *HOSTILE[case])
     with pytest.raises(InvalidInput):
         cx.load(tmp_path / "model.json")
 
@@ -177,13 +181,7 @@ RULE = {
 @pytest.mark.parametrize("case", list(RULE))
 def test_a_damaged_rule_is_refused(case, tmp_path):
     model(normalize="ecdf").fit(CAL[:60], LABELS[:60]).save(tmp_path / "model.json")
-    document = json.loads((tmp_path / "model.json").read_text())
-    place, value = RULE[case]
-    node = document
-    for key in place[:-1]:
-        node = node[key]
-    node[place[-1]] = value
-    (tmp_path / "model.json").write_text(json.dumps(document))
+    damage(tmp_path / "model.json", *RULE[case])
     with pytest.raises(InvalidInput):
         cx.load(tmp_path / "model.json")
 
