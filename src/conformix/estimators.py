@@ -13,22 +13,19 @@ from conformix import pipeline
 from conformix.arrays import FloatArray, RandomState
 from conformix.conformal import warn_if_trivial
 from conformix.drift import DriftReport, drift_report
-from conformix.errors import InvalidInput, NotFitted
+from conformix.errors import InvalidInput
 from conformix.exact import candidate_weights, leave_one_out_efcp
-from conformix.guarantees import Ledger
 from conformix.inputs import Kind, check_labels
-from conformix.params import Params
 from conformix.pipeline import Fitted
-from conformix.predictor import Predictor
+from conformix.readings import Readings
 from conformix.recipe import Recipe
 from conformix.scores import ScoreLike
 from conformix.search import resolve_search
-from conformix.search.result import SearchResult
 from conformix.splits import Split
 from conformix.storage import read_model, write_model
 
 
-class ScoreAverage(Params):
+class ScoreAverage(Readings):
     """Prediction sets from an average of conformity scores, with the weights that keep them small.
 
     The combined score of label y is ``w_1 s_1(x, y) + ... + w_d s_d(x, y)``; y is in the set when
@@ -265,59 +262,6 @@ class ScoreAverage(Params):
             Usually ``model.json``; large arrays go to an npz of the same name.
         """
         write_model(self.get_params(), self._check_fitted(), path)
-
-    @property
-    def score_names_(self) -> tuple[str, ...]:
-        """Names of the scores, ``model.score`` with several models."""
-        return tuple(str(column) for column in self._check_fitted().columns)
-
-    @property
-    def normalizer_(self) -> str:
-        """Name of the normalisation in use: what ``normalize="auto"`` chose."""
-        return self._check_fitted().fitted.normalizer
-
-    @property
-    def weights_(self) -> FloatArray:
-        """One weight per score, shape (d,)."""
-        return self._check_fitted().fitted.rule.weights
-
-    @property
-    def threshold_(self) -> float:
-        """The threshold at the fitted alpha."""
-        predictor = self._check_fitted()
-        return predictor.fitted.threshold(predictor.alpha)
-
-    @property
-    def guarantee_(self) -> Ledger:
-        """What holds for the sets."""
-        return self._check_fitted().fitted.ledger
-
-    @property
-    def search_(self) -> SearchResult | None:
-        """What the search found, or None where the weights were given or kept."""
-        return self._check_fitted().fitted.search
-
-    @property
-    def held_out_size_(self) -> float | None:
-        """Mean set size on rows that had no part in the search, or None."""
-        return self._check_fitted().fitted.held_out_size
-
-    @property
-    def n_classes_(self) -> int:
-        """Number of classes, K."""
-        return self._check_fitted().n_classes
-
-    def __repr__(self) -> str:
-        predictor: Predictor | None = self.__dict__.get("predictor_")
-        told = "" if predictor is None else f" [fitted, guarantee {self.guarantee_.kind}]"
-        return super().__repr__() + told
-
-    def _check_fitted(self) -> Predictor:
-        predictor: Predictor | None = self.__dict__.get("predictor_")
-        if predictor is None:
-            name = type(self).__name__
-            raise NotFitted(f"this {name} is not fitted yet; call fit(outputs, y) first.")
-        return predictor
 
 
 def load(path: str | os.PathLike[str]) -> ScoreAverage:

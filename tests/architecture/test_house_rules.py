@@ -37,6 +37,7 @@ LAYERS = [
     "exact",
     "oracle",
     "predictor",
+    "readings",
     "drift",
     "storage",
     "recipe",
