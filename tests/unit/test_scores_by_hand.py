@@ -18,12 +18,16 @@ ROW = [[0.125, 0.5, 0.0, 0.125, 0.25]]
 BY_HAND = {
     "thr": [0.125, 0.5, 0.0, 0.125, 0.25],
     "aps": [0.25, 1.0, 0.0, 0.25, 0.5],
+    "aps(u=1)": [0.125, 0.5, 0.0, 0.125, 0.25],
     "rank": [1 / 4, 4 / 4, 0 / 4, 1 / 4, 3 / 4],
     "rank(tie_break='prob')": [1.125 / 4, 4.5 / 4, 0 / 4, 1.125 / 4, 3.25 / 4],
     # aps less 1/2 per rank beyond the second: rank 3 costs 1/2, rank 5 costs 3/2
     "raps(penalty=0.5, k_reg=2)": [-0.25, 1.0, -1.5, -0.25, 0.5],
+    "raps(penalty=0.5, k_reg=2, u=1)": [-0.375, 0.5, -1.5, -0.375, 0.25],
     # u = 0: top 0; rank 2: -1/2; rank 3: -(1/2 + 1/4); rank 5: -(1/2 + 3/4)
     "saps(penalty=0.25)": [-0.75, 0.0, -1.25, -0.75, -0.5],
+    # u = 1: top -1/2; rank r: -(1/2 + (r - 1)/4)
+    "saps(penalty=0.25, u=1)": [-1.0, -0.5, -1.5, -1.0, -0.75],
     # the best rival of label 1 is 1/4, of every other label 1/2
     "margin": [-0.375, 0.25, -0.5, -0.375, -0.25],
     "logrank": [-math.log(3), 0.0, -math.log(5), -math.log(3), -math.log(2)],

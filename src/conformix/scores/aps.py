@@ -22,6 +22,9 @@ class Aps(Score):
     ----------
     randomized : bool
         Subtract ``u p_y`` with one uniform ``u`` per row.
+    u : float
+        What stands for ``u`` where nothing is random: 0 is the paper's form, 1 counts the label's
+        own probability against it, as the deterministic forms of TorchCP and MAPIE do.
     temperature : float
         Applied before the score: probabilities ``p_y^(1/T)``, renormalised.
 
@@ -35,10 +38,12 @@ class Aps(Score):
     name: ClassVar[str] = "aps"
     randomized: bool = False
     temperature: float = 1.0
+    u: float = 0.0
 
     def __call__(self, ranked: Ranked) -> FloatArray:
-        """Return the mass of ``{y' : p_y' <= p_y}``, less ``u p_y`` where randomised."""
+        """Return the mass of ``{y' : p_y' <= p_y}``, less ``u p_y``."""
         ranked = ranked.at(self.temperature)
-        if not self.randomized:
+        if not self.randomized and self.u == 0:
             return ranked.mass_up_to
-        return ranked.mass_up_to - ranked.u * ranked.probs
+        u = ranked.u if self.randomized else self.u
+        return ranked.mass_up_to - u * ranked.probs

@@ -59,7 +59,7 @@ def parse_score(text: str) -> Score:
     Examples
     --------
     >>> parse_score("raps(penalty=0.2, k_reg=3)")
-    Raps(penalty=0.2, k_reg=3, randomized=False, temperature=1.0)
+    Raps(penalty=0.2, k_reg=3, randomized=False, temperature=1.0, u=0.0)
     >>> str(parse_score("-entropy"))
     '-entropy'
     """

@@ -29,6 +29,8 @@ class Raps(Score):
         How many ranks are free.
     randomized : bool
         Subtract ``u p_y`` with one uniform ``u`` per row, as in APS.
+    u : float
+        What stands for ``u`` where nothing is random, as in APS.
     temperature : float
         Applied before the score.
 
@@ -44,6 +46,7 @@ class Raps(Score):
     k_reg: int = 2
     randomized: bool = False
     temperature: float = 1.0
+    u: float = 0.0
 
     def unit(self, n_classes: int) -> float:
         """Return the width of the mass and of the largest penalty."""
@@ -51,5 +54,5 @@ class Raps(Score):
 
     def __call__(self, ranked: Ranked) -> FloatArray:
         """Return ``aps - penalty * max(rank - k_reg, 0)``."""
-        mass = Aps(self.randomized, self.temperature)(ranked)
+        mass = Aps(self.randomized, self.temperature, self.u)(ranked)
         return mass - self.penalty * np.maximum(ranked.rank - self.k_reg, 0)

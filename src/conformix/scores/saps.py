@@ -1,7 +1,7 @@
 """SAPS (Huang, Xi, Zhang, Yao, Qiu & Wei, 2024): the top probability and the rank, nothing else.
 
 ``s(x, y) = -u p_max`` for the top label and ``-(p_max + penalty * (r_y - 2 + u))`` for rank
-``r_y > 1``; deterministic with ``u = 0``. It wins where small probabilities are noise.
+``r_y > 1``; deterministic with ``u = 0``, unless said otherwise. It wins where small probabilities are noise.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ class Saps(Score):
         What a rank costs.
     randomized : bool
         Use one uniform ``u`` per row.
+    u : float
+        What stands for ``u`` where nothing is random; 1 is TorchCP's deterministic form.
     temperature : float
         Applied before the score.
 
@@ -40,6 +42,7 @@ class Saps(Score):
     penalty: float = 0.2
     randomized: bool = False
     temperature: float = 1.0
+    u: float = 0.0
 
     def unit(self, n_classes: int) -> float:
         """Return the width of the top probability and of the largest penalty."""
@@ -48,6 +51,6 @@ class Saps(Score):
     def __call__(self, ranked: Ranked) -> FloatArray:
         """Return ``-u p_max`` at the top, ``-(p_max + penalty * (rank - 2 + u))`` below."""
         ranked = ranked.at(self.temperature)
-        u = ranked.u if self.randomized else 0.0
+        u = ranked.u if self.randomized else self.u
         deeper = ranked.top + self.penalty * (ranked.rank - 2 + u)
         return -np.where(ranked.rank == 1, u * ranked.top, deeper)

@@ -43,6 +43,9 @@ class Score(ABC):
             raise InvalidInput(f"temperature must be a positive number; got {temperature!r}.")
         if not _number(penalty) or penalty < 0:
             raise InvalidInput(f"penalty must be a non-negative number; got {penalty!r}.")
+        u = options.get("u", 0.0)
+        if not _number(u) or not 0 <= u <= 1:
+            raise InvalidInput(f"u must be a number between 0 and 1; got {u!r}.")
         k_reg = options.get("k_reg", 0)
         if not isinstance(k_reg, int | np.integer) or isinstance(k_reg, bool) or k_reg < 0:
             raise InvalidInput(f"k_reg must be a non-negative integer; got {k_reg!r}.")
