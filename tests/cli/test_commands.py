@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from conformix.cli import main
-from conformix.cli.app import listed
+from conformix.cli.options import listed
 
 COMMANDS = ("demo", "compare", "reproduce")
 QUICK = ["--runs", "2", "--rows", "300", "--resolution", "4", "--workers", "1"]

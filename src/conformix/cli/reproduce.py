@@ -1,27 +1,69 @@
-"""What ``conformix reproduce`` does: experiments of the paper, or specs of the user's."""
+"""``conformix reproduce``: experiments of the paper, or specs of the user's."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
-from conformix.cli.output import reporting, write_json, write_line, write_table
+import typer
+
+from conformix.cli.options import SCALES, Json, Kind, Resolution, Rows, Seed, Workers
+from conformix.cli.output import reporting, wants_json, write_json, write_line, write_table
 from conformix.experiments import (
     Results,
     Setup,
     Spec,
     Table,
     read_specs,
-    reproduce,
     resolve_experiments,
     run,
 )
+from conformix.experiments import reproduce as reproduce_paper
+
+EXAMPLE = "conformix reproduce table1 --data cifar100 --runs 100 --out results"
+
+
+def reproduce(
+    what: Annotated[
+        str,
+        typer.Argument(help="table1, fig2, fig3, models, ratios, all, or a TOML file of specs."),
+    ],
+    *,
+    data: Annotated[str, typer.Option(help="A bundled data set, or an npz file.")] = "cifar100",
+    runs: Annotated[int, typer.Option(help="Number of random splits.")] = 100,
+    out: Annotated[Path, typer.Option(help="Folder of rows, tables and figures.")] = Path(
+        "results"
+    ),
+    model: Annotated[
+        str | None, typer.Option(help="Whose scores are averaged, of several models.")
+    ] = None,
+    normalize: Annotated[
+        str | None, typer.Option(help=f"{SCALES}; by default ecdf for models, else scale.")
+    ] = None,
+    resolution: Resolution = None,
+    kind: Kind = "auto",
+    rows: Rows = None,
+    seed: Seed = 0,
+    workers: Workers = None,
+    as_json: Json = None,
+) -> None:
+    """Run the experiments of the paper, or your own, and write tables and figures."""
+    json_lines = wants_json(as_json)
+    if what.endswith(".toml"):
+        run_specs(what, out, workers, json_lines=json_lines)
+        return
+    setup = Setup(
+        data, model=model, runs=runs, normalize=normalize, resolution=resolution, rows=rows,
+        kind=kind, seed=seed,
+    )  # fmt: skip
+    run_paper(what, setup, out, workers, json_lines=json_lines)
 
 
 def run_paper(what: str, setup: Setup, out: Path, workers: int | None, *, json_lines: bool) -> None:
     """Run experiments of the paper; write files, show tables and what follows from them."""
     names = resolve_experiments(what, setup.data)
     with reporting(f"{what}, {setup.data}") as progress:
-        made = reproduce(names, setup, out, workers=workers, progress=progress)
+        made = reproduce_paper(names, setup, out, workers=workers, progress=progress)
     for name, product in made.items():
         if json_lines:
             files = sorted(str(path) for path in out.glob(f"{name}.*"))

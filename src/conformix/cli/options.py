@@ -1,0 +1,48 @@
+"""Options that several commands share, with one help text each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+SCALES = "Scale of averages: none, scale, ecdf or auto"
+
+Json = Annotated[
+    bool | None,
+    typer.Option("--json/--table", help="JSON lines or tables; by default JSON in a pipe."),
+]
+Alpha = Annotated[float, typer.Option(help="Allowed miscoverage.")]
+Split = Annotated[str, typer.Option(help="Who may see what: vfcp, efcp, dlcp, dlcp+ or exact.")]
+Scores = Annotated[str, typer.Option(help="What is averaged, by commas.")]
+Seed = Annotated[int, typer.Option(help="Root of all randomness.")]
+Models = Annotated[str, typer.Option(help="Which models of a file, by commas; by default all.")]
+Workers = Annotated[int | None, typer.Option(help="Processes; by default one per core.")]
+Rows = Annotated[int | None, typer.Option(help="Draw so many rows instead of taking all.")]
+Resolution = Annotated[
+    int | None, typer.Option(help="Of the weight grid; by default what suits the scores.")
+]
+Normalize = Annotated[str, typer.Option(help=f"{SCALES}.")]
+Kind = Annotated[str, typer.Option(help="What a file holds: auto, probs or logits.")]
+OutFolder = Annotated[
+    Path | None, typer.Option(help="Folder that keeps the rows; a killed run goes on.")
+]
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """Return the parts of a list by commas; commas inside brackets belong to a part.
+
+    Examples
+    --------
+    >>> listed("thr, raps(penalty=0.1, k_reg=2)")
+    ('thr', 'raps(penalty=0.1, k_reg=2)')
+    """
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        if character == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return tuple(part.strip() for part in parts if part.strip())
