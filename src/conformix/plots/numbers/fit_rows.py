@@ -1,0 +1,172 @@
+"""The rows behind a fit, brought back: a fitted model keeps its weights, not its rows.
+
+The objective that the search minimised is built again from the outputs and labels of ``fit`` and
+checked against what the search reported, so that a picture never shows other rows by mistake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from conformix.arrays import FloatArray, IntArray, as_generator
+from conformix.conformal import conformal_rank
+from conformix.errors import InvalidInput
+from conformix.exact.fitted import FullFitted
+from conformix.guarantees import RankRule
+from conformix.inputs import check_groups, check_labels
+from conformix.kernels import combine, lift_best
+from conformix.pipeline import size_parts
+from conformix.search.nonempty import NonEmptyObjective
+from conformix.search.objective import SizeObjective
+from conformix.splits import Roles, resolve_split
+
+
+@dataclass(frozen=True, eq=False)
+class FitRows:
+    """Scores of the tuning rows and of the size rows, on the scale of the fit.
+
+    Parameters
+    ----------
+    names : tuple of str
+        Names of the scores.
+    tune : float64 array of shape (n, K, d)
+        Normalised scores of the tuning rows.
+    y : integer array of shape (n,)
+        Their labels.
+    sizes : tuple of arrays of shape (n_i, K, d)
+        Normalised scores of the size rows.
+    shared : bool
+        Whether the size rows are the tuning rows.
+    rank : function of n
+        The rank that sets the threshold of n tuning rows.
+    allow_empty : bool
+        Whether a set may be empty.
+    threads : int or None
+        Threads to use.
+    """
+
+    names: tuple[str, ...]
+    tune: FloatArray
+    y: IntArray
+    sizes: tuple[FloatArray, ...]
+    shared: bool
+    rank: Callable[[int], int]
+    allow_empty: bool = True
+    threads: int | None = None
+
+    def objective(self) -> SizeObjective:
+        """Return the mean size as a function of the weights."""
+        k = self.rank(len(self.y))
+        if self.allow_empty:
+            own = self.tune[np.arange(len(self.y)), self.y]
+            return SizeObjective(own, self.sizes, k, threads=self.threads)
+        return NonEmptyObjective(self.tune, self.y, self.sizes, k, threads=self.threads)
+
+    def resampled(self, rng: np.random.Generator) -> FitRows:
+        """Return as many rows, drawn with replacement; a row keeps all its labels' scores."""
+        rows = rng.integers(len(self.y), size=len(self.y))
+        tune = self.tune[rows]
+        if self.shared:
+            sizes: tuple[FloatArray, ...] = (tune,)
+        else:
+            sizes = tuple(part[rng.integers(len(part), size=len(part))] for part in self.sizes)
+        return FitRows(
+            self.names, tune, self.y[rows], sizes, self.shared, self.rank,
+            self.allow_empty, self.threads,
+        )  # fmt: skip
+
+    def row_sizes(self, weights: FloatArray) -> IntArray:
+        """Return the set size of every size row under one weight vector."""
+        threshold = self.objective().thresholds(weights[None])[0]
+        combined = [combine(part, weights) for part in self.sizes]
+        if not self.allow_empty:
+            combined = [lift_best(values) for values in combined]
+        return np.concatenate([(values >= threshold).sum(axis=1) for values in combined])
+
+
+def fit_rows(
+    cp: Any,
+    outputs: Any = None,
+    y: Any = None,
+    *,
+    test: Any = None,
+    groups: Any = None,
+    as_given: bool = False,
+) -> FitRows:
+    """Return the rows on which the weights of a fitted model were searched.
+
+    Parameters
+    ----------
+    cp : ScoreAverage
+        The fitted model.
+    outputs, y, test, groups
+        What ``fit`` was given. Not needed under split ``"exact"``, which keeps its scores.
+    as_given : bool
+        Take all rows given for tuning and for sizes, whatever the split of the fit was: for new
+        rows, or where the split was drawn without a seed.
+    """
+    facts, predictor = cp.guarantee_.facts, cp.predictor_
+    fitted, names = predictor.fitted, tuple(cp.score_names_)
+    if isinstance(fitted, FullFitted):
+        return FitRows(
+            names, fitted.scores, fitted.y, (fitted.scores,), True,
+            lambda n: conformal_rank(n, fitted.alpha), True, fitted.threads,
+        )  # fmt: skip
+    if outputs is None or y is None:
+        raise InvalidInput(
+            "a fitted model does not keep its rows; pass the outputs and labels of fit too."
+        )
+    checked = predictor.check(outputs)
+    labels = check_labels(y, checked.n, checked.n_classes)
+    rows = np.arange(checked.n)
+    roles = Roles(rows, rows, rows)
+    test_scores = None
+    if not as_given and fitted.search is not None:
+        roles, test_scores = _roles(cp, checked.n, test, check_groups(groups, checked.n))
+    scores, transform = predictor.scores(checked), fitted.rule.transform
+    tune = transform(scores[roles.tune])
+    shared = np.array_equal(roles.tune, roles.size)
+    parts = [tune] if shared else map(transform, size_parts(scores, test_scores, roles))
+    rule = RankRule() if facts.separate else facts.rank
+    found = FitRows(
+        names, tune, labels[roles.tune], tuple(parts), shared,
+        lambda n: rule(n, facts.tune_alpha), fitted.rule.allow_empty, predictor.threads,
+    )  # fmt: skip
+    if not as_given and fitted.search is not None:
+        _check_same(found, fitted.search)
+    return found
+
+
+def _roles(cp: Any, n: int, test: Any, groups: IntArray | None) -> tuple[Roles, FloatArray | None]:
+    """Return the roles of the fit, drawn again from its seed, and the scores of the test rows."""
+    split = resolve_split(cp.split)
+    scores = None
+    if split.needs_test:
+        if test is None:
+            raise InvalidInput(
+                f'split "{split.name}" counted sizes on the test rows; pass them as test=.'
+            )
+        scores = cp.predictor_.scores(cp.predictor_.check(test, "test"))
+    seeded = isinstance(cp.random_state, int | np.integer)
+    if cp.guarantee_.facts.separate and not seeded:
+        raise InvalidInput(
+            f"the tuning rows were drawn with random_state={cp.random_state!r} and cannot be drawn "
+            "again; fit with an integer, or say as_given=True to take all rows given."
+        )
+    rng = as_generator(cp.random_state if seeded else 0)
+    return split.roles(n, 0 if scores is None else len(scores), rng, groups), scores
+
+
+def _check_same(rows: FitRows, search: Any) -> None:
+    """Refuse rows on which the found weights do not have the size that the search reported."""
+    objective = rows.objective()
+    same = objective.n_size == search.n_size
+    if not same or int(objective.counts(search.weights[None])[0]) != search.count:
+        raise InvalidInput(
+            "these are not the rows of the fit: the found weights have another mean size on them; "
+            "pass what fit was given, or say as_given=True to take all rows given."
+        )

@@ -1,0 +1,154 @@
+"""One row explained: its labels by combined score, and what every score contributes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from conformix.arrays import BoolArray, FloatArray, IntArray
+from conformix.conformal import conformal_rank, simple_fraction
+from conformix.errors import InvalidInput
+from conformix.exact.fitted import FullFitted
+from conformix.inputs import check_labels
+from conformix.kernels import combine
+from conformix.plots.numbers.classes import class_names
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """The best labels of one row, best first.
+
+    Parameters
+    ----------
+    row : int
+        Which row.
+    labels : integer array of shape (m,)
+        Class indices by combined score, highest first; the true label is always among them.
+    names : tuple of str
+        Their names.
+    score_names : tuple of str
+        Names of the d scores.
+    contributions : float64 array of shape (m, d)
+        ``w_j s_j``; they add up to the combined score.
+    combined : float64 array of shape (m,)
+        Combined scores.
+    thresholds : float64 array of shape (m,)
+        What the combined score must reach: one number, or one per label under split ``"exact"``.
+    included : boolean array of shape (m,)
+        Which labels are in the set.
+    places : integer array of shape (m,)
+        Place of each label among all, from 0.
+    set_size, n_classes : int
+        Labels in the set, and in all.
+    true_label : int or None
+        The truth, where it was given.
+    alpha : float
+        Level of the set.
+    """
+
+    row: int
+    labels: IntArray
+    names: tuple[str, ...]
+    score_names: tuple[str, ...]
+    contributions: FloatArray
+    combined: FloatArray
+    thresholds: FloatArray
+    included: BoolArray
+    places: IntArray
+    set_size: int
+    n_classes: int
+    true_label: int | None
+    alpha: float
+
+
+def explain_numbers(
+    cp: Any,
+    outputs: Any,
+    i: int = 0,
+    *,
+    y: Any = None,
+    classes: Sequence[Any] | None = None,
+    top: int = 12,
+    alpha: float | None = None,
+) -> Explanation:
+    """Return why the labels of row i are in its set or not.
+
+    Parameters
+    ----------
+    cp : ScoreAverage
+        A fitted model. Under split ``"exact"`` every label has weights and threshold of its own.
+    outputs : like in ``predict_set``
+        Outputs on new rows.
+    i : int
+        Which row.
+    y : integer array of shape (n,), or one label, optional
+        The truth, to be marked.
+    classes : sequence of length K, optional
+        Names of the classes.
+    top : int
+        Labels to show, from the best.
+    alpha : float, optional
+        Another level than the fitted one.
+
+    Examples
+    --------
+    >>> import conformix as cx
+    >>> P = np.array([[0.7, 0.2, 0.1], [0.5, 0.4, 0.1], [0.2, 0.3, 0.5], [0.6, 0.3, 0.1]])
+    >>> cp = cx.ScoreAverage(("thr", "rank"), alpha=0.4, weights=[0.5, 0.5]).fit(P, [0, 1, 2, 0])
+    >>> numbers = explain_numbers(cp, P, 1, classes=["cat", "dog", "eel"])
+    >>> numbers.names, numbers.contributions[0].tolist(), numbers.included.tolist()
+    (('cat', 'dog', 'eel'), [0.25, 0.5], [True, False, False])
+    """
+    predictor = _fitted(cp)
+    checked = predictor.check(outputs)
+    if isinstance(i, bool) or not isinstance(i, int | np.integer) or not 0 <= i < checked.n:
+        raise InvalidInput(f"i must be a row from 0 to {checked.n - 1}; got {i!r}.")
+    if top < 1:
+        raise InvalidInput(f"top must be a positive number of labels; got {top!r}.")
+    level = predictor.alpha if alpha is None else float(simple_fraction(alpha))
+    names = class_names(predictor.n_classes, classes)
+    truth = _truth(y, int(i), checked.n, predictor.n_classes)
+    scores = predictor.scores(checked.rows(slice(i, i + 1)))
+    weights, thresholds = _rule(predictor.fitted, scores, level)
+    values = predictor.fitted.rule.transform(scores)[0]
+    combined = combine(values, weights)
+    member = predictor.fitted.member(scores, level)[0]
+    # Under split "exact" thresholds differ by label: those in the set come first.
+    order = np.lexsort((np.arange(len(combined)), -combined, ~member))
+    shown = order[:top]
+    if truth is not None and truth not in shown:
+        shown = np.append(shown[: max(top - 1, 1)], truth)
+    place = np.argsort(order, kind="stable")
+    return Explanation(
+        int(i), shown, tuple(names[label] for label in shown), tuple(cp.score_names_),
+        (weights * values)[shown], combined[shown], thresholds[shown], member[shown],
+        place[shown], int(member.sum()), predictor.n_classes, truth, level,
+    )  # fmt: skip
+
+
+def _fitted(cp: Any) -> Any:
+    cp.guarantee_  # noqa: B018  says in one sentence where nothing is fitted
+    return cp.predictor_
+
+
+def _truth(y: Any, i: int, n: int, n_classes: int) -> int | None:
+    if y is None:
+        return None
+    if np.ndim(y) == 0:
+        return int(check_labels([y], 1, n_classes)[0])
+    return int(check_labels(y, n, n_classes)[i])
+
+
+def _rule(fitted: Any, scores: FloatArray, alpha: float) -> tuple[FloatArray, FloatArray]:
+    """Return the weights (d,) or (K, d) of the labels and their thresholds (K,)."""
+    n_classes = scores.shape[1]
+    if not isinstance(fitted, FullFitted):
+        return fitted.rule.weights, np.full(n_classes, fitted.threshold(alpha))
+    if conformal_rank(fitted.n, alpha) > fitted.n:
+        return fitted.weights[0], np.full(n_classes, -np.inf)
+    tables = fitted.tables(alpha)
+    chosen = fitted.choose(fitted.transform(scores), tables)[0]
+    return tables.weights[chosen], tables.cuts[chosen, 1]
