@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format docs results bench bench-peers clean
+.PHONY: help setup demo test check format docs results bench bench-peers parity clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -70,6 +70,9 @@ bench-peers: $(PUNCC)/.tried ## scores and p-values against MAPIE, crepes, Torch
 	@PUNCC_PYTHON=$(PUNCC)/bin/python $(PEERS)/bin/python benchmarks/aps.py
 	@$(PEERS)/bin/python benchmarks/pvalues.py
 	@$(PEERS)/bin/python -W ignore benchmarks/sets.py
+
+parity: $(PEERS)/.installed ## our sets and p-values against those of MAPIE, TorchCP and crepes
+	@$(PEERS)/bin/python -m pytest -q tests/parity
 
 bench: $(STAMP) ## speed, as a table and JSON lines in benchmarks/results
 	@$(BIN)/python -m benchmarks

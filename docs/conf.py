@@ -13,7 +13,7 @@ author = "The conformix developers"
 copyright = author  # the name that Sphinx asks for
 version = release = conformix.__version__
 
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "sphinx_design"]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 source_suffix = {".md": "markdown"}
