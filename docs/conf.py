@@ -22,6 +22,8 @@ exclude_patterns = ["_build", "results"]
 
 html_theme = "furo"
 html_title = "conformix"
+html_static_path = ["_static"]
+html_css_files = ["conformix.css"]
 html_show_sphinx = False
 
 BLOCK = re.compile(r"^<!-- if (?P<file>\S+) -->\n(?P<body>.*?)^<!-- end -->\n", re.DOTALL | re.M)
