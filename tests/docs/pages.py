@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import doctest
 import re
+import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,7 +31,9 @@ def python_blocks(text: str) -> Iterator[tuple[str, str]]:
 
 def run_page(page: Path, libraries: set[str]) -> None:
     """Execute the blocks of some libraries in order; sessions (``>>>``) as doctests."""
-    names: dict[str, object] = {"__name__": "__page__"}
+    # Classes look up the module they are defined in.
+    module = sys.modules["__page__"] = types.ModuleType("__page__")
+    names = module.__dict__
     options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     blocks = list(python_blocks(page.read_text(encoding="utf-8")))
     for number, (library, block) in enumerate(blocks, start=1):
