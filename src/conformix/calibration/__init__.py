@@ -1,0 +1,22 @@
+"""How thresholds are taken from calibration scores: marginal, by class, cluster, group, weighted.
+
+Every calibration works on any weighted score and any fitted normalisation, and states what holds.
+To add one, write a frozen dataclass with `name`, `needs`, `tune` and `learn(seen)`.
+"""
+
+from conformix.calibration.clusters import Clustered
+from conformix.calibration.names import CALIBRATIONS, resolve_calibration
+from conformix.calibration.schemes import Marginal, PerClass, PerGroup
+from conformix.calibration.weighted import LabelShift, Weighted, effective_rows
+
+__all__ = [
+    "CALIBRATIONS",
+    "Clustered",
+    "LabelShift",
+    "Marginal",
+    "PerClass",
+    "PerGroup",
+    "Weighted",
+    "effective_rows",
+    "resolve_calibration",
+]

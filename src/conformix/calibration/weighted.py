@@ -1,0 +1,236 @@
+"""Importance weights: when the new rows follow another law than the calibration rows.
+
+With the weight ``w_i`` of calibration row i and the own weight ``w`` of the new point, the
+threshold is ``sup{t : sum_i w_i 1{s_i >= t} >= (1 - alpha) (sum_i w_i + w)}``, else ``-inf``
+(Tibshirani et al., 2019). Under covariate shift ``w = w(x)`` belongs to the row; under label shift
+``w = w(y)`` belongs to the candidate label, so there is one threshold per label (Podkopaev &
+Ramdas, 2021).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from conformix.arrays import FloatArray, IntArray
+from conformix.calibration.cuts import Cuts, Plan, Rank
+from conformix.calibration.rows import NO_DATA, RowData
+from conformix.calibration.schemes import Seen
+from conformix.conformal import simple_fraction
+from conformix.errors import InvalidInput, TrivialSetsWarning, warn
+from conformix.guarantees import Guarantee
+
+
+def effective_rows(weight: Any) -> float:
+    """Return ``(sum w)^2 / sum w^2``: how many equally weighted rows these are worth.
+
+    Examples
+    --------
+    >>> effective_rows([1.0, 1.0, 0.0, 0.0])
+    2.0
+    """
+    values = np.asarray(weight, dtype=np.float64)
+    square = float((values**2).sum())
+    return float(values.sum() ** 2 / square) if square > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """Thresholds under covariate shift: importance weights as ``sample_weight=``.
+
+    `fit` and every prediction get ``sample_weight=``: the ratio of the density of the new rows to
+    that of the calibration rows, known or estimated (`conformix.shift.density_ratio`).
+
+    Parameters
+    ----------
+    known : bool
+        Whether the weights are the true ratios (up to a factor): the guarantee is then exact.
+        Estimated ones make it approximate.
+
+    Examples
+    --------
+    >>> import conformix as cx
+    >>> cp = cx.ScoreAverage(weights=[1, 0, 0], alpha=0.5, calibration=Weighted(known=True))
+    >>> probs, y = [[0.2, 0.8], [0.7, 0.3], [0.6, 0.4]], [1, 0, 1]
+    >>> cp.fit(probs, y, sample_weight=[1, 1, 4]).predict_set(probs, sample_weight=[1, 1, 9]).sizes
+    array([1, 2, 2])
+    """
+
+    name: ClassVar[str] = "weighted"
+    needs: ClassVar[tuple[str, ...]] = ("sample_weight",)
+    tune: ClassVar[bool] = False
+
+    known: bool = False
+
+    def learn(self, seen: Seen) -> Plan:
+        """Return itself: there is nothing to lay down."""
+        return self
+
+    def cut(self, values: FloatArray, y: IntArray, data: RowData) -> Cuts:
+        """Return the weighted cuts."""
+        assert data.weight is not None  # checked at the edge
+        return Reweighted(self, values, data.weight)
+
+    def afresh(self) -> Plan:
+        """Return the same."""
+        return self
+
+
+@dataclass(frozen=True)
+class LabelShift:
+    """Thresholds under label shift: the classes have other frequencies than in calibration.
+
+    Parameters
+    ----------
+    ratios : sequence of length K
+        New class frequency over old class frequency, known or estimated
+        (`conformix.shift.label_ratios`).
+    known : bool
+        Whether these are the true ratios: the guarantee is then exact.
+
+    Examples
+    --------
+    >>> import conformix as cx
+    >>> shift = LabelShift((0.5, 1.5), known=True)
+    >>> cp = cx.ScoreAverage(weights=[1, 0, 0], alpha=0.5, calibration=shift)
+    >>> cp.fit([[0.2, 0.8], [0.7, 0.3], [0.6, 0.4]], [1, 0, 1]).threshold_
+    array([0.4, 0.4])
+    """
+
+    name: ClassVar[str] = "label shift"
+    needs: ClassVar[tuple[str, ...]] = ()
+    tune: ClassVar[bool] = False
+
+    ratios: Any
+    known: bool = False
+
+    def learn(self, seen: Seen) -> Plan:
+        """Return itself, if the ratios fit."""
+        ratios = self.by_class
+        if ratios.shape != (seen.n_classes,) or not (ratios >= 0).all() or not ratios.any():
+            raise InvalidInput(
+                f"ratios must hold one number per class, {seen.n_classes} of them, not negative "
+                f"and not all 0; got shape {ratios.shape}."
+            )
+        if not np.isfinite(ratios).all():
+            raise InvalidInput("ratios must be finite; got NaN or inf.")
+        return self
+
+    @property
+    def by_class(self) -> FloatArray:
+        """The ratios as an array (K,)."""
+        return np.asarray(self.ratios, dtype=np.float64)
+
+    def cut(self, values: FloatArray, y: IntArray, data: RowData) -> Cuts:
+        """Return the weighted cuts, one threshold per label."""
+        return Reweighted(self, values, self.by_class[y])
+
+    def afresh(self) -> Plan:
+        """Return the same."""
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class Reweighted:
+    """Weighted thresholds and p-values.
+
+    Parameters
+    ----------
+    plan : Weighted or LabelShift
+        Whose weight a candidate carries.
+    values : float64 array of shape (n,)
+        Combined true-label scores, sorted upwards.
+    weight : float64 array of shape (n,)
+        The weight of each of them.
+
+    Examples
+    --------
+    >>> cuts = Reweighted(Weighted(), np.array([0.1, 0.5, 0.9]), np.array([4.0, 1.0, 1.0]))
+    >>> cuts.thresholds(0.5, np.array([0.0, 2.0, 9.0]))
+    array([ 0.1,  0.1, -inf])
+    """
+
+    plan: Weighted | LabelShift
+    values: FloatArray
+    weight: FloatArray
+    _up_to: FloatArray = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.weight.sum() > 0:
+            raise InvalidInput("the importance weights of the calibration rows must not all be 0.")
+        # Weight of the i largest scores, i = 0 .. n.
+        object.__setattr__(self, "_up_to", np.concatenate([[0.0], np.cumsum(self.weight[::-1])]))
+
+    @property
+    def name(self) -> str:
+        """The name of the scheme."""
+        return self.plan.name
+
+    def thresholds(self, alpha: float, own: FloatArray) -> FloatArray:
+        """Return the thresholds of points of own weight `own`, in its shape."""
+        level = simple_fraction(alpha)
+        # Both sides times the denominator: exact wherever the weights are whole numbers.
+        reached = self._up_to * level.denominator
+        asked = (level.denominator - level.numerator) * (self._up_to[-1] + own)
+        i = np.searchsorted(reached, asked, side="left")  # the fewest largest scores that do
+        n = len(self.values)
+        return np.where(i <= n, self.values[n - np.clip(i, 1, n)], -np.inf)
+
+    def own_weight(self, data: RowData) -> FloatArray:
+        """Return the weights of candidates: (r, 1) by row, or (1, K) by label."""
+        if isinstance(self.plan, LabelShift):
+            return self.plan.by_class[None, :]
+        assert data.weight is not None  # checked at the edge
+        return data.weight[:, None]
+
+    def table(self, alpha: float, rank: Rank) -> FloatArray:
+        """Return the thresholds by label (K,); under covariate shift every row has its own."""
+        if isinstance(self.plan, LabelShift):
+            return self.thresholds(alpha, self.plan.by_class)
+        raise InvalidInput(
+            'calibration "weighted" has no single threshold: it depends on the weight of the new '
+            "row; use predict_set or predict_pvalues."
+        )
+
+    def at(self, alpha: float, rank: Rank, data: RowData = NO_DATA) -> FloatArray:
+        """Return the thresholds of some rows, broadcasting against (r, K)."""
+        return self.thresholds(alpha, self.own_weight(data))
+
+    def pvalues(
+        self, values: FloatArray, tau: FloatArray | None = None, data: RowData = NO_DATA
+    ) -> FloatArray:
+        """Return ``(sum_i w_i 1{c_i <= s} + w) / (sum_i w_i + w)``, smoothed where asked."""
+        own, total, n = self.own_weight(data), self._up_to[-1], len(self.values)
+        above = self._up_to[n - np.searchsorted(self.values, values, side="right")]
+        if tau is None:
+            inside = total - above + own
+        else:
+            at_least = self._up_to[n - np.searchsorted(self.values, values, side="left")]
+            inside = total - at_least + tau * (at_least - above + own)
+        whole = total + own
+        return np.where(whole > 0, inside / np.where(whole > 0, whole, 1.0), 1.0)
+
+    def promise(self, base: Guarantee) -> Guarantee:
+        """Return the statement under the new law: exact for known ratios only."""
+        if base.kind == "none":
+            return base
+        ratio = "density" if isinstance(self.plan, Weighted) else "class frequency"
+        rows = f"{effective_rows(self.weight):,.0f} effective rows of {len(self.weight):,}"
+        less = " minus a selection term" if base.kind == "approximate" else ""
+        if self.plan.known:
+            told = f"P(y in set) >= 1 - alpha{less} under the new law"
+            return Guarantee(base.kind, told, f"true {ratio} ratios, {rows}; {base.assumption}")
+        told = f"P(y in set) >= 1 - alpha{less} under the new law, less the error of the ratios"
+        assumption = f"estimated {ratio} ratios, {rows}; {base.assumption}"
+        return Guarantee("approximate", told, assumption)
+
+    def warn(self, alpha: float, rank: Rank) -> None:
+        """Warn where even a point of average weight lets every label in."""
+        if np.isneginf(self.thresholds(alpha, np.array(self.weight.mean()))):
+            warn(
+                f"{effective_rows(self.weight):.1f} effective calibration rows are too few for "
+                f"alpha={float(alpha):g}: sets of points of average weight hold all labels.",
+                TrivialSetsWarning,
+            )

@@ -1,0 +1,126 @@
+"""What a fit leaves behind: the rule that combines scores, and the calibrated thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from conformix.arrays import BoolArray, FloatArray, IntArray, of_labels, to_device, to_host
+from conformix.calibration.cuts import Cuts, Single
+from conformix.calibration.rows import NO_DATA, RowData
+from conformix.guarantees import Ledger
+from conformix.inputs import row_blocks
+from conformix.kernels import combine, lift_best
+from conformix.normalize import Transform
+from conformix.search.result import SearchResult
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How scores become one number per label; the same in calibration and prediction.
+
+    Parameters
+    ----------
+    transform : Transform
+        The fitted normalisation.
+    weights : float64 array of shape (d,)
+        The weights of the scores.
+    allow_empty : bool
+        Whether a set may be empty; if not, the best labels of a row count as ``+inf``.
+    """
+
+    transform: Transform
+    weights: FloatArray
+    allow_empty: bool = True
+
+    def combined(self, scores: FloatArray) -> FloatArray:
+        """Return the combined scores (n, K) of all labels of some rows (n, K, d)."""
+        values = combine(self.transform(scores), self.weights)
+        return values if self.allow_empty else lift_best(values)
+
+    def of_true_labels(self, scores: FloatArray, y: IntArray) -> FloatArray:
+        """Return the combined scores (n,) of the true labels."""
+        if self.allow_empty:
+            return combine(self.transform(of_labels(scores, y)), self.weights)
+        found = np.empty(len(y))
+        for block in row_blocks(*scores.shape[:2]):
+            found[block] = of_labels(self.combined(scores[block]), y[block])
+        return found
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Everything that prediction needs, and how it came about.
+
+    Parameters
+    ----------
+    rule : Rule
+        Normalisation, weights and the policy on empty sets.
+    calibration : float64 array of shape (n,)
+        Combined true-label scores of the calibration rows, sorted upwards.
+    ledger : Ledger
+        What holds for the sets.
+    normalizer : str
+        Name of the normalisation in use.
+    search : SearchResult or None
+        What the search found; None where the weights were given.
+    held_out_size : float or None
+        Mean set size on rows that chose neither weights nor size, where there are any.
+    cuts : Cuts, optional
+        How thresholds are taken from the calibration scores; by default one for all.
+    """
+
+    rule: Rule
+    calibration: FloatArray
+    ledger: Ledger
+    normalizer: str
+    search: SearchResult | None = None
+    held_out_size: float | None = None
+    cuts: Cuts = None  # type: ignore[assignment]  # filled in below
+
+    def __post_init__(self) -> None:
+        if self.cuts is None:
+            object.__setattr__(self, "cuts", Single(self.calibration))
+
+    @property
+    def n(self) -> int:
+        """Number of calibration rows."""
+        return len(self.calibration)
+
+    def threshold(self, alpha: float) -> Any:
+        """Return the threshold at level `alpha`, or the thresholds where there are several."""
+        return self.cuts.table(alpha, self.ledger.facts.rank)
+
+    def at(self, alpha: float, data: RowData = NO_DATA) -> Any:
+        """Return the thresholds of some rows, broadcasting against their labels (r, K)."""
+        return self.cuts.at(alpha, self.ledger.facts.rank, data)
+
+    def member(self, scores: FloatArray, alpha: float, data: RowData = NO_DATA) -> BoolArray:
+        """Return the sets of some rows (r, K, d) as a boolean array (r, K)."""
+        values = self.rule.combined(scores)
+        threshold = self.at(alpha, data)
+        if not isinstance(threshold, float):
+            threshold = to_device(threshold, values)
+        return values >= threshold  # type: ignore[no-any-return]
+
+    def depth(
+        self, scores: FloatArray, alphas: Sequence[float], data: RowData = NO_DATA
+    ) -> IntArray:
+        """Return at how many of the rising levels each label of some rows is in, (r, K).
+
+        Thresholds rise with alpha, so a label is in at the levels whose threshold it reaches.
+        """
+        values = to_host(self.rule.combined(scores))
+        thresholds = [self.at(alpha, data) for alpha in alphas]
+        if isinstance(thresholds[0], float):
+            return np.searchsorted(np.array(thresholds), values, side="right")
+        return np.sum([values >= threshold for threshold in thresholds], axis=0)
+
+    def pvalues(
+        self, scores: FloatArray, tau: FloatArray | None = None, data: RowData = NO_DATA
+    ) -> FloatArray:
+        """Return the p-values of some rows, smoothed where `tau` is given, shape (r, K)."""
+        return self.cuts.pvalues(self.rule.combined(scores), tau, data)
