@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format docs results bench bench-peers parity clean
+.PHONY: help setup demo test check format docs results bench bench-peers parity clean mutants guarantees release-check
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -77,6 +77,15 @@ parity: $(PEERS)/.installed ## our sets and p-values against those of MAPIE, Tor
 bench: $(STAMP) ## speed, as a table and JSON lines in benchmarks/results
 	@$(BIN)/python -m benchmarks
 	@$(BIN)/python benchmarks/exact.py
+
+mutants: $(STAMP) ## plant bugs, one by one, and list the test that catches each
+	@cd tests && ../$(BIN)/python -m mutants
+
+guarantees: $(STAMP) ## coverage of every split, score family and data set, with one verdict
+	@cd tests && ../$(BIN)/python -m acceptance
+
+release-check: check test docs ## everything a release needs; the wheel in an empty environment
+	@$(BIN)/python release/check.py
 
 clean: ## remove the environment and everything generated
 	@rm -rf $(VENV) $(PEERS) demo dist build docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
