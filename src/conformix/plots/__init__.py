@@ -1,11 +1,19 @@
 """Pictures (matplotlib): a function for the numbers, a function for the ink.
 
-No global style is touched and nothing is shown; every plot returns its axes.
+The short names (`weights`, `class_coverage`, `explain`, ...) take a fitted model or its sets and
+draw. Behind each stand ``<name>_numbers``, which returns what is drawn as a frozen record of arrays
+and needs no matplotlib, and ``plot_<name>``, which draws such a record.
+
+No global style is touched, nothing is shown, and every plot returns its axes.
 """
 
+from conformix.plots.bootstrap import plot_weight_spread, weight_spread
 from conformix.plots.boxes import plot_boxes
+from conformix.plots.classes import class_coverage, plot_class_coverage
 from conformix.plots.contact import contact_sheet
-from conformix.plots.curves import plot_size_coverage
+from conformix.plots.curves import plot_size_coverage, size_coverage
+from conformix.plots.histogram import plot_set_sizes, set_sizes
+from conformix.plots.labels import explain, plot_explain
 from conformix.plots.numbers import (
     boxes_numbers,
     class_coverage_numbers,
@@ -16,24 +24,39 @@ from conformix.plots.numbers import (
     weight_spread_numbers,
     weights_numbers,
 )
+from conformix.plots.parallel import plot_weights, weights
+from conformix.plots.strata import coverage_by_size, plot_coverage_by_size
 from conformix.plots.style import new_figure, save_figure
 from conformix.plots.triangle import near_optimal, plot_triangle, triangle_points
 
 __all__ = [
     "boxes_numbers",
+    "class_coverage",
     "class_coverage_numbers",
     "contact_sheet",
+    "coverage_by_size",
     "coverage_by_size_numbers",
+    "explain",
     "explain_numbers",
     "near_optimal",
     "new_figure",
     "plot_boxes",
+    "plot_class_coverage",
+    "plot_coverage_by_size",
+    "plot_explain",
+    "plot_set_sizes",
     "plot_size_coverage",
     "plot_triangle",
+    "plot_weight_spread",
+    "plot_weights",
     "save_figure",
+    "set_sizes",
     "set_sizes_numbers",
+    "size_coverage",
     "size_coverage_numbers",
     "triangle_points",
+    "weight_spread",
     "weight_spread_numbers",
+    "weights",
     "weights_numbers",
 ]

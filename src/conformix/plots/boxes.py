@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from conformix.plots.style import INK, PALETTE, SMALL, new_figure, tidy
+from conformix.plots.numbers.boxes import Boxes, boxes_numbers
+from conformix.plots.style import INK, PALETTE, SMALL, axes_for, plain, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,26 +42,26 @@ def plot_boxes(
     >>> [label.get_text() for label in ax.get_xticklabels()]
     ['VFCP', 'THR']
     """
-    ax = new_figure(3.4, 2.8).add_subplot() if ax is None else ax
+    ax = axes_for(ax)
     tidy(ax, title=title, ylabel=ylabel)
-    numbers = [np.asarray(column, dtype=np.float64) for column in values.values()]
+    numbers = boxes_numbers(values)
     line = {"color": INK, "linewidth": 0.8}
-    drawn = ax.boxplot(
-        numbers,
+    drawn = ax.bxp(
+        _matplotlib_stats(numbers),
         patch_artist=True,
         showmeans=True,
         widths=0.62,
         medianprops={"color": INK, "linewidth": 1.1},
         whiskerprops=dict(line),
         capprops=dict(line),
-        boxprops=dict(line),
+        boxprops={"edgecolor": INK, "linewidth": 0.8},
         flierprops={"marker": ".", "markersize": 2.5, "markeredgecolor": "#7f7f7f"},
         meanprops={"marker": "o", "markersize": 2.6, "markerfacecolor": "white",
                    "markeredgecolor": INK, "markeredgewidth": 0.6},
     )  # fmt: skip
     for place, box in enumerate(drawn["boxes"]):
         box.set(facecolor=PALETTE[0] if place < ours else PALETTE[5], alpha=0.85)
-    ax.set_xticks(range(1, len(numbers) + 1), list(values))
+    ax.set_xticks(range(1, len(numbers.names) + 1), [plain(name) for name in numbers.names])
     crowded = sum(len(name) for name in values) > 26
     for label in ax.get_xticklabels():
         label.set(fontsize=SMALL, rotation=35 if crowded else 0)
@@ -71,3 +70,16 @@ def plot_boxes(
     if target is not None:
         ax.axhline(target, color=INK, linewidth=0.8, linestyle=(0, (4, 3)), zorder=0.5)
     return ax
+
+
+def _matplotlib_stats(numbers: Boxes) -> list[dict[str, Any]]:
+    """Return the boxes in matplotlib's own words."""
+    keys = ("whislo", "q1", "med", "q3", "whishi", "mean")
+    columns = (
+        numbers.low, numbers.q1, numbers.median, numbers.q3, numbers.high, numbers.mean,
+    )  # fmt: skip
+    rows = zip(*columns, strict=True)
+    return [
+        dict(zip(keys, row, strict=True)) | {"fliers": beyond}
+        for row, beyond in zip(rows, numbers.outliers, strict=True)
+    ]

@@ -2,18 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from conformix.plots.style import MARKERS, PALETTE, SMALL, new_figure, plain_log_axis, tidy
+from conformix.plots.numbers.levels import size_coverage_numbers
+from conformix.plots.style import (
+    MARKERS,
+    PALETTE,
+    axes_for,
+    explain_with,
+    few_ticks,
+    plain_log_axis,
+    tidy,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Beyond this ratio of the largest to the smallest size a linear axis hides the small ones.
 LOG_BEYOND = 4.0
+
+
+def size_coverage(
+    cp: Any,
+    outputs: Any,
+    y: Any,
+    *,
+    alphas: Sequence[float] | None = None,
+    title: str = "",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw mean size against coverage over the levels for fitted models; return the axes.
+
+    Parameters
+    ----------
+    cp, outputs, y, alphas
+        As in `size_coverage_numbers`: one fitted model, or a mapping of several, and test rows.
+    title : str
+        Title of the axes.
+    ax : matplotlib Axes, optional
+        Where to draw; by default a new figure.
+
+    Examples
+    --------
+    >>> import conformix as cx
+    >>> data = cx.datasets.load("cifar10")
+    >>> logits, y = data.outputs["vgg16"][:2000], data.labels[:2000]
+    >>> cp = cx.ScoreAverage(weights=[1, 0, 0], kind="logits").fit(logits[:1000], y[:1000])
+    >>> ax = size_coverage({"thr": cp}, logits[1000:], y[1000:], alphas=[0.05, 0.1])
+    >>> len(ax.lines)
+    1
+    """
+    numbers = size_coverage_numbers(cp, outputs, y, alphas=alphas)
+    several = len(numbers.names) > 1
+    return plot_size_coverage(numbers.curves, title=title, legend=several, ax=ax)
 
 
 def plot_size_coverage(
@@ -45,12 +89,13 @@ def plot_size_coverage(
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('coverage', 'mean set size')
     """
-    ax = new_figure(3.4, 2.8).add_subplot() if ax is None else ax
+    ax = axes_for(ax)
+    lines = []
     tidy(ax, title=title, xlabel="coverage", ylabel="mean set size")
     for place, (name, (coverages, sizes)) in enumerate(curves.items()):
         order = np.argsort(coverages)
         ours = place == 0
-        ax.plot(
+        lines += ax.plot(
             np.asarray(coverages)[order],
             np.asarray(sizes)[order],
             label=name,
@@ -65,6 +110,7 @@ def plot_size_coverage(
     every = np.concatenate([np.atleast_1d(sizes) for _, sizes in curves.values()])
     if every.min() > 0 and every.max() / every.min() > LOG_BEYOND:
         plain_log_axis(ax)
+    few_ticks(ax.xaxis)
     if legend:
-        ax.legend(fontsize=SMALL, frameon=False, handlelength=2.2, labelspacing=0.3)
+        explain_with(ax, lines, list(curves), handlelength=2.2, labelspacing=0.3)
     return ax

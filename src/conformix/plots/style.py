@@ -18,8 +18,10 @@ PALETTE = (
     "#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#000000",
     "#8c6d31", "#5b3a8c",
 )  # fmt: skip
+# A second difference beside colour, for print in black and white.
+HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "++++", "oooo", "||||", "----", "**")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
-INK = "#1a1a1a"
+INK, PALE = "#1a1a1a", "#6f6f6f"
 SMALL, NORMAL = 7.5, 8.5
 
 
@@ -57,6 +59,85 @@ def tidy(ax: Axes, *, title: str = "", xlabel: str = "", ylabel: str = "") -> Ax
     ax.set_xlabel(xlabel, fontsize=NORMAL, color=INK)
     ax.set_ylabel(ylabel, fontsize=NORMAL, color=INK)
     return ax
+
+
+def axes_for(ax: Axes | None, width: float = 3.6, height: float = 2.8) -> Axes:
+    """Return the given axes, or those of a new figure.
+
+    Examples
+    --------
+    >>> axes_for(None).figure.get_size_inches().tolist()
+    [3.6, 2.8]
+    """
+    return new_figure(width, height).add_subplot() if ax is None else ax
+
+
+def plain(text: object, limit: int = 32) -> str:
+    r"""Return a name as matplotlib must be given it to show it letter by letter, on one line.
+
+    Dollar signs would start a formula; long names end in an ellipsis.
+
+    Examples
+    --------
+    >>> print(plain("a_$x^2$"))
+    a_\$x^2\$
+    """
+    told = " ".join(str(text).split())
+    told = told if len(told) <= limit else told[: limit - 1].rstrip() + "\N{HORIZONTAL ELLIPSIS}"
+    return told.replace("$", r"\$")
+
+
+def explain_with(ax: Axes, handles: Sequence[Any], names: Sequence[str], **options: Any) -> Any:
+    """Add a legend that shows every name, also one that begins with an underscore.
+
+    Examples
+    --------
+    >>> ax = axes_for(None)
+    >>> made = explain_with(ax, ax.plot([1, 2]), ["_private"])
+    >>> [text.get_text() for text in made.get_texts()]
+    ['_private']
+    """
+    look = {"fontsize": SMALL, "frameon": False, "handlelength": 1.8, "labelspacing": 0.35}
+    # Matplotlib leaves out labels that begin with an underscore: the names are put in afterwards.
+    made = ax.legend(handles, [str(place) for place in range(len(names))], **(look | options))
+    for text, name in zip(made.get_texts(), names, strict=True):
+        text.set(text=plain(name, 48), color=INK)
+    return made
+
+
+def explain_above(
+    ax: Axes, handles: Sequence[Any], names: Sequence[str], *, columns: int = 1
+) -> Any:
+    """Add a legend between the axes and their title, where it hides no data.
+
+    Examples
+    --------
+    >>> ax = tidy(axes_for(None), title="a title")
+    >>> made = explain_above(ax, ax.plot([1, 2]), ["a line"])
+    >>> ax.get_title(), made.get_texts()[0].get_text()
+    ('a title', 'a line')
+    """
+    rows = -(-len(names) // columns)
+    ax.set_title(ax.get_title(), fontsize=NORMAL, color=INK, pad=8 + 1.5 * SMALL * rows)
+    return explain_with(
+        ax, handles, names, loc="lower left", bbox_to_anchor=(-0.02, 0.99), ncols=columns,
+        columnspacing=1.2,
+    )  # fmt: skip
+
+
+def few_ticks(axis: Any, count: int = 6) -> None:
+    """Put about six round numbers on an axis, so that they do not touch in small figures.
+
+    Examples
+    --------
+    >>> ax = axes_for(None)
+    >>> few_ticks(ax.xaxis)
+    >>> len(ax.get_xticks()) <= 7
+    True
+    """
+    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415  an extra, loaded where it is used
+
+    axis.set_major_locator(MaxNLocator(count, steps=[1, 2, 2.5, 5, 10]))
 
 
 def plain_log_axis(ax: Axes) -> None:

@@ -12,13 +12,14 @@ import numpy as np
 
 from conformix.arrays import BoolArray, FloatArray
 from conformix.errors import InvalidInput
+from conformix.plots.style import INK, NORMAL, PALETTE, axes_for, explain_with, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Corners of an upright triangle: first score left, second right, third on top.
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 3**0.5 / 2]])
-INK = "#1a1a1a"
+TITLE = 9.5
 
 
 def triangle_points(weights: FloatArray) -> FloatArray:
@@ -53,6 +54,9 @@ def plot_triangle(
     *,
     names: Sequence[str],
     best: FloatArray | None = None,
+    best_size: float | None = None,
+    level: float | None = None,
+    within: str = "within 5 %",
     title: str = "",
     ax: Axes | None = None,
 ) -> Axes:
@@ -68,6 +72,12 @@ def plot_triangle(
         Names of the scores, for the corners.
     best : array of shape (3,), optional
         The weights to mark; by default the smallest size of the landscape.
+    best_size : float, optional
+        Their mean set size; by default that of the nearest weights of the landscape.
+    level : float, optional
+        Outline the weights with a size up to this; by default 5 % above the smallest.
+    within : str
+        What the level is, in words.
     title : str
         Title of the axes.
     ax : matplotlib Axes, optional
@@ -75,62 +85,70 @@ def plot_triangle(
 
     Examples
     --------
-    >>> import matplotlib
-    >>> matplotlib.use("agg")
     >>> from conformix.search import simplex_grid
     >>> weights = simplex_grid(3, 10) / 10
     >>> ax = plot_triangle(weights, 1 + weights[:, 0], names=("thr", "aps", "rank"))
-    >>> ax.get_legend_handles_labels()[1]
-    ['(0.00, 0.00, 1.00): 1.00']
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['(0.00, 0.00, 1.00): 1.00', 'within 5 % (up to 1.05)']
     """
-    import matplotlib.pyplot as plt  # noqa: PLC0415  an extra, loaded where it is used
-    from matplotlib.colors import LogNorm  # noqa: PLC0415
+    from matplotlib.colors import LogNorm  # noqa: PLC0415  an extra, loaded where it is used
 
-    if ax is None:
-        ax = plt.figure(figsize=(5.6, 4.8), layout="constrained").add_subplot()
+    ax = axes_for(ax, 5.2, 4.4)
     x, y = triangle_points(weights).T
     norm = LogNorm(float(sizes.min()), float(sizes.max()) * (1 + 1e-9))
     mesh = ax.tripcolor(
         x, y, sizes, shading="gouraud", cmap="viridis_r", norm=norm, rasterized=True
     )
-    _outline_near_optimal(ax, x, y, sizes)
+    level = float(sizes.min()) * 1.05 if level is None else level
+    handles = [_mark_winner(ax, best := _winner(weights, sizes, best))]
+    nearest = sizes[np.abs(weights - best).sum(axis=1).argmin()]
+    size = float(nearest if best_size is None else best_size)
+    told = [f"({', '.join(f'{w:.2f}' for w in best)}): {size:.2f}"]
+    if level < float(sizes.max()):
+        ax.tricontour(x, y, sizes, levels=[level], colors=INK, linewidths=0.8)
+        handles.append(ax.plot([], [], color=INK, linewidth=0.8)[0])
+        told.append(f"{within} (up to {level:.2f})")
     _name_corners(ax, weights, sizes, names)
-    winner = weights[np.argmin(sizes)] if best is None else np.asarray(best)
-    nearest = np.abs(weights - winner).sum(axis=1).argmin()
-    _mark_winner(ax, winner, float(sizes[nearest]))
-    bar = ax.figure.colorbar(mesh, ax=ax, shrink=0.78, pad=0.02, label="mean set size")
-    ticks = _log_ticks(float(sizes.min()), float(sizes.max()))
-    bar.set_ticks(ticks, labels=[f"{tick:g}" for tick in ticks])
-    bar.ax.minorticks_off()
+    _size_bar(ax, mesh, sizes)
     ax.set(xlim=(-0.16, 1.16), ylim=(-0.17, 1.02), aspect="equal")
-    ax.set_title(title, pad=2)
+    ax.set_title(title, pad=2, fontsize=TITLE, color=INK)
     ax.axis("off")
+    explain_with(
+        ax, handles, told, loc="upper center", bbox_to_anchor=(0.5, 0.07), fontsize=NORMAL,
+        handletextpad=0.5,
+    )  # fmt: skip
     return ax
 
 
-def _outline_near_optimal(ax: Any, x: FloatArray, y: FloatArray, sizes: FloatArray) -> None:
-    level = float(sizes.min()) * 1.05
-    if level < float(sizes.max()):
-        ax.tricontour(x, y, sizes, levels=[level], colors="white", linewidths=1.2)
+def _winner(weights: FloatArray, sizes: FloatArray, best: FloatArray | None) -> FloatArray:
+    return weights[np.argmin(sizes)] if best is None else np.asarray(best)
+
+
+def _size_bar(ax: Any, mesh: Any, sizes: FloatArray) -> None:
+    bar = ax.figure.colorbar(mesh, ax=ax, shrink=0.78, pad=0.02)
+    bar.set_label("mean set size", fontsize=NORMAL, color=INK)
+    ticks = _log_ticks(float(sizes.min()), float(sizes.max()))
+    bar.set_ticks(ticks, labels=[f"{tick:g}" for tick in ticks])
+    bar.ax.minorticks_off()
+    bar.ax.tick_params(labelsize=NORMAL, width=0.7, length=3)
+    bar.outline.set_linewidth(0.6)
 
 
 def _name_corners(ax: Any, weights: FloatArray, sizes: FloatArray, names: Sequence[str]) -> None:
     edge = np.vstack([CORNERS, CORNERS[:1]])
-    ax.plot(*edge.T, color=INK, lw=1.0, solid_joinstyle="round")
-    places = [(-0.02, -0.03, "right", "top"), (1.02, -0.03, "left", "top")]
+    ax.plot(*edge.T, color=INK, linewidth=1.0, solid_joinstyle="round")
+    places = [(-0.03, -0.03, "center", "top"), (1.03, -0.03, "center", "top")]
     places.append((0.5, 3**0.5 / 2 + 0.03, "center", "bottom"))
     for j, (px, py, ha, va) in enumerate(places):
         corner = sizes[np.argmax(weights[:, j])]
-        ax.text(px, py, f"{names[j]}\n{corner:.2f}", ha=ha, va=va, color=INK, weight="bold")
+        told = f"{plain(names[j], 24)}\n{corner:.2f}"
+        ax.text(px, py, told, ha=ha, va=va, color=INK, weight="bold", fontsize=TITLE)
 
 
-def _mark_winner(ax: Any, winner: FloatArray, size: float) -> None:
+def _mark_winner(ax: Any, winner: FloatArray) -> Any:
     px, py = triangle_points(winner[None])[0]
-    star = {"marker": "*", "ms": 15, "color": "#d55e00", "mec": "white", "mew": 1.0, "ls": ""}
-    ax.plot(
-        px, py, zorder=5, label=f"({', '.join(f'{w:.2f}' for w in winner)}): {size:.2f}", **star
-    )
-    ax.legend(loc="lower center", bbox_to_anchor=(0.5, -0.04), frameon=False, handletextpad=0.2)
+    star = {"marker": "*", "markersize": 14, "color": PALETTE[0], "markeredgecolor": "white"}
+    return ax.plot(px, py, zorder=5, linestyle="", markeredgewidth=0.9, **star)[0]
 
 
 def _log_ticks(low: float, high: float) -> list[float]:

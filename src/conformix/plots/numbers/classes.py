@@ -16,7 +16,7 @@ from conformix.metrics import class_coverages, coverage, share_interval
 
 @dataclass(frozen=True, eq=False)
 class ClassCoverage:
-    """Coverage of every class that has rows, sorted upwards (then by class).
+    """Coverage of every class that has rows, sorted upwards (then by rows).
 
     Parameters
     ----------
@@ -81,7 +81,8 @@ def class_coverage_numbers(
     rows, shares = class_coverages(sets, y)
     names = class_names(len(rows), getattr(sets, "classes", None) if classes is None else classes)
     there = np.flatnonzero(rows)
-    order = there[np.argsort(shares[there], kind="stable")]
+    # Equal coverage: the classes with fewer rows, and wider intervals, first.
+    order = there[np.lexsort((there, rows[there], shares[there]))]
     hits = np.rint(shares[order] * rows[order]).astype(np.int64)
     pairs = list(zip(hits.tolist(), rows[order].tolist(), strict=True))
     known = {pair: share_interval(*pair, level=level) for pair in set(pairs)}

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from conformix.arrays import FloatArray, IntArray, as_generator
-from conformix.conformal import conformal_rank
+from conformix.conformal import conformal_rank, kth_largest
 from conformix.errors import InvalidInput
 from conformix.exact.fitted import FullFitted
 from conformix.guarantees import RankRule
@@ -79,13 +79,33 @@ class FitRows:
             self.allow_empty, self.threads,
         )  # fmt: skip
 
-    def row_sizes(self, weights: FloatArray) -> IntArray:
-        """Return the set size of every size row under one weight vector."""
-        threshold = self.objective().thresholds(weights[None])[0]
-        combined = [combine(part, weights) for part in self.sizes]
-        if not self.allow_empty:
-            combined = [lift_best(values) for values in combined]
-        return np.concatenate([(values >= threshold).sum(axis=1) for values in combined])
+    def standard_error(self, weights: FloatArray) -> float:
+        """Return the standard error of the mean size under one weight vector.
+
+        The threshold is an order statistic of the same rows, and its noise matters more than that
+        of the sizes. To first order the mean size moves with row i by
+        ``size_i - (dS/dc) 1{s_i >= threshold}``, where dS/dc, the labels that one more unit of
+        coverage costs, is a difference quotient over about one standard deviation of the rank.
+        """
+        n, k = len(self.y), self.rank(len(self.y))
+        if k > n:
+            return 0.0  # every label is in, whatever the rows
+        own = self._combined(self.tune, weights)[np.arange(n), self.y]
+        step = max(1, round(float(np.sqrt(k * (n - k) / n))))
+        ranks = max(k - step, 1), k, min(k + step, n)
+        low, at, high = (kth_largest(own, rank) for rank in ranks)
+        combined = np.vstack([self._combined(part, weights) for part in self.sizes])
+        sizes = (combined >= at).sum(axis=1)
+        gained = ((combined >= high) & (combined < low)).sum() / len(sizes)
+        slope = gained * n / max(ranks[2] - ranks[0], 1)
+        moves = slope * (own >= at)
+        if self.shared:
+            return float((sizes - moves).std() / np.sqrt(n))
+        return float(np.hypot(sizes.std() / np.sqrt(len(sizes)), moves.std() / np.sqrt(n)))
+
+    def _combined(self, scores: FloatArray, weights: FloatArray) -> FloatArray:
+        values = combine(scores, weights)
+        return values if self.allow_empty else lift_best(values)
 
 
 def fit_rows(

@@ -31,6 +31,8 @@ class Explanation:
         Their names.
     score_names : tuple of str
         Names of the d scores.
+    weights : float64 array of shape (m, d)
+        Weights, the same for every label except under split ``"exact"``.
     contributions : float64 array of shape (m, d)
         ``w_j s_j``; they add up to the combined score.
     combined : float64 array of shape (m,)
@@ -53,6 +55,7 @@ class Explanation:
     labels: IntArray
     names: tuple[str, ...]
     score_names: tuple[str, ...]
+    weights: FloatArray
     contributions: FloatArray
     combined: FloatArray
     thresholds: FloatArray
@@ -62,6 +65,16 @@ class Explanation:
     n_classes: int
     true_label: int | None
     alpha: float
+
+    @property
+    def votes(self) -> FloatArray:
+        """What every score says for (above 0) or against a label, shape (m, d).
+
+        ``w_j (s_j - t / sum w)`` with the threshold t: they add up to the combined score minus the
+        threshold.
+        """
+        share = self.weights / self.weights.sum(axis=1, keepdims=True)
+        return self.contributions - share * self.thresholds[:, None]
 
 
 def explain_numbers(
@@ -124,6 +137,7 @@ def explain_numbers(
     place = np.argsort(order, kind="stable")
     return Explanation(
         int(i), shown, tuple(names[label] for label in shown), tuple(cp.score_names_),
+        np.broadcast_to(weights, values.shape)[shown],
         (weights * values)[shown], combined[shown], thresholds[shown], member[shown],
         place[shown], int(member.sum()), predictor.n_classes, truth, level,
     )  # fmt: skip

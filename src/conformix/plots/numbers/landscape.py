@@ -38,7 +38,7 @@ class WeightLandscape:
     single_sizes : float64 array of shape (d,)
         Mean set size of every score alone.
     standard_error : float
-        Of the mean size under the best weights: ``sd(row sizes) / sqrt(rows)``.
+        Of the mean size under the best weights, the noise of the threshold included.
     level : float
         Weights with a size up to this are nearly as good as the best.
     within : str
@@ -106,8 +106,7 @@ def weights_numbers(
     sizes = objective(weights)
     found_size = float(objective(found[None])[0])
     best = found if found_size <= sizes.min() else weights[np.argmin(sizes)]
-    row_sizes = rows.row_sizes(best)
-    error = float(row_sizes.std(ddof=min(1, len(row_sizes) - 1)) / np.sqrt(len(row_sizes)))
+    error = rows.standard_error(best)
     lowest = float(min(found_size, sizes.min()))
     level, told = _level(lowest, error, within)
     return WeightLandscape(

@@ -1,0 +1,198 @@
+"""Good weights of many scores as lines, and the size along the line between two scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from conformix.plots.numbers.landscape import WeightLandscape, weights_numbers
+from conformix.plots.style import (
+    INK,
+    NORMAL,
+    PALETTE,
+    SMALL,
+    axes_for,
+    explain_above,
+    plain,
+    tidy,
+)
+from conformix.plots.triangle import plot_triangle
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# More lines than this hide each other.
+LINES = 150
+STAR: dict[str, Any] = {
+    "marker": "*",
+    "markersize": 13,
+    "color": PALETTE[0],
+    "markeredgecolor": "white",
+}
+
+
+def weights(
+    cp: Any,
+    outputs: Any = None,
+    y: Any = None,
+    *,
+    title: str = "",
+    ax: Axes | None = None,
+    **options: Any,
+) -> Axes:
+    """Draw the set size over the weights of a fitted model and return the axes.
+
+    A line for two scores, a triangle for three; for more, every near-optimal weight vector is a
+    line over the scores.
+
+    Parameters
+    ----------
+    cp, outputs, y, **options
+        As in `weights_numbers`: a fitted model, what ``fit`` was given, ``within=``,
+        ``resolution=`` and so on.
+    title : str
+        Title of the axes.
+    ax : matplotlib Axes, optional
+        Where to draw; by default a new figure.
+
+    Examples
+    --------
+    >>> import conformix as cx
+    >>> data = cx.datasets.load("cifar10")
+    >>> logits, y = data.outputs["vgg16"][:1000], data.labels[:1000]
+    >>> cp = cx.ScoreAverage(("thr", "rank"), alpha=0.05, kind="logits", random_state=0)
+    >>> weights(cp.fit(logits, y), logits, y).get_ylabel()
+    'mean set size'
+    """
+    return plot_weights(weights_numbers(cp, outputs, y, **options), title=title, ax=ax)
+
+
+def plot_weights(numbers: WeightLandscape, *, title: str = "", ax: Axes | None = None) -> Axes:
+    """Draw the set size over the weights from its numbers and return the axes.
+
+    Parameters
+    ----------
+    numbers : WeightLandscape
+        What `weights_numbers` returns.
+    title : str
+        Title of the axes.
+    ax : matplotlib Axes, optional
+        Where to draw; by default a new figure.
+
+    Examples
+    --------
+    >>> one = np.ones(1)
+    >>> numbers = WeightLandscape(("thr",), one[None], one, one, 1.0, one, 0.0, 1.0, "within 1 %")
+    >>> plot_weights(numbers).get_xlabel()
+    'weight of thr'
+    """
+    if len(numbers.names) == 3:
+        return plot_triangle(
+            numbers.weights, numbers.sizes, names=numbers.names, best=numbers.found,
+            best_size=numbers.found_size, level=numbers.level, within=numbers.within,
+            title=title, ax=ax,
+        )  # fmt: skip
+    return (_line if len(numbers.names) < 3 else _parallel)(numbers, title, ax)
+
+
+def _found(numbers: WeightLandscape) -> str:
+    return f"found: {numbers.found_size:.2f}"
+
+
+def _near(numbers: WeightLandscape) -> str:
+    return f"{numbers.within} (up to {numbers.level:.2f})"
+
+
+def _line(numbers: WeightLandscape, title: str, ax: Axes | None) -> Axes:
+    ax = axes_for(ax)
+    first = plain(numbers.names[0])
+    tidy(ax, title=title, xlabel=f"weight of {first}", ylabel="mean set size")
+    share = numbers.weights[:, 0]
+    order = np.argsort(share)
+    ax.plot(share[order], numbers.sizes[order], color=PALETTE[1], linewidth=1.4, marker="")
+    if len(numbers.names) == 2:
+        ends = [0.0, 1.0]
+        ax.plot(ends, numbers.single_sizes[::-1], "s", color=PALETTE[1], markersize=4)
+        top = numbers.sizes.max() - numbers.sizes.min()
+        ax.set_xlabel(f"weight of {first} (the rest: {plain(numbers.names[1])})")
+        for end, size, side in zip(
+            ends, numbers.single_sizes[::-1], ("left", "right"), strict=True
+        ):
+            name = plain(numbers.names[0 if end else 1], 20)
+            ax.text(
+                end + (0.02 if end == 0 else -0.02), size + 0.03 * top, f"{name}: {size:.2f}",
+                ha=side, va="bottom", fontsize=SMALL, color=INK,
+            )  # fmt: skip
+    near = ax.fill_between(
+        share[order], 0, 1, where=numbers.near_optimal[order], step="mid", color="#dcebd5",
+        transform=ax.get_xaxis_transform(), zorder=0.6, linewidth=0,
+    )  # fmt: skip
+    (star,) = ax.plot(numbers.found[0], numbers.found_size, linestyle="", zorder=5, **STAR)
+    ax.margins(y=0.12)
+    ax.set_xlim(-0.05, 1.05)
+    # One score leaves no choice, so nothing is near the optimum but itself.
+    shown = 1 if len(numbers.names) == 1 else 2
+    explain_above(ax, [star, near][:shown], [_found(numbers), _near(numbers)][:shown])
+    return ax
+
+
+def _parallel(numbers: WeightLandscape, title: str, ax: Axes | None) -> Axes:
+    from matplotlib.collections import LineCollection  # noqa: PLC0415  an extra, loaded late
+    from matplotlib.colors import Normalize  # noqa: PLC0415
+
+    d, upright = len(numbers.names), _fit_side_by_side(numbers.names)
+    ax = axes_for(ax, max(5.0, 1.8 + 0.62 * d), 3.2) if upright else axes_for(ax, 6, 1.3 + 0.2 * d)
+    tidy(ax, title=title)
+    places = np.arange(d)
+    good = np.flatnonzero(numbers.near_optimal)
+    good = good[np.argsort(numbers.sizes[good], kind="stable")]
+    shown = good[np.linspace(0, len(good) - 1, min(len(good), LINES)).astype(int)][::-1]
+    turn = slice(None) if upright else slice(None, None, -1)
+    lines = LineCollection(
+        [np.column_stack([places, row])[:, turn] for row in numbers.weights[shown]],
+        cmap="viridis_r", norm=Normalize(float(numbers.sizes[good].min()), numbers.level),
+        linewidths=0.9, alpha=0.75, zorder=2,
+    )  # fmt: skip
+    lines.set_array(numbers.sizes[shown])
+    ax.add_collection(lines)
+    (star,) = ax.plot(
+        *(places, numbers.found)[turn], color=PALETTE[0], linewidth=2.0, marker="o", markersize=5,
+        markeredgecolor="white", zorder=4,
+    )  # fmt: skip
+    _name_scores(ax, numbers, float(numbers.weights[good].max()), upright=upright)
+    bar = ax.figure.colorbar(lines, ax=ax, pad=0.02, aspect=25)
+    bar.set_label("mean set size", fontsize=SMALL, color=INK)
+    bar.ax.tick_params(labelsize=SMALL, width=0.7, length=3)
+    bar.outline.set_linewidth(0.6)
+    if bar.solids is not None:
+        bar.solids.set_alpha(1)
+    sample = ax.plot([], [], color=lines.get_cmap()(0.4))
+    told = [_found(numbers), _near(numbers)]
+    explain_above(ax, [star, *sample], told, columns=2 if upright else 1)
+    return ax
+
+
+def _fit_side_by_side(names: Sequence[str]) -> bool:
+    """Say whether names can stand side by side below the axes; else they go down the left side."""
+    return len(names) <= 12 and max(len(plain(name)) for name in names) <= 10
+
+
+def _name_scores(ax: Any, numbers: WeightLandscape, largest: float, *, upright: bool) -> None:
+    """Put every score, with its mean size alone, on one axis and weights on the other."""
+    d, between = len(numbers.names), "\n" if upright else "   "
+    both = zip(numbers.names, numbers.single_sizes, strict=True)
+    told = [f"{plain(name)}{between}{size:.2f}" for name, size in both]
+    top = max(0.05, largest, float(numbers.found.max())) * 1.06
+    what = "score, and its mean set size alone"
+    if upright:
+        ax.set_xticks(range(d), told)
+        ax.set(xlim=(-0.3, d - 0.7), ylim=(-0.02 * top, top))
+        ax.set_xlabel(what, fontsize=SMALL, color=INK)
+        ax.set_ylabel("weight", fontsize=NORMAL, color=INK)
+    else:
+        ax.set_yticks(range(d), told)
+        ax.set(ylim=(d - 0.5, -0.5), xlim=(-0.02 * top, top))
+        ax.set_ylabel(what, fontsize=SMALL, color=INK)
+        ax.set_xlabel("weight", fontsize=NORMAL, color=INK)
