@@ -224,7 +224,8 @@ class Stratified:
 
     def warn(self, alpha: float, rank: Rank) -> None:
         """Warn where a stratum has too few rows for a finite threshold."""
-        used = np.unique(self.partition.cells[self.partition.cells >= 0])
+        cells = self.partition.cells[: len(self.partition.names) or 1]  # groups seen in fit
+        used = np.unique(cells[cells >= 0])
         trivial = used[np.isneginf(self.thresholds(alpha, rank)[used])]
         few = [s for s in trivial if rank(int(self.counts[s]), alpha) > self.counts[s]]
         if few:
