@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Self, overload
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import Bunch, _safe_indexing, get_tags
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
@@ -27,7 +29,8 @@ from conformix.errors import InvalidInput
 from conformix.estimators import ScoreAverage
 from conformix.guarantees import Ledger
 from conformix.inputs import check_groups
-from conformix.sets import PredictionSets
+from conformix.probabilities import probabilities, rows_of
+from conformix.sets import NestedSets, PredictionSets
 from conformix.splits import ValidityFirst
 
 
@@ -43,9 +46,9 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
     estimators : classifier, or list of (name, classifier); default LogisticRegression()
         Whose probabilities are conformalised. Already fitted ones come in a `FrozenEstimator`;
         when all are, every row calibrates.
-    alpha, scores, split, search, normalize, allow_empty, guarantee, delta, threads
+    alpha, scores, split, search, normalize, allow_empty, guarantee, delta, calibration, threads
         As in `conformix.ScoreAverage`.
-    calibration : float
+    calibration_share : float
         Share of the rows (or groups) set aside for calibration.
     random_state : int, Generator or None
         Draws the calibration rows and the split.
@@ -87,7 +90,8 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
         allow_empty: bool = True,
         guarantee: str = "marginal",
         delta: float = 0.1,
-        calibration: float = 0.3,
+        calibration: Any = "marginal",
+        calibration_share: float = 0.3,
         random_state: RandomState = None,
         threads: int | None = None,
     ) -> None:
@@ -101,6 +105,7 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
         self.guarantee = guarantee
         self.delta = delta
         self.calibration = calibration
+        self.calibration_share = calibration_share
         self.random_state = random_state
         self.threads = threads
 
@@ -113,6 +118,8 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
         y_calibration: Any = None,
         X_test: Any = None,
         groups: Any = None,
+        strata: Any = None,
+        calibration_weight: Any = None,
         **fit_params: Any,
     ) -> Self:
         """Train the estimators and calibrate the sets.
@@ -129,10 +136,15 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
             Features of the test rows, for the transductive splits.
         groups : array of shape (n,), optional
             Rows of one group stay on one side of every split.
+        strata, calibration_weight : arrays with one entry per calibration row, optional
+            Group and importance, for ``calibration="group"`` and ``"weighted"``. Where this method
+            splits X, they have one entry per row of X.
         **fit_params
-            Passed to the estimators' `fit`; arrays with one entry per row are split like X.
+            Passed to the estimators' `fit`; arrays with one entry per row are split like X. With
+            scikit-learn's metadata routing each estimator gets what it has requested
+            (`set_fit_request`), else all get all.
         """
-        X = _rows_of(X)
+        X = rows_of(X)
         validate_data(self, X, skip_check_array=True)
         y = _check_y(y, estimator=self)
         check_consistent_length(X, y)
@@ -140,23 +152,29 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
         rng = as_generator(self.random_state)
         parts = check_groups(groups, len(y))
         train, calibrate = self._rows(_num_samples(X), rng, parts, X_calibration)
-        params = _check_method_params(X, fit_params, indices=train)
+        params = self._routed(X, fit_params, train)
         self.estimators_ = Bunch()
         for name, estimator in self._named():
             fitted = clone(estimator)
             if len(train):
-                fitted = fitted.fit(_safe_indexing(X, train), y[train], **params)
+                fitted = fitted.fit(_safe_indexing(X, train), y[train], **params[name])
             self.estimators_[name] = fitted
         known = [np.asarray(e.classes_) for e in self.estimators_.values()]
         y_own = y if y_calibration is None else column_or_1d(y_calibration)
         self.classes_ = np.unique(np.concatenate([np.unique(y), np.unique(y_own), *known]))
         X_own = _safe_indexing(X, calibrate) if X_calibration is None else X_calibration
         y_own = y[calibrate] if y_calibration is None else y_own
+        own = slice(None) if X_calibration is not None else calibrate
         self.conformal_ = self._average(rng).fit(
             self._outputs(X_own),
-            np.searchsorted(self.classes_, y_own),
+            y_own,
             test=None if X_test is None else self._outputs(X_test),
             groups=None if parts is None or X_calibration is not None else parts[calibrate],
+            classes=self.classes_,
+            strata=None if strata is None else np.asarray(strata)[own],
+            sample_weight=None
+            if calibration_weight is None
+            else np.asarray(calibration_weight)[own],
         )
         return self
 
@@ -169,16 +187,32 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
         probabilities = self.predict_proba(X)
         return self.classes_[np.argmax(probabilities, axis=1)]
 
-    def predict_set(self, X: Any, *, alpha: float | None = None) -> PredictionSets:
-        """Return the prediction sets, with the class labels as names."""
-        outputs = self._checked_outputs(X)
-        sets = self.conformal_.predict_set(self._given(outputs), alpha=alpha)
-        return PredictionSets(sets.mask, classes=self.classes_.tolist())
+    @overload
+    def predict_set(self, X: Any, *, alpha: float | None = None, **rows: Any) -> PredictionSets: ...
+    @overload
+    def predict_set(self, X: Any, *, alpha: Sequence[float], **rows: Any) -> NestedSets: ...
 
-    def predict_pvalues(self, X: Any, *, smoothed: bool = False) -> FloatArray:
+    def predict_set(
+        self, X: Any, *, alpha: float | Sequence[float] | None = None, **rows: Any
+    ) -> PredictionSets | NestedSets:
+        """Return the prediction sets, with the class labels as names.
+
+        Parameters
+        ----------
+        X : like in `fit`
+            Features of new rows.
+        alpha : float or sequence of float, optional
+            Another level than the fitted one; several give `NestedSets`.
+        **rows
+            Given on to `ScoreAverage.predict_set`: what the calibration asks of new rows.
+        """
+        outputs = self._given(self._checked_outputs(X))
+        return self.conformal_.predict_set(outputs, alpha=alpha, **rows)  # type: ignore[arg-type]
+
+    def predict_pvalues(self, X: Any, *, smoothed: bool = False, **rows: Any) -> FloatArray:
         """Return the conformal p-value of every label, shape (n, K)."""
-        outputs = self._checked_outputs(X)
-        return self.conformal_.predict_pvalues(self._given(outputs), smoothed=smoothed)
+        outputs = self._given(self._checked_outputs(X))
+        return self.conformal_.predict_pvalues(outputs, smoothed=smoothed, **rows)
 
     @property
     def guarantee_(self) -> Ledger:
@@ -205,6 +239,25 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
         tags.input_tags.sparse = all(tag.sparse for tag in inner)
         tags.input_tags.allow_nan = all(tag.allow_nan for tag in inner)
         return tags
+
+    def get_metadata_routing(self) -> Any:
+        """Return who asks for what at `fit`: this classifier, and each of the estimators."""
+        # The owner's name before scikit-learn 1.8 or so, the owner since: it is only for reading.
+        router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
+        fits = MethodMapping().add(caller="fit", callee="fit")
+        return router.add(
+            method_mapping=fits, **{name or "estimator": e for name, e in self._named()}
+        )
+
+    def _routed(self, X: Any, given: dict[str, Any], rows: IntArray) -> dict[str, dict[str, Any]]:
+        """Return the fit parameters of each estimator, those by row on the training rows."""
+        names = [name for name, _ in self._named()]
+        if get_config()["enable_metadata_routing"]:
+            routed = process_routing(self, "fit", **given)
+            by_name = {name: routed[name or "estimator"].fit for name in names}
+        else:
+            by_name = dict.fromkeys(names, given)
+        return {n: _check_method_params(X, own, indices=rows) for n, own in by_name.items()}
 
     def _named(self) -> list[tuple[str, Any]]:
         if self.estimators is None:
@@ -234,11 +287,11 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
                 f"ConformalClassifier needs at least 4 samples to train and calibrate; got {n} "
                 f"sample{'s' if n != 1 else ''}."
             )
-        roles = ValidityFirst(1 - self.calibration).roles(n, 0, rng, groups)
+        roles = ValidityFirst(1 - self.calibration_share).roles(n, 0, rng, groups)
         return roles.tune, roles.calibrate
 
     def _outputs(self, X: Any) -> Any:
-        return self._given({n: self._probabilities(e, X) for n, e in self.estimators_.items()})
+        return self._given(self._by_name(X))
 
     @staticmethod
     def _given(outputs: dict[str, FloatArray]) -> Any:
@@ -247,46 +300,12 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
 
     def _checked_outputs(self, X: Any) -> dict[str, FloatArray]:
         check_is_fitted(self)
-        X = _rows_of(X)
+        X = rows_of(X)
         validate_data(self, X, reset=False, skip_check_array=True)
-        return {name: self._probabilities(e, X) for name, e in self.estimators_.items()}
+        return self._by_name(X)
 
-    def _probabilities(self, estimator: Any, X: Any) -> FloatArray:
-        """Return an estimator's probabilities in the order of `classes_`, shape (n, K).
-
-        A class that the estimator never saw has probability 0.
-        """
-        if hasattr(estimator, "predict_proba"):
-            own: FloatArray = np.asarray(estimator.predict_proba(X), dtype=np.float64)
-        else:
-            own = _softmax(np.asarray(estimator.decision_function(X), dtype=np.float64))
-        columns = np.searchsorted(self.classes_, estimator.classes_)
-        full = np.zeros((len(own), len(self.classes_)))
-        full[:, columns] = own
-        return full
-
-
-def _rows_of(X: Any) -> Any:
-    """Return frames as they are, sparse matrices by rows, anything else as an array of rows."""
-    if hasattr(X, "iloc") or hasattr(X, "get_column"):
-        return X
-    if hasattr(X, "tocsr"):
-        return X.tocsr()
-    rows = np.asarray(X)
-    if rows.ndim != 2:
-        raise InvalidInput(
-            f"X must have shape (n, p); got shape {rows.shape}. Reshape your data with "
-            "X.reshape(-1, 1) for one feature or X.reshape(1, -1) for one sample."
-        )
-    return rows
-
-
-def _softmax(decisions: FloatArray) -> FloatArray:
-    """Return decision values as probabilities: any rule by row keeps the guarantee."""
-    binary = decisions.ndim == 1
-    values = np.column_stack([np.zeros_like(decisions), decisions]) if binary else decisions
-    powers = np.exp(values - values.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
+    def _by_name(self, X: Any) -> dict[str, FloatArray]:
+        return {name: probabilities(e, X, self.classes_) for name, e in self.estimators_.items()}
 
 
 def small_sets_scorer(estimator: ConformalClassifier, X: Any, y: Any = None) -> float:

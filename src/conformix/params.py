@@ -1,7 +1,8 @@
 """Constructor parameters that can be read, set and cloned, by scikit-learn's conventions.
 
 An estimator here stores its arguments in ``__init__`` and does nothing else, so its parameters are
-the names in its signature. No scikit-learn is needed for that.
+the names in its signature. Where scikit-learn is installed estimators are its `BaseEstimator`;
+where it is not, all works but what only scikit-learn asks for (tags, the HTML picture).
 """
 
 from __future__ import annotations
@@ -11,8 +12,13 @@ from typing import Any, Self
 
 from conformix.registry import unknown_name
 
+try:
+    from sklearn.base import BaseEstimator
+except ImportError:
+    BaseEstimator = object
 
-class Params:
+
+class Params(BaseEstimator):  # type: ignore[misc]
     """`get_params`, `set_params` and a repr that shows what differs from the defaults."""
 
     @classmethod

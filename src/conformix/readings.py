@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from conformix.arrays import FloatArray
 from conformix.errors import NotFitted
 from conformix.guarantees import Ledger
@@ -55,6 +59,27 @@ class Readings(Params):
     def n_classes_(self) -> int:
         """Number of classes, K."""
         return self._check_fitted().n_classes
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of columns that outputs must have, K, by scikit-learn's name."""
+        return self._check_fitted().n_classes
+
+    @property
+    def classes_(self) -> Any:
+        """Names of the classes, shape (K,); ``0 .. K-1`` where `fit` was given none."""
+        predictor = self._check_fitted()
+        return (
+            np.arange(predictor.n_classes)
+            if predictor.classes is None
+            else np.array(predictor.classes)
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.positive_only = getattr(self, "kind", "probs") == "probs"
+        return tags
 
     def __repr__(self) -> str:
         predictor: Predictor | None = self.__dict__.get("predictor_")

@@ -1,10 +1,14 @@
 """ConformalClassifier obeys scikit-learn, and its sets keep the promise."""
 
+import copy
+import pickle
+
+import joblib
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
-from sklearn.datasets import load_digits, load_iris
+from sklearn.datasets import load_digits
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -16,7 +20,6 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import conformix as cx
-from conformix.classifier import small_sets_scorer
 from conformix.errors import InvalidInput
 
 X, Y = load_digits(return_X_y=True)
@@ -99,11 +102,52 @@ def test_grid_search_over_alpha_scores_and_the_estimators_options():
     search = GridSearchCV(
         clf,
         {"alpha": [0.1, 0.3], "scores": [("thr",), ("thr", "rank")], "tree__max_depth": [3, 6]},
-        scoring=small_sets_scorer,
+        scoring=cx.small_sets_scorer,
         cv=2,
     ).fit(X[:500], Y[:500])
     assert search.best_params_["alpha"] == 0.3
     assert search.best_estimator_.estimators_["tree"].max_depth in (3, 6)
+
+
+def test_grid_search_over_the_split():
+    search = GridSearchCV(
+        cx.ConformalClassifier(GaussianNB(), alpha=0.1, random_state=0),
+        {"split": ["vfcp", "efcp", "exact"], "scores": [("thr", "rank")]},
+        scoring=cx.small_sets_scorer,
+        cv=2,
+    ).fit(X[:400], Y[:400])
+    assert len(search.cv_results_["mean_test_score"]) == 3
+    assert (search.cv_results_["mean_test_score"] < 0).all()
+
+
+def test_several_levels_at_once_are_nested_and_named():
+    clf = cx.ConformalClassifier(GaussianNB(), alpha=0.1, random_state=0).fit(
+        X[:1200], NAMES[Y[:1200]]
+    )
+    nested = clf.predict_set(X[1200:], alpha=[0.05, 0.2])
+    for alpha in (0.05, 0.2):
+        assert nested.at(alpha).members() == clf.predict_set(X[1200:], alpha=alpha).members()
+
+
+@pytest.mark.parametrize("way", [pickle, joblib, copy])
+def test_a_fitted_classifier_travels(way, tmp_path):
+    clf = fitted()
+    if way is joblib:
+        joblib.dump(clf, tmp_path / "clf.joblib")
+        again = joblib.load(tmp_path / "clf.joblib")
+    else:
+        again = copy.deepcopy(clf) if way is copy else pickle.loads(pickle.dumps(clf))
+    assert again.predict_set(X[1200:]).members() == clf.predict_set(X[1200:]).members()
+
+
+def test_what_it_learnt_can_be_saved_and_served_without_it(tmp_path):
+    clf = cx.ConformalClassifier(GaussianNB(), alpha=0.1, random_state=0).fit(
+        X[:1200], NAMES[Y[:1200]]
+    )
+    clf.conformal_.save(tmp_path / "model.json")
+    served = cx.load_predictor(tmp_path / "model.json")
+    sets = served.predict_set(clf.predict_proba(X[1200:]))
+    assert sets.members() == clf.predict_set(X[1200:]).members()
 
 
 def test_clone_keeps_the_settings_and_forgets_the_fit():
@@ -112,12 +156,40 @@ def test_clone_keeps_the_settings_and_forgets_the_fit():
     assert not hasattr(copy, "conformal_")
 
 
-def test_frames_keep_their_column_names():
-    frame = load_iris(as_frame=True)
-    clf = cx.ConformalClassifier(LogisticRegression(max_iter=500), alpha=0.2, random_state=0)
-    clf.fit(frame.data, frame.target)
-    assert_array_equal(clf.feature_names_in_, frame.data.columns)
-    assert clf.predict_set(frame.data.iloc[:5]).shape == (5, 3)
+def as_frame(library, rows, labels):
+    """Return features as a frame and labels, as text, as a series of pandas or polars."""
+    frames = pytest.importorskip(library)
+    table = {f"x{j}": rows[:, j] for j in range(rows.shape[1])}
+    return frames.DataFrame(table), frames.Series("y", labels) if library == "polars" else (
+        frames.Series(labels, name="y")
+    )
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_frames_and_series_in_give_the_sets_of_arrays(library):
+    frame, labels = as_frame(library, X[:900], NAMES[Y[:900]])
+    plain = cx.ConformalClassifier(GaussianNB(), alpha=0.1, random_state=0)
+    framed = clone(plain).fit(frame[:600], labels[:600])
+    plain.fit(X[:600], NAMES[Y[:600]])
+    assert_array_equal(framed.feature_names_in_, [f"x{j}" for j in range(64)])
+    assert_array_equal(framed.classes_, plain.classes_)
+    sets = framed.predict_set(frame[600:])
+    assert sets.members() == plain.predict_set(X[600:900]).members()
+    assert cx.metrics.coverage(sets, labels[600:]) > 0.75
+    assert_array_equal(framed.predict(frame[600:]), plain.predict(X[600:900]))
+    own = clone(plain).fit(
+        frame[:400], labels[:400], X_calibration=frame[400:600], y_calibration=labels[400:600]
+    )
+    assert own.predict_set(frame[600:]).shape == (300, 10)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_frames_of_other_columns_are_refused(library):
+    frame, labels = as_frame(library, X[:300], NAMES[Y[:300]])
+    clf = cx.ConformalClassifier(GaussianNB(), alpha=0.3, random_state=0).fit(frame, labels)
+    other = frame.rename(columns={"x0": "z"}) if library == "pandas" else frame.rename({"x0": "z"})
+    with pytest.raises(ValueError, match="feature names"):
+        clf.predict_set(other)
 
 
 def test_groups_stay_on_one_side():

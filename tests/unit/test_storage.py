@@ -193,17 +193,63 @@ def test_the_guarantee_is_worked_out_again_not_read(tmp_path):
     assert cx.load(tmp_path / "model.json").guarantee_.kind == "approximate"
 
 
-def test_a_loaded_predictor_needs_numpy_alone(tmp_path):
-    model().fit(CAL, LABELS[:600]).save(tmp_path / "model.json")
-    code = (
-        "import sys, numpy as np, conformix as cx;"
-        f"cp = cx.load({str(tmp_path / 'model.json')!r});"
-        "cp.predict_set(np.zeros((1, 10))); cp.predict_pvalues(np.zeros((1, 10)));"
-        "heavy = {'numba', 'scipy', 'sklearn', 'torch', 'pandas', 'matplotlib'} & set(sys.modules);"
-        "assert not heavy, heavy"
-    )
+SERVE = """
+import sys
+import numpy as np, conformix as cx
+served = cx.load_predictor({path!r})
+served.predict_set(np.zeros((1, 10))); served.predict_set(np.zeros((1, 10)), [0.1, 0.3])
+served.predict_pvalues(np.zeros((1, 10)))
+heavy = {{"numba", "scipy", "sklearn", "torch", "pandas", "matplotlib"}} & set(sys.modules)
+assert heavy == {expected!r}, heavy
+"""
+
+
+@pytest.mark.parametrize("recipe", ["ecdf", "efcp", "fixed weights", "non-empty", "randomised"])
+def test_a_loaded_predictor_needs_numpy_alone(recipe, tmp_path):
+    model(**RECIPES[recipe]).fit(CAL, LABELS[:600]).save(tmp_path / "model.json")
+    in_a_fresh_interpreter(SERVE.format(path=str(tmp_path / "model.json"), expected=set()))
+
+
+def test_a_loaded_predictor_of_the_exact_split_needs_numba_beside_numpy(tmp_path):
+    model(split="exact").fit(CAL[:60], LABELS[:60]).save(tmp_path / "model.json")
+    code = SERVE.replace("served.predict_set(np.zeros((1, 10)), [0.1, 0.3])", "pass")
+    code = code.format(path=str(tmp_path / "model.json"), expected=0)
+    code = code.replace("heavy == 0", "'numba' in heavy and 'sklearn' not in heavy")
+    in_a_fresh_interpreter(code)
+
+
+def in_a_fresh_interpreter(code):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_loaded_predictor_answers_as_the_model_does(tmp_path):
+    names = [f"class {k}" for k in range(10)]
+    cp = model().fit(CAL, LABELS[:600], classes=names)
+    cp.save(tmp_path / "model.json")
+    served = cx.load_predictor(tmp_path / "model.json")
+    cx.testing.assert_same_sets(served.predict_set(TEST), cp.predict_set(TEST))
+    assert served.predict_set(TEST).members() == cp.predict_set(TEST).members()
+    assert served.predict_set(TEST).classes == names
+    cx.testing.assert_same_sets(served.predict_set(TEST, 0.2), cp.predict_set(TEST, alpha=0.2))
+    assert_array_equal(served.predict_pvalues(TEST), cp.predict_pvalues(TEST))
+
+
+@pytest.mark.parametrize(
+    ("place", "where"),
+    [
+        (("later",), "contents"),
+        (("params", "later"), "params"),
+        (("predictor", "later"), "predictor"),
+        (("predictor", "fitted", "later"), "fitted rule"),
+    ],
+)
+def test_a_field_of_a_later_version_is_refused_not_passed_over(place, where, tmp_path):
+    model().fit(CAL[:60], LABELS[:60]).save(tmp_path / "model.json")
+    damage(tmp_path / "model.json", place, 1)
+    sentence = rf"its {where} hold 'later', which this version does not know\)\.$"
+    with pytest.raises(InvalidInput, match=sentence):
+        cx.load(tmp_path / "model.json")
 
 
 def test_what_cannot_be_saved_is_refused_and_leaves_no_file(tmp_path):
@@ -221,7 +267,8 @@ def test_what_cannot_be_saved_is_refused_and_leaves_no_file(tmp_path):
         (b"\x80\x04\x95pickle", r"is no JSON; expected a model written by save\(\)\.$"),
         (b"[1, 2]", r"is no conformix model\.$"),
         (b'{"format": "conformix model", "schema": 99, "version": "9.0"}',
-         r"has schema 99, and conformix .* reads schema 1; load it with conformix 9\.0\.$"),
+         r"has schema 99, and conformix .* reads schemas 1 to \d+; load it with conformix 9\.0\.$"),
+        (b'{"format": "conformix model", "schema": true, "version": "1"}', r"has schema True, and"),
         (b'{"format": "conformix model", "schema": 1}', r"is a damaged model file \(KeyError"),
         (b"[" * 100_000, r"is no JSON"),
     ],

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from conformix.arrays import BoolArray
+from conformix.classnames import label_indices
 from conformix.conformal import simple_fraction
 from conformix.errors import InvalidInput
-from conformix.inputs import check_labels
 
 
 def as_mask(sets: Any) -> BoolArray:
@@ -26,13 +26,15 @@ def as_mask(sets: Any) -> BoolArray:
 def covered(sets: Any, y: Any) -> BoolArray:
     """Return for every row whether its true label is in its set, shape (n,).
 
+    Where the sets have class names, `y` may hold names.
+
     Examples
     --------
     >>> covered(np.array([[True, False], [True, False]]), [0, 1])
     array([ True, False])
     """
     mask = as_mask(sets)
-    labels = check_labels(y, *mask.shape)
+    labels = label_indices(y, getattr(sets, "classes", None), *mask.shape)
     return mask[np.arange(len(labels)), labels]
 
 

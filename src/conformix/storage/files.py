@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 import zipfile
 from io import BytesIO
 from pathlib import Path
@@ -14,32 +12,22 @@ from typing import Any
 import numpy as np
 
 from conformix import __version__
+from conformix.atomic import write_whole
 from conformix.errors import InvalidInput
+from conformix.storage.migrations import SCHEMA, migrated
 
-SCHEMA = 1
 # A model is a few numbers and its calibration scores; more JSON than this is something else.
 MAX_JSON_BYTES = 256 * 2**20
 MAX_NPZ_BYTES = 16 * 2**30
 
 
 def write(target: Path, content: bytes) -> None:
-    """Write under a temporary name in the same folder, then rename."""
-    handle, name = tempfile.mkstemp(dir=target.parent or ".", prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        # A temporary file is private; the model gets the mode that the user's mask gives.
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(name).chmod(0o666 & ~mask)
-        Path(name).replace(target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    """Write all of the content, or nothing."""
+    write_whole(target, lambda file: file.write(content))
 
 
 def read_json(source: Path) -> dict[str, Any]:
-    """Return the document of a model file of a schema that this version knows."""
+    """Return the document of a model file, brought up to the present schema."""
     if not source.is_file():
         raise InvalidInput(f"{source} does not exist or is no file.")
     if source.stat().st_size > MAX_JSON_BYTES:
@@ -50,12 +38,16 @@ def read_json(source: Path) -> dict[str, Any]:
         raise InvalidInput(f"{source} is no JSON; expected a model written by save().") from None
     if not isinstance(document, dict) or document.get("format") != "conformix model":
         raise InvalidInput(f"{source} is no conformix model.")
-    if document.get("schema") != SCHEMA:
+    schema = document.get("schema")
+    if type(schema) is not int or not 1 <= schema <= SCHEMA:
         raise InvalidInput(
-            f"{source} has schema {document.get('schema')!r}, and conformix {__version__} reads "
-            f"schema {SCHEMA}; load it with conformix {document.get('version')}."
+            f"{source} has schema {schema!r}, and conformix {__version__} reads schemas 1 to "
+            f"{SCHEMA}; load it with conformix {document.get('version')}."
         )
-    return document
+    try:
+        return migrated(document)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InvalidInput(f"{source} is a damaged model file ({error!r}).") from None
 
 
 def beside(source: Path) -> Path | None:

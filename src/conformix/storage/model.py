@@ -14,24 +14,31 @@ from typing import Any
 import numpy as np
 
 from conformix import __version__
-from conformix.conformal import simple_fraction
+from conformix.calibration.cuts import Single
+from conformix.classnames import check_classes
 from conformix.errors import InvalidInput
 from conformix.exact.fitted import FullFitted
 from conformix.guarantees import EXACT, Facts, Ledger, RankRule
-from conformix.normalize import Interpolated, NaturalScale, Scaled, Transform
+from conformix.normalize import Interpolated, Scaled, Transform
 from conformix.pipeline import Fitted, Rule, stated
 from conformix.predictor import Predictor
-from conformix.scores import SCORES, Column, Score, parse_score, score_columns
-from conformix.search import Candidates, GridSearch, SearchResult
+from conformix.scores import Column, parse_score
+from conformix.search import SearchResult
 from conformix.splits import SPLITS
 from conformix.storage.arrays import Arrays
 from conformix.storage.checks import check_predictor
-from conformix.storage.files import SCHEMA, beside, read_json, read_npz, write
+from conformix.storage.cuts import cuts_in, cuts_out
+from conformix.storage.files import beside, read_json, read_npz, write
+from conformix.storage.migrations import SCHEMA, refuse_unknown
+from conformix.storage.settings import score_out, settings_in, settings_out
 
-_PARAMS = (
-    "scores", "alpha", "split", "search", "normalize", "kind", "weights", "tune_alpha",
-    "allow_empty", "guarantee", "delta", "random_state",
+_DOCUMENT = ("format", "schema", "version", "params", "predictor", "npz", "npz_sha256")
+_PREDICTOR = ("columns", "models", "n_classes", "kind", "key", "alpha", "classes", "fitted")
+_RULE = (
+    "type", "weights", "transform", "allow_empty", "calibration", "guarantee", "facts",
+    "normalizer", "search", "held_out_size", "cuts",
 )  # fmt: skip
+_EXACT = ("type", "scores", "y", "weights", "transform", "alpha", "normalizer")
 
 
 def write_model(params: dict[str, Any], predictor: Predictor, path: str | os.PathLike[str]) -> None:
@@ -62,7 +69,7 @@ def write_model(params: dict[str, Any], predictor: Predictor, path: str | os.Pat
         "format": "conformix model",
         "schema": SCHEMA,
         "version": __version__,
-        "params": _params_out(params, predictor, arrays),
+        "params": settings_out(params, predictor, arrays),
         "predictor": _predictor_out(predictor, arrays),
     }
     earlier = beside(target)
@@ -90,8 +97,9 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Predictor]
     source = Path(path)
     document = read_json(source)
     try:
+        refuse_unknown(document, _DOCUMENT, "contents")
         arrays = Arrays(read_npz(source, document))
-        params = _params_in(document["params"], arrays)
+        params = settings_in(document["params"], arrays)
         return params, check_predictor(_predictor_in(document["predictor"], arrays))
     except (KeyError, TypeError, IndexError, AttributeError, OverflowError, MemoryError) as error:
         raise InvalidInput(f"{source} is a damaged model file ({error!r}).") from None
@@ -99,114 +107,49 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Predictor]
         raise InvalidInput(f"{source} is a damaged model file ({error}).") from None
 
 
-def _params_out(params: dict[str, Any], predictor: Predictor, arrays: Arrays) -> dict[str, Any]:
-    state, weights = params["random_state"], params["weights"]
-    return {
-        "scores": _scores_out(predictor),
-        "alpha": float(params["alpha"]),
-        "split": _split_out(params["split"]),
-        "search": _search_out(params["search"], arrays),
-        "normalize": _normalize_out(params["normalize"]),
-        "kind": params["kind"],
-        "weights": None if weights is None else arrays.put(np.asarray(weights, dtype=np.float64)),
-        "tune_alpha": None if params["tune_alpha"] is None else float(params["tune_alpha"]),
-        "allow_empty": bool(params["allow_empty"]),
-        "guarantee": params["guarantee"],
-        "delta": float(params["delta"]),
-        "random_state": int(state) if isinstance(state, int | np.integer) else None,
-    }
+def load_predictor(path: str | os.PathLike[str]) -> Predictor:
+    """Return the predictor of a saved model: what serving needs, and nothing more.
 
+    It has ``predict_set(outputs, alpha=None)`` and ``predict_pvalues(outputs)`` and answers bit for
+    bit as `conformix.load` does, but loads numpy alone: no scikit-learn, scipy or numba. Only the
+    exact split, which searches at prediction, loads numba.
 
-def _params_in(told: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
-    params = {name: told[name] for name in _PARAMS}
-    params["scores"] = tuple(told["scores"])
-    params["split"] = _split_in(told["split"])
-    params["search"] = _search_in(told["search"], arrays)
-    params["weights"] = None if told["weights"] is None else arrays.get(told["weights"])
-    if isinstance(told["normalize"], list):
-        params["normalize"] = tuple(told["normalize"])
-    simple_fraction(params["alpha"])
-    simple_fraction(params["delta"], "delta")
-    return params
+    Parameters
+    ----------
+    path : path
+        The JSON file; a large model has an npz of the same name beside it.
 
-
-def _scores_out(predictor: Predictor) -> list[str]:
-    """Return the scores once where every model has them all, else with their models' names."""
-    texts = list(dict.fromkeys(_score_out(column.score) for column in predictor.columns))
-    if score_columns(predictor.models, texts) == predictor.columns:
-        return texts
-    return [str(column) for column in predictor.columns]
-
-
-def _score_out(score: Score) -> str:
-    if score.name not in SCORES:
-        raise InvalidInput(
-            f"score {score} is a function of your own, which a model file cannot hold; save the "
-            "outputs and fit again, or pickle the model yourself."
-        )
-    return str(score)
-
-
-def _split_out(split: Any) -> Any:
-    if isinstance(split, str):
-        return split
-    known = type(SPLITS[split.name]) if split.name in SPLITS else None
-    if type(split) is not known:
-        raise InvalidInput(f"split {split!r} is not of this library, and cannot be saved.")
-    plain = {name: getattr(v, "item", lambda v=v: v)() for name, v in vars(split).items()}
-    return {"name": split.name, "options": plain}
-
-
-def _split_in(told: Any) -> Any:
-    if isinstance(told, str):
-        return SPLITS[told].name
-    return type(SPLITS[told["name"]])(**told["options"])
-
-
-def _search_out(search: Any, arrays: Arrays) -> Any:
-    if isinstance(search, str):
-        return search
-    if isinstance(search, GridSearch):
-        return {"resolution": None if search.resolution is None else int(search.resolution)}
-    given = search.weights if isinstance(search, Candidates) else search
-    if callable(given):
-        raise InvalidInput(f"search {search!r} is not of this library, and cannot be saved.")
-    return {"candidates": arrays.put(np.asarray(given, dtype=np.float64))}
-
-
-def _search_in(told: Any, arrays: Arrays) -> Any:
-    if isinstance(told, str):
-        return told
-    if "resolution" in told:
-        return GridSearch(told["resolution"])
-    return Candidates(arrays.get(told["candidates"]))
-
-
-def _normalize_out(normalize: Any) -> Any:
-    if isinstance(normalize, str):
-        return normalize
-    if isinstance(normalize, NaturalScale) and normalize.widths is not None:
-        return [float(width) for width in normalize.widths]
-    if hasattr(normalize, "fit"):
-        return str(normalize.name)
-    return [float(width) for width in normalize]
+    Examples
+    --------
+    >>> import tempfile
+    >>> import conformix as cx
+    >>> cp = cx.ScoreAverage("thr", alpha=0.5, weights=[1]).fit([[0.2, 0.8], [0.7, 0.3]], [1, 0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     cp.save(f"{folder}/model.json")
+    ...     served = cx.load_predictor(f"{folder}/model.json")
+    >>> served.predict_set([[0.9, 0.1]]).labels(0)
+    [0]
+    """
+    return read_model(path)[1]
 
 
 def _predictor_out(predictor: Predictor, arrays: Arrays) -> dict[str, Any]:
     fitted = predictor.fitted
     out: Callable[..., dict[str, Any]] = _rule_out if isinstance(fitted, Fitted) else _exact_out
     return {
-        "columns": [[column.model, _score_out(column.score)] for column in predictor.columns],
+        "columns": [[column.model, score_out(column.score)] for column in predictor.columns],
         "models": list(predictor.models),
         "n_classes": predictor.n_classes,
         "kind": predictor.kind,
         "key": predictor.key,
         "alpha": float(predictor.alpha),
+        "classes": None if predictor.classes is None else list(predictor.classes),
         "fitted": out(fitted, arrays),
     }
 
 
 def _predictor_in(told: dict[str, Any], arrays: Arrays) -> Predictor:
+    refuse_unknown(told, _PREDICTOR, "predictor")
     readers: dict[str, Callable[..., Any]] = {"rule": _rule_in, "exact": _exact_in}
     return Predictor(
         columns=tuple(Column(str(model), parse_score(text)) for model, text in told["columns"]),
@@ -216,6 +159,7 @@ def _predictor_in(told: dict[str, Any], arrays: Arrays) -> Predictor:
         key=int(told["key"]),
         alpha=float(told["alpha"]),
         fitted=readers[told["fitted"]["type"]](told["fitted"], arrays),
+        classes=check_classes(told["classes"], int(told["n_classes"])),
     )
 
 
@@ -232,21 +176,26 @@ def _rule_out(fitted: Fitted, arrays: Arrays) -> dict[str, Any]:
         "normalizer": fitted.normalizer,
         "search": None if found is None else vars(found) | {"weights": arrays.put(found.weights)},
         "held_out_size": fitted.held_out_size,
-    }
+    } | ({} if isinstance(fitted.cuts, Single) else {"cuts": cuts_out(fitted.cuts, arrays)})
 
 
 def _rule_in(told: dict[str, Any], arrays: Arrays) -> Fitted:
+    refuse_unknown(told, _RULE, "fitted rule")
     weights = arrays.get(told["weights"])
     found, facts = told["search"], told["facts"]
     if found is not None:
         found = SearchResult(**(found | {"weights": arrays.get(found["weights"])}))
+    calibration = np.sort(arrays.get(told["calibration"]))
+    numbers = Facts(**(facts | {"rank": RankRule(**facts["rank"])}))
+    cuts = cuts_in(told.get("cuts"), calibration, numbers.n_classes, arrays)
     return Fitted(
         rule=Rule(_transform_in(told["transform"], arrays), weights, bool(told["allow_empty"])),
-        calibration=np.sort(arrays.get(told["calibration"])),
-        ledger=_ledger_in(Facts(**(facts | {"rank": RankRule(**facts["rank"])}))),
+        calibration=calibration,
+        ledger=_ledger_in(numbers).under(cuts.name, cuts.promise),
         normalizer=str(told["normalizer"]),
         search=found,
         held_out_size=told["held_out_size"],
+        cuts=cuts,
     )
 
 
@@ -269,6 +218,7 @@ def _exact_out(fitted: FullFitted, arrays: Arrays) -> dict[str, Any]:
 
 
 def _exact_in(told: dict[str, Any], arrays: Arrays) -> FullFitted:
+    refuse_unknown(told, _EXACT, "exact split")
     return FullFitted(
         scores=arrays.get(told["scores"]),
         y=arrays.get(told["y"]).astype(np.intp),

@@ -1,0 +1,79 @@
+"""Names of the classes: checked once, and labels given by name turned into indices.
+
+Inside this library a label is an index ``0 .. K-1``. Names come in with `fit` and go out with the
+sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from conformix.arrays import IntArray
+from conformix.errors import InvalidInput
+from conformix.inputs import check_labels
+
+
+def check_classes(classes: Any, n_classes: int) -> tuple[Any, ...] | None:
+    """Return K names as plain Python values, or None where there are none.
+
+    Examples
+    --------
+    >>> check_classes(np.array(["cat", "dog"]), 2)
+    ('cat', 'dog')
+    """
+    if classes is None:
+        return None
+    if isinstance(classes, str | bytes):
+        raise InvalidInput(f"classes must be a sequence of names; got the text {classes!r}.")
+    names = tuple(getattr(name, "item", lambda name=name: name)() for name in classes)
+    if len(names) != n_classes:
+        raise InvalidInput(f"classes must name all {n_classes} columns; got {len(names)} names.")
+    odd = next((name for name in names if not isinstance(name, str | int | float)), None)
+    if odd is not None:
+        raise InvalidInput(f"classes must be text or numbers; got {odd!r}.")
+    return names
+
+
+def label_indices(y: Any, classes: Sequence[Any] | None, n: int, n_classes: int) -> IntArray:
+    """Return labels as indices ``0 .. K-1``, shape (n,).
+
+    Where there are class names, `y` holds names; integers beside names that are text are indices.
+
+    Examples
+    --------
+    >>> label_indices(["dog", "cat"], ("cat", "dog"), 2, 2)
+    array([1, 0])
+    >>> label_indices([1, 0], ("cat", "dog"), 2, 2)
+    array([1, 0])
+    >>> label_indices([20, 10], (10, 20), 2, 2)
+    array([1, 0])
+    """
+    if y is None:
+        raise InvalidInput("y should be a 1d array of labels, one per row; got None.")
+    if classes is None or _are_indices(y, classes):
+        return check_labels(y, n, n_classes)
+    position = {name: index for index, name in enumerate(classes)}
+    if len(position) < len(classes):
+        twice = next(name for index, name in enumerate(classes) if position[name] != index)
+        raise InvalidInput(
+            f"class name {twice!r} appears twice; give y as class indices 0..{n_classes - 1}."
+        )
+    values = np.asarray(y)
+    if values.ndim != 1:
+        raise InvalidInput(f"y must be one label per row, shape (n,); got {values.shape}.")
+    found = [position.get(value, -1) for value in values.tolist()]
+    if -1 in found:
+        row = found.index(-1)
+        told = ", ".join(repr(name) for name in classes[:5]) + (", ..." if n_classes > 5 else "")
+        raise InvalidInput(
+            f"y must hold class names ({told}); row {row} holds {values.tolist()[row]!r}."
+        )
+    return check_labels(np.array(found, dtype=np.intp), n, n_classes)
+
+
+def _are_indices(y: Any, classes: Sequence[Any]) -> bool:
+    whole = np.asarray(y).dtype.kind in "iu"
+    return whole and any(isinstance(name, str) for name in classes)

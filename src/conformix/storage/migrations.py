@@ -1,0 +1,54 @@
+"""Files of earlier schemas, brought up to the present one step by step.
+
+The policy: a file that one version has written loads in every later one. Whoever changes what a
+file holds raises ``SCHEMA``, adds the step from the schema before, and writes golden files
+(``tests/golden/write.py``). A newer file, or a field that is not known, is refused: to pass over
+what one does not know would be to predict by another rule than the one that was fitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from conformix.errors import InvalidInput
+
+SCHEMA = 2
+"""What `save` writes: 1 was without class names."""
+
+Document = dict[str, Any]
+
+
+def _with_class_names(document: Document) -> Document:
+    return document | {"predictor": document["predictor"] | {"classes": None}}
+
+
+# From each earlier schema to the next.
+STEPS: dict[int, Callable[[Document], Document]] = {1: _with_class_names}
+
+
+def migrated(document: Document) -> Document:
+    """Return a document of any known schema as one of the present schema.
+
+    Examples
+    --------
+    >>> migrated({"schema": 1, "predictor": {"n_classes": 3}})
+    {'schema': 2, 'predictor': {'n_classes': 3, 'classes': None}}
+    """
+    for schema in range(document["schema"], SCHEMA):
+        document = STEPS[schema](document) | {"schema": schema + 1}
+    return document
+
+
+def refuse_unknown(told: dict[str, Any], known: Collection[str], where: str) -> None:
+    """Refuse a field that this version does not know.
+
+    Examples
+    --------
+    >>> refuse_unknown({"alpha": 0.1, "beta": 1}, ["alpha"], "params")
+    Traceback (most recent call last):
+    conformix.errors.InvalidInput: its params hold 'beta', which this version does not know
+    """
+    unknown = sorted(set(told) - set(known))
+    if unknown:
+        raise InvalidInput(f"its {where} hold {unknown[0]!r}, which this version does not know")
