@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format docs results bench bench-peers parity clean mutants guarantees release-check
+.PHONY: help setup demo test check format gallery docs results bench bench-peers parity versions clean mutants guarantees release-check
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -34,6 +34,10 @@ results: $(STAMP) ## the paper's tables and figures into docs/results (RUNS=100)
 	@$(REPRODUCE) all --data cifar10 --out docs/results/cifar10
 	@$(REPRODUCE) all --data cifar10_trio --out docs/results/cifar10_trio
 	@$(REPRODUCE) all --data tinyimagenet_trio --out docs/results/tinyimagenet_trio
+	@$(BIN)/python docs/contact_sheet.py
+
+gallery: $(STAMP) ## the pictures of docs/plots.md, and the contact sheets
+	@$(BIN)/python examples/plots.py --out docs/images/plots
 	@$(BIN)/python docs/contact_sheet.py
 
 docs: $(STAMP) ## the documentation as HTML in docs/_build/html, without a network
@@ -74,6 +78,23 @@ bench-peers: $(PUNCC)/.tried ## scores and p-values against MAPIE, crepes, Torch
 parity: $(PEERS)/.installed ## our sets and p-values against those of MAPIE, TorchCP and crepes
 	@$(PEERS)/bin/python -m pytest -q tests/parity
 
+# An old release runs among its contemporaries, so they are named with it.
+VERSIONS := .venv-versions
+OLD_SKLEARN := $(VERSIONS)/sklearn-1.6
+SKLEARN_TESTS := tests/unit/test_conformal_classifier.py tests/unit/test_metadata_routing.py \
+	tests/unit/test_score_average_in_sklearn.py tests/golden
+$(OLD_SKLEARN)/.installed: pyproject.toml
+	@test -x $(OLD_SKLEARN)/bin/python || $(PYTHON) -m venv $(OLD_SKLEARN)
+	@$(OLD_SKLEARN)/bin/python -m pip install --quiet --upgrade pip
+	@$(OLD_SKLEARN)/bin/python -m pip install --quiet --editable '.[frames]' --group test \
+		'scikit-learn==1.6.*' 'scipy<1.16' 'pytest<9' 'polars<1.30'
+	@touch $@
+
+versions: $(STAMP) $(OLD_SKLEARN)/.installed ## scikit-learn's checks on its oldest and newest supported release
+	@for python in $(OLD_SKLEARN)/bin/python $(BIN)/python; do \
+		$$python -c 'import sklearn; print("scikit-learn", sklearn.__version__)' && \
+		$$python -m pytest -q $(SKLEARN_TESTS) || exit 1; done
+
 bench: $(STAMP) ## speed, as a table and JSON lines in benchmarks/results
 	@$(BIN)/python -m benchmarks
 	@$(BIN)/python benchmarks/exact.py
@@ -88,4 +109,4 @@ release-check: check test docs ## everything a release needs; the wheel in an em
 	@$(BIN)/python release/check.py
 
 clean: ## remove the environment and everything generated
-	@rm -rf $(VENV) $(PEERS) demo dist build docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(PEERS) $(VERSIONS) demo dist build docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,4 +1,10 @@
-"""Put every figure of docs/results on one sheet: docs/results/contact.png."""
+"""Contact sheets: every figure of the results, every plot of the gallery, every terminal screen.
+
+    python docs/contact_sheet.py
+
+A sheet is made where its pictures are there: ``docs/results`` (make results),
+``docs/images/plots`` (make gallery) and ``docs/images/screens``.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +12,19 @@ from pathlib import Path
 
 from conformix.plots import contact_sheet, save_figure
 
-RESULTS = Path(__file__).parent / "results"
+DOCS = Path(__file__).parent
+RESULTS, IMAGES = DOCS / "results", DOCS / "images"
 
 if __name__ == "__main__":
-    pictures = [path for path in sorted(RESULTS.glob("*/*.png")) if path.stem != "contact"]
-    sheet = contact_sheet(pictures, columns=3, named_by_folder=True)
-    save_figure(sheet, RESULTS, "contact", formats=("png",))
+    figures = [path for path in sorted(RESULTS.glob("*/*.png")) if path.stem != "contact"]
+    plots = sorted((IMAGES / "plots").glob("*.png"))
+    screens = sorted((IMAGES / "screens").glob("*.png"))
+    if figures:
+        sheet = contact_sheet(figures, columns=3, named_by_folder=True)
+        save_figure(sheet, RESULTS, "contact", formats=("png",))
+    if plots:
+        sheet = contact_sheet(plots, columns=3, cell=(4.2, 3.3))
+        save_figure(sheet, IMAGES, "contact_plots", formats=("png",))
+    if screens:
+        sheet = contact_sheet(screens, columns=2, cell=(5.6, 3.8))
+        save_figure(sheet, IMAGES, "contact_screens", formats=("png",))

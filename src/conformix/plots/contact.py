@@ -8,14 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conformix.errors import InvalidInput
-from conformix.plots.style import SMALL, new_figure
+from conformix.plots.style import SMALL, new_figure, plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
 def contact_sheet(
-    pictures: Sequence[str | Path], *, columns: int = 2, named_by_folder: bool = False
+    pictures: Sequence[str | Path],
+    *,
+    columns: int = 2,
+    named_by_folder: bool = False,
+    cell: tuple[float, float] = (5.0, 2.6),
 ) -> Figure:
     """Return one figure with all pictures, each under its file name.
 
@@ -27,6 +31,8 @@ def contact_sheet(
         Pictures per row.
     named_by_folder : bool
         Put the name of the folder before that of the file.
+    cell : tuple of two float
+        Width and height of the space for one picture, in inches.
 
     Examples
     --------
@@ -40,12 +46,12 @@ def contact_sheet(
         raise InvalidInput("a contact sheet needs at least one picture.")
     columns = min(columns, len(pictures))
     rows = math.ceil(len(pictures) / columns)
-    figure = new_figure(5.0 * columns, 2.6 * rows)
+    figure = new_figure(cell[0] * columns, cell[1] * rows)
     for place, picture in enumerate(pictures, start=1):
         ax = figure.add_subplot(rows, columns, place)
         ax.imshow(imread(picture))
         path = Path(picture)
         name = f"{path.parent.name}, {path.stem}" if named_by_folder else path.stem
-        ax.set_title(name, fontsize=SMALL)
+        ax.set_title(plain(name, 60), fontsize=SMALL)
         ax.axis("off")
     return figure

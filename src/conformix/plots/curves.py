@@ -33,12 +33,13 @@ def size_coverage(
     alphas: Sequence[float] | None = None,
     title: str = "",
     ax: Axes | None = None,
+    **rows: Any,
 ) -> Axes:
     """Draw mean size against coverage over the levels for fitted models; return the axes.
 
     Parameters
     ----------
-    cp, outputs, y, alphas
+    cp, outputs, y, alphas, **rows
         As in `size_coverage_numbers`: one fitted model, or a mapping of several, and test rows.
     title : str
         Title of the axes.
@@ -55,7 +56,7 @@ def size_coverage(
     >>> len(ax.lines)
     1
     """
-    numbers = size_coverage_numbers(cp, outputs, y, alphas=alphas)
+    numbers = size_coverage_numbers(cp, outputs, y, alphas=alphas, **rows)
     several = len(numbers.names) > 1
     return plot_size_coverage(numbers.curves, title=title, legend=several, ax=ax)
 

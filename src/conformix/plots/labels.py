@@ -36,12 +36,13 @@ def explain(
     alpha: float | None = None,
     title: str | None = None,
     ax: Axes | None = None,
+    **rows: Any,
 ) -> Axes:
     """Draw why the labels of row i are in its set or not, and return the axes.
 
     Parameters
     ----------
-    cp, outputs, i, y, classes, top, alpha
+    cp, outputs, i, y, classes, top, alpha, **rows
         As in `explain_numbers`.
     title : str, optional
         Title of the axes; by default the row and the size of its set.
@@ -56,7 +57,7 @@ def explain(
     >>> explain(cp, P, 1, classes=["cat", "dog", "eel"]).get_title()
     'row 1: 1 of 3 labels at alpha = 0.4'
     """
-    numbers = explain_numbers(cp, outputs, i, y=y, classes=classes, top=top, alpha=alpha)
+    numbers = explain_numbers(cp, outputs, i, y=y, classes=classes, top=top, alpha=alpha, **rows)
     return plot_explain(numbers, title=title, ax=ax)
 
 

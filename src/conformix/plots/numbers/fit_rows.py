@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray, as_generator
+from conformix.arrays import FloatArray, IntArray, as_generator, to_host
+from conformix.calibration.names import resolve_calibration
 from conformix.conformal import conformal_rank, kth_largest
 from conformix.errors import InvalidInput
 from conformix.exact.fitted import FullFitted
 from conformix.guarantees import RankRule
-from conformix.inputs import check_groups, check_labels
+from conformix.inputs import check_groups
 from conformix.kernels import combine, lift_best
 from conformix.pipeline import size_parts
 from conformix.search.nonempty import NonEmptyObjective
@@ -140,14 +141,19 @@ def fit_rows(
         raise InvalidInput(
             "a fitted model does not keep its rows; pass the outputs and labels of fit too."
         )
+    if resolve_calibration(cp.calibration).tune:
+        raise InvalidInput(
+            "weights that were tuned for thresholds per class are not drawn yet; fit with a "
+            "calibration that has tune=False."
+        )
     checked = predictor.check(outputs)
-    labels = check_labels(y, checked.n, checked.n_classes)
+    labels = predictor.labels(y, checked.n)
     rows = np.arange(checked.n)
     roles = Roles(rows, rows, rows)
     test_scores = None
     if not as_given and fitted.search is not None:
         roles, test_scores = _roles(cp, checked.n, test, check_groups(groups, checked.n))
-    scores, transform = predictor.scores(checked), fitted.rule.transform
+    scores, transform = to_host(predictor.scores(checked)), fitted.rule.transform
     tune = transform(scores[roles.tune])
     shared = np.array_equal(roles.tune, roles.size)
     parts = [tune] if shared else map(transform, size_parts(scores, test_scores, roles))
@@ -170,7 +176,7 @@ def _roles(cp: Any, n: int, test: Any, groups: IntArray | None) -> tuple[Roles, 
             raise InvalidInput(
                 f'split "{split.name}" counted sizes on the test rows; pass them as test=.'
             )
-        scores = cp.predictor_.scores(cp.predictor_.check(test, "test"))
+        scores = to_host(cp.predictor_.scores(cp.predictor_.check(test, "test")))
     seeded = isinstance(cp.random_state, int | np.integer)
     if cp.guarantee_.facts.separate and not seeded:
         raise InvalidInput(

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import BoolArray, FloatArray, IntArray
+from conformix.arrays import BoolArray, FloatArray, IntArray, to_host
+from conformix.calibration.rows import RowData
 from conformix.conformal import conformal_rank, simple_fraction
 from conformix.errors import InvalidInput
 from conformix.exact.fitted import FullFitted
-from conformix.inputs import check_labels
 from conformix.kernels import combine
 from conformix.plots.numbers.classes import class_names
 
@@ -38,7 +38,7 @@ class Explanation:
     combined : float64 array of shape (m,)
         Combined scores.
     thresholds : float64 array of shape (m,)
-        What the combined score must reach: one number, or one per label under split ``"exact"``.
+        What the combined score must reach: mostly one number, else one per label.
     included : boolean array of shape (m,)
         Which labels are in the set.
     places : integer array of shape (m,)
@@ -86,25 +86,30 @@ def explain_numbers(
     classes: Sequence[Any] | None = None,
     top: int = 12,
     alpha: float | None = None,
+    strata: Any = None,
+    sample_weight: Any = None,
 ) -> Explanation:
     """Return why the labels of row i are in its set or not.
 
     Parameters
     ----------
     cp : ScoreAverage
-        A fitted model. Under split ``"exact"`` every label has weights and threshold of its own.
+        A fitted model. Under split ``"exact"`` every label has weights and threshold of its own;
+        calibrations by class, group or weight give thresholds of their own too.
     outputs : like in ``predict_set``
         Outputs on new rows.
     i : int
         Which row.
-    y : integer array of shape (n,), or one label, optional
+    y : array of shape (n,), or one label, optional
         The truth, to be marked.
     classes : sequence of length K, optional
-        Names of the classes.
+        Names of the classes; by default those of the fit, or their numbers.
     top : int
         Labels to show, from the best.
     alpha : float, optional
         Another level than the fitted one.
+    strata, sample_weight : arrays of shape (n,), optional
+        As in ``predict_set``, where the calibration needs them.
 
     Examples
     --------
@@ -122,14 +127,16 @@ def explain_numbers(
     if top < 1:
         raise InvalidInput(f"top must be a positive number of labels; got {top!r}.")
     level = predictor.alpha if alpha is None else float(simple_fraction(alpha))
-    names = class_names(predictor.n_classes, classes)
-    truth = _truth(y, int(i), checked.n, predictor.n_classes)
-    scores = predictor.scores(checked.rows(slice(i, i + 1)))
-    weights, thresholds = _rule(predictor.fitted, scores, level)
+    names = class_names(predictor.n_classes, predictor.classes if classes is None else classes)
+    truth = _truth(predictor, y, int(i), checked.n)
+    row = slice(int(i), int(i) + 1)
+    data = predictor.row_data(checked.n, strata, sample_weight).take(row)
+    scores = to_host(predictor.scores(checked.rows(row)))
+    weights, thresholds = _rule(predictor.fitted, scores, level, data)
     values = predictor.fitted.rule.transform(scores)[0]
     combined = combine(values, weights)
-    member = predictor.fitted.member(scores, level)[0]
-    # Under split "exact" thresholds differ by label: those in the set come first.
+    member = predictor.fitted.member(scores, level, data)[0]
+    # Thresholds may differ by label: those in the set come first.
     order = np.lexsort((np.arange(len(combined)), -combined, ~member))
     shown = order[:top]
     if truth is not None and truth not in shown:
@@ -148,19 +155,19 @@ def _fitted(cp: Any) -> Any:
     return cp.predictor_
 
 
-def _truth(y: Any, i: int, n: int, n_classes: int) -> int | None:
+def _truth(predictor: Any, y: Any, i: int, n: int) -> int | None:
     if y is None:
         return None
-    if np.ndim(y) == 0:
-        return int(check_labels([y], 1, n_classes)[0])
-    return int(check_labels(y, n, n_classes)[i])
+    return int(predictor.labels([y], 1)[0] if np.ndim(y) == 0 else predictor.labels(y, n)[i])
 
 
-def _rule(fitted: Any, scores: FloatArray, alpha: float) -> tuple[FloatArray, FloatArray]:
+def _rule(
+    fitted: Any, scores: FloatArray, alpha: float, data: RowData
+) -> tuple[FloatArray, FloatArray]:
     """Return the weights (d,) or (K, d) of the labels and their thresholds (K,)."""
     n_classes = scores.shape[1]
     if not isinstance(fitted, FullFitted):
-        return fitted.rule.weights, np.full(n_classes, fitted.threshold(alpha))
+        return fitted.rule.weights, np.broadcast_to(fitted.at(alpha, data), (1, n_classes))[0]
     if conformal_rank(fitted.n, alpha) > fitted.n:
         return fitted.weights[0], np.full(n_classes, -np.inf)
     tables = fitted.tables(alpha)

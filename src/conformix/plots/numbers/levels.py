@@ -12,7 +12,7 @@ from conformix import metrics
 from conformix.arrays import FloatArray
 from conformix.conformal import rows_needed
 from conformix.errors import InvalidInput
-from conformix.pipeline import Fitted
+from conformix.fitted import Fitted
 
 LEVELS = (0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2)
 
@@ -44,7 +44,7 @@ class SizeCoverage:
 
 
 def size_coverage_numbers(
-    cp: Any, outputs: Any, y: Any, *, alphas: Sequence[float] | None = None
+    cp: Any, outputs: Any, y: Any, *, alphas: Sequence[float] | None = None, **rows: Any
 ) -> SizeCoverage:
     """Return mean size and coverage on test rows over the levels, weights kept.
 
@@ -57,6 +57,8 @@ def size_coverage_numbers(
         Labelled test rows.
     alphas : sequence of float, optional
         The levels; by default 0.01 to 0.2, those that the calibration rows allow.
+    **rows
+        ``strata`` or ``sample_weight``, as in ``predict_set``, where the calibration needs them.
 
     Examples
     --------
@@ -75,15 +77,19 @@ def size_coverage_numbers(
         n = min(model.guarantee_.facts.n_cal for model in models.values())
         alphas = [alpha for alpha in LEVELS if rows_needed(alpha) <= n]
     levels = sorted({float(alpha) for alpha in alphas})
-    found = np.array([_points(model, outputs, y, levels) for model in models.values()])
+    found = np.array([_points(model, outputs, y, levels, rows) for model in models.values()])
     return SizeCoverage(tuple(map(str, models)), np.array(levels), found[..., 0], found[..., 1])
 
 
-def _points(cp: Any, outputs: Any, y: Any, levels: list[float]) -> list[tuple[float, float]]:
+def _points(
+    cp: Any, outputs: Any, y: Any, levels: list[float], rows: dict[str, Any]
+) -> list[tuple[float, float]]:
     nested = isinstance(cp.predictor_.fitted, Fitted)
-    every = cp.predict_set(outputs, alpha=levels) if nested else None
+    every = cp.predict_set(outputs, alpha=levels, **rows) if nested else None
     points = []
     for alpha in levels:
-        sets = cp.predict_set(outputs, alpha=alpha) if every is None else every.at(alpha)
+        sets = (
+            every.at(alpha) if every is not None else cp.predict_set(outputs, alpha=alpha, **rows)
+        )
         points.append((metrics.coverage(sets, y), metrics.mean_size(sets)))
     return points
