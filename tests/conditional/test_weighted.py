@@ -1,0 +1,231 @@
+"""Importance weights: weighted exchangeability as an identity, and shifts of known law.
+
+For any bag of n+1 labelled rows with weights w, hold each out in turn and calibrate on the others
+with their weights and its own. The covered rows then carry at least a share ``1 - alpha`` of the
+weight, always: no tolerance, no simulation.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import conformix as cx
+from cases import Bag, bags, levels
+from conditional.rows import Z, covered, softmax, uneven_classes
+from conformix.calibration import LabelShift, Weighted
+from conformix.shift import density_ratio, effective_rows, label_ratios
+
+pytestmark = pytest.mark.filterwarnings("ignore::conformix.errors.ConformixWarning")
+
+NAMES = ("thr", "aps", "rank")
+WEIGHTS = (0.5, 0.25, 0.25)
+
+
+@settings(max_examples=60)
+@given(bag=bags(max_models=1, min_rows=3, max_rows=14), level=levels(), data=st.data())
+def test_held_out_rows_carry_a_share_of_one_minus_alpha_of_the_weight(
+    bag: Bag, level: tuple[float, Fraction], data: st.DataObject
+) -> None:
+    alpha, meant = level
+    n = len(bag.y)
+    weight = np.array(data.draw(st.lists(st.integers(1, 5), min_size=n, max_size=n)))
+    cp = cx.ScoreAverage(NAMES, alpha=alpha, weights=WEIGHTS, calibration=Weighted(known=True))
+    reached = 0
+    for i in range(n):
+        rest = np.arange(n) != i
+        cp.fit(bag.outputs["a"][rest], bag.y[rest], sample_weight=weight[rest])
+        sets = cp.predict_set(bag.outputs["a"][~rest], sample_weight=weight[~rest])
+        reached += int(weight[i]) * bool(np.asarray(sets)[0, bag.y[i]])
+    assert reached >= (1 - meant) * int(weight.sum())
+
+
+@settings(max_examples=60)
+@given(bag=bags(max_models=1, min_rows=3, max_rows=14), level=levels(), data=st.data())
+def test_the_same_holds_when_the_weight_belongs_to_the_label(
+    bag: Bag, level: tuple[float, Fraction], data: st.DataObject
+) -> None:
+    alpha, meant = level
+    k = bag.outputs["a"].shape[1]
+    ratios = data.draw(st.lists(st.integers(1, 5), min_size=k, max_size=k))
+    shift = LabelShift(tuple(ratios), known=True)
+    cp = cx.ScoreAverage(NAMES, alpha=alpha, weights=WEIGHTS, calibration=shift)
+    reached, total = 0, sum(ratios[c] for c in bag.y)
+    for i in range(len(bag.y)):
+        rest = np.arange(len(bag.y)) != i
+        cp.fit(bag.outputs["a"][rest], bag.y[rest])
+        inside = np.asarray(cp.predict_set(bag.outputs["a"][~rest]))[0, bag.y[i]]
+        reached += ratios[bag.y[i]] * bool(inside)
+    assert reached >= (1 - meant) * total
+
+
+@pytest.mark.parametrize("alpha", [0.1, 1 - 0.9, 0.25, 1 / 3])
+def test_equal_weights_are_no_weights(alpha: float) -> None:
+    probs, y = uneven_classes(np.random.default_rng(0), 199)
+    plain = cx.ScoreAverage(NAMES, alpha=alpha, weights=WEIGHTS).fit(probs, y)
+    for weight in (1.0, 3.0):
+        cp = cx.ScoreAverage(NAMES, alpha=alpha, weights=WEIGHTS, calibration="weighted")
+        cp.fit(probs, y, sample_weight=np.full(199, weight))
+        same = {"sample_weight": np.full(199, weight)}
+        assert_array_equal(
+            np.asarray(cp.predict_set(probs, **same)), np.asarray(plain.predict_set(probs))
+        )
+        assert_allclose(cp.predict_pvalues(probs, **same), plain.predict_pvalues(probs), rtol=1e-12)
+
+
+def test_weighted_pvalues_and_sets_agree() -> None:
+    rng = np.random.default_rng(1)
+    probs, y = uneven_classes(rng, 400)
+    cp = cx.ScoreAverage(NAMES, alpha=0.1, calibration="weighted", random_state=0)
+    cp.fit(probs, y, sample_weight=rng.integers(1, 9, size=400))
+    rows = {"sample_weight": rng.integers(1, 9, size=400)}
+    sets = np.asarray(cp.predict_set(probs, **rows))
+    assert_array_equal(sets, cp.predict_pvalues(probs, **rows) > 0.1)
+    nested = cp.predict_set(probs, alpha=[0.1, 0.2], **rows)
+    assert_array_equal(sets, np.asarray(nested.at(0.1)))
+
+
+def covariate_shift(rng: np.random.Generator, n: int, mean: float) -> tuple:
+    """Rows with x ~ N(mean, 1); the model is worse where x is large. Weight N(1,1) : N(0,1)."""
+    x = rng.normal(mean, size=n)
+    y = rng.integers(3, size=n)
+    logits = rng.normal(size=(n, 3))
+    logits[np.arange(n), y] += np.clip(2.5 - 1.5 * x, -1, 4)
+    return x, softmax(logits), y
+
+
+def test_known_ratios_restore_coverage_under_covariate_shift_and_none_does_not() -> None:
+    alpha, hits, plain_hits, m = 0.1, 0, 0, 0
+    for r in range(60):
+        rng = np.random.default_rng([r, 3])
+        x, probs, y = covariate_shift(rng, 400, 0.0)
+        x_new, new, y_new = covariate_shift(rng, 5, 1.0)
+        ratio = lambda x: np.exp(x - 0.5)  # noqa: E731  the density of N(1,1) over N(0,1)
+        cp = cx.ScoreAverage("thr", weights=[1.0], alpha=alpha, calibration=Weighted(known=True))
+        cp.fit(probs, y, sample_weight=ratio(x))
+        hits += covered(cp.predict_set(new, sample_weight=ratio(x_new)), y_new).sum()
+        plain = cx.ScoreAverage("thr", weights=[1.0], alpha=alpha).fit(probs, y)
+        plain_hits += covered(plain.predict_set(new), y_new).sum()
+        m += 5
+    spread = np.sqrt(m * alpha * (1 - alpha) * 1.5)  # rows of one repetition share a threshold
+    assert hits > (1 - alpha) * m - Z * spread
+    assert plain_hits < (1 - alpha) * m - Z * spread
+
+
+def test_estimated_ratios_come_close_and_say_that_they_are_estimated() -> None:
+    rng = np.random.default_rng(4)
+    x, probs, y = covariate_shift(rng, 3000, 0.0)
+    x_new, new, y_new = covariate_shift(rng, 3000, 1.0)
+    ratio = density_ratio(x[:, None], x_new[:, None])
+    truth = np.exp(x - 0.5)
+    assert_allclose(np.log(ratio.source), np.log(np.minimum(truth, 50)), atol=0.35)
+    assert 0 < ratio.effective_rows < 3000
+    cp = cx.ScoreAverage("thr", weights=[1.0], alpha=0.1, calibration="weighted")
+    cp.fit(probs, y, sample_weight=ratio.source)
+    inside = covered(cp.predict_set(new, sample_weight=ratio(x_new[:, None])), y_new)
+    # 3,000 new rows, and a threshold from so many effective rows.
+    spread = np.sqrt(0.09 * (1 / 3000 + 1 / ratio.effective_rows))
+    assert inside.mean() > 0.9 - Z * spread
+    assert cp.guarantee_.kind == "approximate"
+    assert "effective rows of 3,000" in cp.guarantee_.assumption
+
+
+def test_without_cross_fitting_a_flexible_classifier_overfits_the_ratios() -> None:
+    from sklearn.ensemble import RandomForestClassifier
+
+    rng = np.random.default_rng(5)
+    same = rng.normal(size=(600, 2))
+    forest = RandomForestClassifier(30, random_state=0)
+    own = density_ratio(same[:300], same[300:], classifier=forest, folds=1)
+    crossed = density_ratio(same[:300], same[300:], classifier=forest, folds=5)
+    # The two samples follow one law: the true ratios are 1.
+    assert own.source.mean() < 0.5 < crossed.source.mean()
+
+
+@pytest.mark.parametrize("method", ["confusion", "em"])
+def test_class_priors_are_found_without_new_labels(method: str) -> None:
+    rng = np.random.default_rng(6)
+
+    def rows(priors: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
+        y = rng.choice(3, size=20_000, p=np.array(priors))
+        x = np.eye(3)[y] * 2 + rng.normal(size=(20_000, 3))
+        logits = 2 * x + np.log((1 / 3, 1 / 3, 1 / 3))  # the Bayes rule under equal priors
+        return softmax(logits), y
+
+    old, y = rows((1 / 3, 1 / 3, 1 / 3))
+    new, _ = rows((0.6, 0.3, 0.1))
+    found = label_ratios(old, y, new, method=method)
+    assert_allclose(found, [1.8, 0.9, 0.3], atol=0.06)
+
+
+def test_label_shift_restores_coverage_and_no_weights_do_not() -> None:
+    alpha, hits, plain_hits, m = 0.1, 0, 0, 0
+    old, new = (0.6, 0.3, 0.1), (0.1, 0.2, 0.7)
+    shift = LabelShift(tuple(np.array(new) / old), known=True)
+    for r in range(40):
+        rng = np.random.default_rng([r, 7])
+        probs, y = uneven_classes(rng, 600, old)
+        fresh, y_new = uneven_classes(rng, 10, new)
+        cp = cx.ScoreAverage("thr", weights=[1.0], alpha=alpha, calibration=shift).fit(probs, y)
+        hits += covered(cp.predict_set(fresh), y_new).sum()
+        plain = cx.ScoreAverage("thr", weights=[1.0], alpha=alpha).fit(probs, y)
+        plain_hits += covered(plain.predict_set(fresh), y_new).sum()
+        m += 10
+    spread = np.sqrt(m * alpha * (1 - alpha) * 2)  # rows of one repetition share a threshold
+    assert hits > (1 - alpha) * m - Z * spread
+    assert plain_hits < (1 - alpha) * m - Z * spread
+    assert cp.guarantee_.kind == "exact"
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_weighted_model_is_saved_and_read(known: bool, tmp_path) -> None:
+    rng = np.random.default_rng(8)
+    probs, y = uneven_classes(rng, 300)
+    rows = {"sample_weight": rng.random(300)}
+    cases = ((Weighted(known), rows), (LabelShift((0.5, 1.0, 2.0), known), {}))
+    for calibration, more in cases:
+        cp = cx.ScoreAverage(weights=WEIGHTS, calibration=calibration).fit(probs, y, **more)
+        cp.save(tmp_path / "model.json")
+        again = cx.load(tmp_path / "model.json")
+        assert_array_equal(
+            np.asarray(again.predict_set(probs, **more)), np.asarray(cp.predict_set(probs, **more))
+        )
+        assert str(again.guarantee_) == str(cp.guarantee_)
+        assert again.calibration == calibration
+
+
+def test_effective_rows_are_all_rows_for_equal_weights_and_one_for_a_single_one() -> None:
+    assert effective_rows(np.full(7, 0.3)) == pytest.approx(7)
+    assert effective_rows([0, 0, 2.0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ({}, 'calibration "weighted" needs sample_weight=...'),
+        ({"sample_weight": [1.0, -1.0, 1.0]}, "not negative; row 1 holds -1.0"),
+        ({"sample_weight": [1.0, np.nan, 1.0]}, "must be finite and not negative; row 1"),
+        ({"sample_weight": [0, 0, 0]}, "must not all be 0"),
+        ({"sample_weight": [1.0]}, "sample_weight must hold one number per row"),
+    ],
+)
+def test_weights_that_cannot_be_are_refused(rows: dict, message: str) -> None:
+    probs = np.array([[0.7, 0.3], [0.4, 0.6], [0.2, 0.8]])
+    cp = cx.ScoreAverage(weights=WEIGHTS, alpha=0.5, calibration="weighted")
+    with pytest.raises(cx.InvalidInput, match=message):
+        cp.fit(probs, [0, 1, 1], **rows)
+
+
+def test_a_weighted_model_has_no_single_threshold_and_no_pac_rank() -> None:
+    probs = np.array([[0.7, 0.3], [0.4, 0.6], [0.2, 0.8]])
+    cp = cx.ScoreAverage(weights=WEIGHTS, alpha=0.5, calibration="weighted")
+    cp.fit(probs, [0, 1, 1], sample_weight=[1, 1, 1])
+    with pytest.raises(cx.InvalidInput, match="has no single threshold"):
+        _ = cp.threshold_
+    with pytest.raises(cx.InvalidInput, match='guarantee="pac" is not known'):
+        cp.set_params(guarantee="pac").fit(probs, [0, 1, 1], sample_weight=[1, 1, 1])
