@@ -5,7 +5,9 @@ dataclass whose ``__call__(objective, rng)`` returns a `SearchResult`.
 """
 
 from conformix.search.candidates import Candidates
+from conformix.search.gradient import GradientSearch
 from conformix.search.grid import GridSearch
+from conformix.search.line import LineSearch
 from conformix.search.objective import SizeObjective
 from conformix.search.result import SearchResult
 from conformix.search.simplex import first_best, grid_size, simplex_grid
@@ -13,7 +15,9 @@ from conformix.search.weights import landscape, resolve_search, search_weights
 
 __all__ = [
     "Candidates",
+    "GradientSearch",
     "GridSearch",
+    "LineSearch",
     "SearchResult",
     "SizeObjective",
     "first_best",

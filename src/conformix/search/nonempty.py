@@ -6,7 +6,8 @@ scores that set the threshold, and in the sets that are counted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Self
 
 import numpy as np
 
@@ -44,6 +45,12 @@ class NonEmptyObjective(SizeObjective):
     ) -> None:
         super().__init__(scores[np.arange(len(y)), y], size_parts, k, threads=threads)
         self.tune_scores = scores
+
+    def with_scores(self, change: Callable[[FloatArray], FloatArray]) -> Self:
+        """Return this objective over other scores: ``change`` maps arrays (..., d) to (..., r)."""
+        other = super().with_scores(change)
+        other.tune_scores = change(self.tune_scores)
+        return other
 
     def thresholds(self, weights: FloatArray) -> FloatArray:
         """Return the k-th largest lifted true-label score for every weight vector, (m,)."""

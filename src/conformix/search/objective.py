@@ -7,7 +7,8 @@ largest combined score of the true labels of the tuning rows. It is piecewise co
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from copy import copy
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -105,6 +106,19 @@ class SizeObjective:
         return smallest_count(
             self.true_scores, self.size_parts, self.k, weights, keys, self.threads_for(weights)
         )
+
+    def with_scores(self, change: Callable[[FloatArray], FloatArray]) -> Self:
+        """Return this objective over other scores: ``change`` maps arrays (..., d) to (..., r)."""
+        other = copy(self)
+        other.true_scores = np.ascontiguousarray(change(self.true_scores), dtype=np.float64)
+        other.size_parts = tuple(change(part) for part in self.size_parts)
+        return other
+
+    def with_size_rows(self, rows: Callable[[int], IntArray | slice]) -> Self:
+        """Return this objective over some of its size rows: ``rows(n_i)`` of every part."""
+        other = copy(self)
+        other.size_parts = tuple(part[rows(len(part))] for part in self.size_parts)
+        return other
 
     def threads_for(self, weights: FloatArray) -> int:
         """Return how many threads pay off: one where starting a pool would take longer."""

@@ -12,13 +12,16 @@ from conformix.errors import InvalidInput
 from conformix.inputs import check_labels, check_scores
 from conformix.registry import unknown_name
 from conformix.search.candidates import Candidates
+from conformix.search.gradient import GradientSearch
 from conformix.search.grid import GridSearch
+from conformix.search.line import LineSearch
 from conformix.search.objective import SizeObjective, tuning_rank
 from conformix.search.result import SearchResult
 from conformix.search.simplex import simplex_grid
 
 Search: TypeAlias = Callable[[SizeObjective, np.random.Generator], SearchResult]
-SEARCHES = ("auto", "grid")
+STRATEGIES: dict[str, Search] = {"gradient": GradientSearch(), "line": LineSearch()}
+SEARCHES = ("auto", "grid", *STRATEGIES)
 
 
 def resolve_search(search: Any, resolution: int = 100) -> Search:
@@ -32,6 +35,8 @@ def resolve_search(search: Any, resolution: int = 100) -> Search:
     if isinstance(search, str):
         if search not in SEARCHES:
             raise unknown_name("search", search, list(SEARCHES))
+        if search in STRATEGIES:
+            return STRATEGIES[search]
         return GridSearch(resolution if search == "grid" else None)
     if callable(search) and not isinstance(search, type):
         return search  # type: ignore[no-any-return]
@@ -65,7 +70,8 @@ def search_weights(
     alpha : float
         Allowed miscoverage.
     search : str, strategy or array of shape (m, d)
-        ``"grid"``, ``"auto"``, a strategy object, or the candidate weights themselves.
+        ``"auto"``, ``"grid"``, ``"line"``, ``"gradient"``, a strategy object, or the candidate
+        weights themselves.
     resolution : int
         Resolution of the grid.
     size_scores : array of shape (m, K, d), optional

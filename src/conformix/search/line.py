@@ -1,0 +1,123 @@
+"""Search for many scores: exact searches along lines through weight space, from several starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from conformix.arrays import FloatArray, IntArray
+from conformix.errors import InvalidInput
+from conformix.search.objective import SizeObjective
+from conformix.search.result import SearchResult
+from conformix.search.span import on_simplex
+from conformix.search.walk import Walk, settle
+
+# Starts are followed on so many (row, label) pairs at most, the best of them on all rows.
+SKETCH_PAIRS = 2**17
+# Of the budget, what goes to the starts; of the ends, how many go on with all rows.
+SKETCH_SHARE = 0.5
+FINALISTS = 2
+SWEEPS = 4
+PATIENCE = 30
+
+
+@dataclass(frozen=True)
+class LineSearch:
+    """Small sets by exact line searches from several starts, for five to fifty scores.
+
+    From the best corners, from equal weights and from weights of equal spread, the weight of every
+    score in turn is searched exactly, then two at a time, then along lines towards mutated
+    weights. A line is a problem of two scores, which the exact engine counts at all points at once.
+
+    Parameters
+    ----------
+    budget : int
+        Number of weights whose sets are counted, on lines and elsewhere; it may end sooner.
+    starts : int
+        Number of starting points.
+
+    Examples
+    --------
+    >>> import conformix as cx
+    >>> data = cx.datasets.load("cifar10")
+    >>> scores = cx.score_tensor(data.outputs["vgg16"][:500], ("thr", "aps", "rank", "margin",
+    ...                          "logp"), kind="logits")
+    >>> found = cx.search.search_weights(scores, data.labels[:500], alpha=0.05, random_state=0,
+    ...                                  search=LineSearch(budget=2_000))
+    >>> found.size
+    1.0...
+    """
+
+    budget: int = 20_000
+    starts: int = 6
+
+    def __call__(
+        self, objective: SizeObjective, rng: np.random.Generator | None = None
+    ) -> SearchResult:
+        """Return the best weights found; all that is drawn comes from `rng`."""
+        check_positive("budget", self.budget)
+        check_positive("starts", self.starts)
+        rng = np.random.default_rng(0) if rng is None else rng
+        sketch = Walk(some_size_rows(objective, SKETCH_PAIRS, rng), self.budget)
+        ends = []
+        for start in first_weights(sketch)[: self.starts]:
+            if sketch.span.evaluated < SKETCH_SHARE * self.budget:
+                sketch.start(start)
+                sketch.sweep(SWEEPS)
+                ends.append((sketch.counts[-1], sketch.visited[-1]))
+        ends.sort(key=lambda end: end[0])
+        finals = [weights for _, weights in ends]
+        walk = Walk(objective, sketch.left)
+        return finish(walk, finals, rng, f"line search from {len(ends)} starts", sketch)
+
+
+def finish(
+    walk: Walk, ends: list[FloatArray], rng: np.random.Generator, told: str, sketch: Walk
+) -> SearchResult:
+    """Return what the best of some ends lead to on all rows."""
+    budget = walk.budget
+    for place, end in enumerate(ends[:FINALISTS], start=1):
+        walk.budget = budget * place // min(FINALISTS, len(ends))
+        if walk.left > 0:
+            walk.start(end)
+            walk.sweep(SWEEPS)
+            while walk.left > 0 and walk.pairs():
+                walk.sweep(SWEEPS)
+    walk.budget = budget
+    if walk.visited:
+        walk.start(walk.best)
+        walk.evolve(rng, PATIENCE)
+    evaluated = sketch.span.evaluated + walk.span.evaluated
+    # Whatever was found, it is no worse than any single score and the plain average.
+    plain = [*np.eye(walk.objective.d), np.full(walk.objective.d, 1.0 / walk.objective.d)]
+    return settle(walk.objective, [*plain, *ends, *walk.visited], evaluated, told)
+
+
+def first_weights(walk: Walk) -> list[FloatArray]:
+    """Return where to start: the best corner, weights of equal spread, equal ones, more corners."""
+    d = walk.objective.d
+    corners = np.eye(d)
+    counts = walk.objective.counts(corners)
+    walk.span.evaluated += d
+    order = np.argsort(counts, kind="stable")
+    broad = [on_simplex(walk.units), np.full(d, 1.0 / d)]
+    return [corners[order[0]], *broad, *(corners[i] for i in order[1:])]
+
+
+def some_size_rows(objective: SizeObjective, pairs: int, rng: np.random.Generator) -> SizeObjective:
+    """Return the objective over a sample of its size rows, about so many (row, label) pairs."""
+    share = pairs / max(1, sum(part[..., 0].size for part in objective.size_parts))
+    if share >= 1:
+        return objective
+
+    def rows(n: int) -> IntArray:
+        return np.sort(rng.permutation(n)[: max(1, round(n * share))])
+
+    return objective.with_size_rows(rows)
+
+
+def check_positive(name: str, value: object) -> None:
+    """Refuse what is no positive integer."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise InvalidInput(f"{name} must be a positive integer; got {value!r}.")

@@ -1,0 +1,204 @@
+"""An incumbent that moves by exact searches along lines and planes through weight space.
+
+The directions are the scores themselves (how much of score j?), pairs of scores (more of j, less of
+i), and steps towards weights whose logarithms were jittered. Weights near a corner matter, so all
+points lie on geometric grids: a weight of 0.002 is as easy to reach as one of 0.2.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from conformix.arrays import FloatArray
+from conformix.search.objective import SizeObjective
+from conformix.search.result import SearchResult
+from conformix.search.simplex import first_best
+from conformix.search.span import Span, on_simplex, spreads
+
+# A weight is tried from a ten-thousandth to ten thousand times what would balance the scores,
+FAR = np.geomspace(1e-4, 1e4, 25)
+# and at these multiples of what it is.
+NEAR = np.array([0.25, 0.5, 0.71, 0.84, 0.92, 0.96, 1.04, 1.09, 1.19, 1.41, 2.0, 4.0])
+# Between the neighbours of the best point so many more are tried, if it is this close to winning.
+REFINED, WORTH_REFINING = 10, 1.01
+# Two weights at once: multiples of what they are, and shares of the balance for one that is zero.
+MULTIPLES = np.array([0.0, 0.25, 0.5, 0.75, 0.9, 1.1, 1.33, 2.0])
+SHARES = np.array([0.003, 0.01, 0.03, 0.1, 0.3, 1.0])
+# A sweep over all scores that wins less than this share is the last one.
+LITTLE = 5e-4
+# Steps towards other weights; negative ones lead away from them.
+STEPS = np.concatenate([np.geomspace(0.03, 4.0, 10), -np.geomspace(0.03, 4.0, 8)])
+
+
+class Walk:
+    """Moves from weights to better weights until a budget is spent.
+
+    Parameters
+    ----------
+    objective : SizeObjective
+        What is minimised.
+    budget : int
+        How many weights may be counted.
+    """
+
+    def __init__(self, objective: SizeObjective, budget: int) -> None:
+        self.objective = objective
+        self.budget = budget
+        self.span = Span(objective)
+        self.units = 1.0 / spreads(objective)
+        self.visited: list[FloatArray] = []
+        self.counts: list[int] = []
+
+    @property
+    def left(self) -> int:
+        """Return how many weights may still be counted."""
+        return self.budget - self.span.evaluated
+
+    @property
+    def best(self) -> FloatArray:
+        """Return the best weights visited."""
+        return self.visited[int(np.argmin(self.counts))]
+
+    def start(self, weights: FloatArray) -> None:
+        """Stand at `weights` (d,)."""
+        self.span.move_to(weights)
+        self._note(weights, self.span.here())
+
+    def sweep(self, most: int) -> None:
+        """Search along every score in turn, at most so often, while that wins something."""
+        for _ in range(most):
+            before = self.counts[-1]
+            for j in range(len(self.span.base)):
+                if self.left > 0:
+                    self.coordinate(j)
+            if self.counts[-1] >= before * (1.0 - LITTLE):
+                break
+
+    def coordinate(self, j: int) -> bool:
+        """Search exactly over the weight of score j, from none to all; whether it moved."""
+        base = self.span.base
+        if base[j] == 1.0:
+            return False
+        axis = np.zeros((1, len(base)))
+        axis[0, j] = 1.0
+        tried = amounts(base, j, self.units)
+        counts = self.span.counts(axis, tried[:, None] - base[j])
+        here = int(counts[np.searchsorted(tried, base[j])])
+        place = int(counts.argmin())
+        if counts[place] <= here * WORTH_REFINING:
+            closer = between(tried, place)
+            counts = np.concatenate([counts, self.span.counts(axis, closer[:, None] - base[j])])
+            tried = np.concatenate([tried, closer])
+            place = int(counts.argmin())
+        return self._move(base + (tried[place] - base[j]) * axis[0], int(counts[place]), here)
+
+    def pairs(self) -> bool:
+        """Search over two weights at once, one of them in use; whether anything moved."""
+        moved = False
+        for i in np.flatnonzero(self.span.base > 0):
+            for j in range(len(self.span.base)):
+                if j != i and self.left > 0 and 0 < self.span.base[i] < 1:
+                    moved |= self.pair(int(i), j)
+        return moved
+
+    def pair(self, i: int, j: int) -> bool:
+        """Search over the weights of scores i and j, on a coarse grid around what they are."""
+        base = self.span.base
+        axes = np.zeros((2, len(base)))
+        axes[0, i] = axes[1, j] = 1.0
+        balance = self.units[j] * (base @ (1.0 / self.units))
+        other = base[j] * (MULTIPLES - 1.0) if base[j] > 0 else balance * SHARES
+        grid = np.array([(a, b) for a in base[i] * (MULTIPLES - 1.0) for b in other])
+        return self.try_steps(axes, grid[1.0 + grid.sum(axis=1) > 1e-9])
+
+    def towards(self, target: FloatArray) -> bool:
+        """Search along the line through the incumbent and `target` (d,), on both sides."""
+        direction = (target - self.span.base)[None]
+        inside = ((self.span.base + STEPS[:, None] * direction) >= 0).all(axis=1)
+        return bool(inside.any()) and self.try_steps(direction, STEPS[inside, None])
+
+    def evolve(self, rng: np.random.Generator, patience: int) -> None:
+        """Search towards mutated weights until so many in a row won nothing."""
+        idle = 0
+        while self.left > 0 and idle < patience:
+            idle = 0 if self.towards(mutated(self.span.base, self.units, rng)) else idle + 1
+
+    def try_steps(self, directions: FloatArray, steps: FloatArray) -> bool:
+        """Move to the best of ``base + steps @ directions`` if it beats the base point."""
+        counts = self.span.counts(directions, np.vstack([np.zeros(len(directions)), steps]))
+        place = int(counts[1:].argmin())
+        return self._move(
+            self.span.base + steps[place] @ directions, int(counts[place + 1]), int(counts[0])
+        )
+
+    def _move(self, weights: FloatArray, count: int, here: int) -> bool:
+        if count >= here:
+            return False
+        weights = on_simplex(weights)
+        self.span.move_to(weights)
+        self._note(weights, count)
+        return True
+
+    def _note(self, weights: FloatArray, count: int) -> None:
+        self.visited.append(weights)
+        self.counts.append(count)
+
+
+def amounts(base: FloatArray, j: int, units: FloatArray) -> FloatArray:
+    """Return the amounts of score j to try, rising, beside the others as they are: 0 to very much.
+
+    Examples
+    --------
+    >>> tried = amounts(np.array([0.5, 0.5]), 1, np.ones(2))
+    >>> tried[0], 0.5 in tried, tried[-1]
+    (0.0, True, 5000.0)
+    """
+    others = base @ (1.0 / units) - base[j] / units[j]
+    far = units[j] * others * FAR
+    return np.unique(np.concatenate([[0.0, base[j]], far[far > 0], base[j] * NEAR]))
+
+
+def between(tried: FloatArray, place: int) -> FloatArray:
+    """Return amounts between the neighbours of one that was tried, on a geometric grid.
+
+    Examples
+    --------
+    >>> between(np.array([0.0, 1.0, 2.0, 4.0]), 2).round(1)[[0, -1]]
+    array([1.1, 3.5])
+    """
+    low, high = tried[max(place - 1, 0)], tried[min(place + 1, len(tried) - 1)]
+    low = max(low, tried[1] * 1e-2)
+    return np.geomspace(low, max(high, 2.0 * low), REFINED + 2)[1:-1]
+
+
+def mutated(base: FloatArray, units: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Return weights whose logarithms are jittered; now and then a score comes in or goes out.
+
+    Examples
+    --------
+    >>> mutated(np.array([0.5, 0.5]), np.ones(2), np.random.default_rng(0)).sum().round(12)
+    1.0
+    """
+    weights = base * np.exp(rng.choice([0.1, 0.3, 1.0]) * rng.standard_normal(len(base)))
+    if rng.random() < 0.5:
+        j = int(rng.integers(len(base)))
+        weights[j] += units[j] * (base @ (1.0 / units)) * 10.0 ** rng.uniform(-2.5, 0.0)
+    if rng.random() < 0.3 and (weights > 0).sum() > 2:
+        weights[rng.choice(np.flatnonzero(weights > 0))] = 0.0
+    return on_simplex(weights)
+
+
+def settle(
+    objective: SizeObjective, weights: list[FloatArray], evaluated: int, strategy: str
+) -> SearchResult:
+    """Return the best of some weights, counted as they are, under the order that breaks ties."""
+    finals = np.unique(np.array(weights), axis=0)
+    counts = objective.counts(finals)
+    winner = first_best(counts, finals)
+    return SearchResult(
+        weights=finals[winner],
+        count=int(counts[winner]),
+        n_size=objective.n_size,
+        n_evaluated=evaluated + len(finals),
+        strategy=strategy,
+    )
