@@ -21,18 +21,28 @@ PACKAGE = Path(conformix.__file__).parent
 LAYERS = [
     "errors",
     "arrays",
+    "homes",
     "registry",
+    "atomic",
     "params",
     "conformal",
     "inputs",
+    "classnames",
     "topk",
     "kernels",
     "scores",
     "normalize",
+    "exports",
+    "probabilities",
     "sets",
     "guarantees",
     "splits",
     "search",
+    "merge",
+    "online",
+    "calibration",
+    "shift",
+    "fitted",
     "pipeline",
     "exact",
     "oracle",
@@ -43,10 +53,13 @@ LAYERS = [
     "recipe",
     "estimators",
     "classifier",
+    "cross",
     "metrics",
     "datasets",
+    "readers",
     "plots",
     "experiments",
+    "report",
     "cli",
     "testing",
 ]
@@ -146,12 +159,15 @@ def test_importing_conformix_imports_numpy_alone() -> None:
     "statement",
     [
         "import conformix as cx; cx.score_tensor([[0.5, 0.5]])",
+        "import conformix as cx; cx.load_predictor",
         (
-            "import conformix as cx; cx.ScoreAverage(weights=[1, 0, 0], alpha=0.5)"
-            ".fit([[0.5, 0.5]], [0]).predict_set([[0.5, 0.5]])"
+            "sys.modules['sklearn'] = None; import conformix as cx;"
+            "cx.ScoreAverage(weights=[1, 0, 0], alpha=0.5)"
+            ".fit([[0.5, 0.5]], [0]).predict_set([[0.5, 0.5]]);"
+            "del sys.modules['sklearn']"
         ),
     ],
-    ids=["scores", "fixed weights"],
+    ids=["scores", "a saved model", "fixed weights where scikit-learn is absent"],
 )
 def test_what_needs_numpy_alone_loads_numpy_alone(statement: str) -> None:
     loaded = set(in_a_fresh_interpreter(MODULES_OF.format(statement=statement)))

@@ -95,9 +95,9 @@ def test_files_that_are_no_data_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "pickled.npz", labels=np.array([{}], dtype=object))
     (tmp_path / "text.npz").write_text("hello")
     for name, sentence in {
-        "no_labels.npz": "must hold an array 'labels' of shape (n,) and one array of shape (n, K)",
-        "pickled.npz": "is no npz file of plain arrays",
-        "text.npz": "is no npz file of plain arrays",
+        "no_labels.npz": "has no labels: none of 'labels', 'label', 'y', 'target', 'class'; name",
+        "pickled.npz": "holds Python objects, which are stored as a pickle and never loaded",
+        "text.npz": "is no npz file",
         "absent.npz": "does not exist or is no file.",
     }.items():
         with pytest.raises(cx.InvalidInput) as caught:

@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-import zipfile
 from functools import lru_cache
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from conformix import datasets
-from conformix.arrays import FloatArray
 from conformix.datasets import Dataset
 from conformix.errors import InvalidInput
 from conformix.experiments.pool import Pool
-from conformix.inputs import KINDS, SUM_TOLERANCE, Kind
-from conformix.registry import unknown_name
+from conformix.readers import Sources, check_kind
 
 
 def load_data(name: str, kind: str = "auto") -> Dataset:
-    """Return a bundled data set by its name, or the arrays of an npz file by its path.
+    """Return a bundled data set by its name, or the outputs and labels of a file by its path.
 
     Parameters
     ----------
     name : str
-        A name of `conformix.datasets`, or a path that ends in ``.npz``. The file holds ``labels``
-        (n,) and one array (n, K) per model.
+        A name of `conformix.datasets`, or a file that `conformix.readers` reads: an npz with
+        ``labels`` (n,) and one array (n, K) per model, a csv with one column per class, ...
     kind : {"auto", "probs", "logits"}
         What the arrays of a file hold; ``auto`` looks whether all rows sum to one.
 
@@ -38,47 +33,14 @@ def load_data(name: str, kind: str = "auto") -> Dataset:
     Traceback (most recent call last):
     conformix.errors.InvalidInput: unknown data set or file 'cifar1000'; did you mean ...
     """
-    if kind not in ("auto", *KINDS):
-        raise InvalidInput(f'kind must be "auto", "probs" or "logits"; got {kind!r}.')
     if name in datasets.names():
+        check_kind(kind)
         return datasets.load(name)
-    path = Path(name)
-    if path.suffix != ".npz" and not path.is_file():
-        raise unknown_name("data set or file", name, datasets.names())
-    arrays = _read_npz(path)
-    labels = arrays.pop("labels", None)
-    models = {key: value for key, value in arrays.items() if value.ndim == 2}
-    if labels is None or not models:
-        raise InvalidInput(
-            f"{path} must hold an array 'labels' of shape (n,) and one array of shape (n, K) per "
-            f"model; it holds {', '.join(sorted(arrays)) or 'nothing else'}."
-        )
-    found = kind if kind != "auto" else _kind_of(models)
-    return Dataset(path.stem, labels, models, kind=found)  # type: ignore[arg-type]
-
-
-def _read_npz(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise InvalidInput(f"{path} does not exist or is no file.")
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            return {key: file[key] for key in file.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError):
-        raise InvalidInput(
-            f"{path} is no npz file of plain arrays; write it with numpy.savez(path, labels=y, "
-            "model=outputs)."
-        ) from None
-
-
-def _kind_of(models: dict[str, FloatArray]) -> Kind:
-    def are_probs(values: FloatArray) -> bool:
-        if values.dtype.kind != "f" or not values.size:
-            return False
-        tolerance = SUM_TOLERANCE if values.dtype != np.float16 else 5e-3
-        sums = values.sum(axis=1, dtype=np.float64)
-        return bool((values >= 0).all() and (np.abs(sums - 1) <= tolerance).all())
-
-    return "probs" if all(are_probs(values) for values in models.values()) else "logits"
+    batch = Sources(name, kind=kind).read(labelled=True)
+    outputs = {model or batch.name: values for model, values in batch.outputs.items()}
+    names = None if batch.classes is None else tuple(str(one) for one in batch.classes)
+    labels = np.asarray(batch.labels)
+    return Dataset(batch.name, labels, outputs, kind=batch.kind, class_names=names)
 
 
 def digest(data: Dataset) -> str:

@@ -43,15 +43,26 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
 
+    @property
+    def sides(self) -> tuple[str, ...]:
+        """On which side cells stand: names and words left, numbers right."""
+        columns = zip(*(row for row in self.rows if row), strict=True)
+        found = ["right" if all(map(_is_number, column)) else "left" for column in columns]
+        return ("left", *found[1:]) if found else ("left",) * len(self.header)
+
     def text(self) -> str:
         """Return the table for a terminal or a text file."""
         lines = [self.header, *(row for row in self.rows if row)]
         widths = [max(len(line[j]) for line in lines) for j in range(len(self.header))]
 
+        sides = self.sides
+
         def line(cells: tuple[str, ...]) -> str:
-            first = cells[0].ljust(widths[0])
-            rest = [cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)]
-            return "  ".join([first, *rest]).rstrip()
+            told = zip(cells, widths, sides, strict=True)
+            return "  ".join(
+                cell.ljust(width) if side == "left" else cell.rjust(width)
+                for cell, width, side in told
+            ).rstrip()
 
         rule = "-" * (sum(widths) + 2 * (len(widths) - 1))
         body = [line(row) if row else rule for row in self.rows]
@@ -86,6 +97,11 @@ class Table:
             r"\end{table}",
         ]
         return "\n".join(lines)
+
+
+def _is_number(cell: str) -> bool:
+    """Whether a cell begins as a number does; a cell without one (-) may stand among them."""
+    return not cell or cell[0] in "-+.0123456789"
 
 
 _LATEX = {"%": r"\%", "&": r"\&", "_": r"\_", "#": r"\#", "$": r"\$"}

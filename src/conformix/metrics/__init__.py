@@ -13,6 +13,7 @@ from conformix.metrics.conditional import (
     worst_slab_coverage,
 )
 from conformix.metrics.coverage import coverage, coverage_interval, covered, share_interval
+from conformix.metrics.intervals import Measure, measures, shortfall_pvalue
 from conformix.metrics.size import (
     empty_rate,
     mean_size,
@@ -26,6 +27,7 @@ from conformix.metrics.summary import METRICS, Metric, evaluate
 
 __all__ = [
     "METRICS",
+    "Measure",
     "Metric",
     "class_coverage_gap",
     "class_coverages",
@@ -36,8 +38,10 @@ __all__ = [
     "empty_rate",
     "evaluate",
     "mean_size",
+    "measures",
     "median_size",
     "share_interval",
+    "shortfall_pvalue",
     "singleton_accuracy",
     "singleton_rate",
     "size_at_coverage",

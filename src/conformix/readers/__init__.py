@@ -1,0 +1,25 @@
+"""Files of outputs and labels: npz, npy, csv, tsv, parquet and pt, one reader each.
+
+Every reader says in one sentence what is wrong with a file, checks what a file asks for before it
+gets it, and executes nothing. To add a format, write a reader and one line in `READERS`
+(`conformix/readers/formats.py`).
+"""
+
+from conformix.readers.batch import Batch, Sources
+from conformix.readers.contents import Choice, Contents
+from conformix.readers.formats import READERS, read_contents
+from conformix.readers.kinds import check_kind, guess_kind
+from conformix.readers.limits import Limits, parse_size
+
+__all__ = [
+    "READERS",
+    "Batch",
+    "Choice",
+    "Contents",
+    "Limits",
+    "Sources",
+    "check_kind",
+    "guess_kind",
+    "parse_size",
+    "read_contents",
+]

@@ -1,0 +1,103 @@
+"""npy: one array behind a short header. The header is believed only as far as the bytes reach."""
+
+from __future__ import annotations
+
+import math
+from io import BytesIO
+from pathlib import Path
+from typing import IO, Any, BinaryIO
+
+import numpy as np
+from numpy.lib import format as npy_format
+
+from conformix.errors import InvalidInput
+from conformix.readers.contents import Choice, Contents, from_arrays
+from conformix.readers.limits import Limits, told_size
+from conformix.readers.opened import size_of
+
+# Bytes; a header names a type and a shape, and NumPy reads no longer one either.
+LONGEST_HEADER = 10_000
+WAY_OUT = "write it with numpy.save or numpy.savez, from arrays of numbers or text"
+
+
+def read_npy(file: BinaryIO, path: Path, limits: Limits, choice: Choice) -> Contents:
+    """Return the array of an npy file: outputs (n, K), or labels (n,)."""
+    array = read_array(file, path, size_of(file), limits)
+    name = "labels" if array.ndim == 1 else ""
+    return from_arrays(path, {name: array}, Choice())
+
+
+def read_array(file: IO[bytes], path: Path, size: int, limits: Limits, name: str = "") -> Any:
+    """Return one array from a stream of `size` bytes, after its header has been checked.
+
+    Parameters
+    ----------
+    file : binary file
+        At the beginning of the array: a file, or a member of an npz.
+    path : Path
+        For the error.
+    size : int
+        Bytes of header and data; a header that asks for others is refused before memory is taken.
+    limits : Limits
+        What is allowed.
+    name : str
+        Name of the array in an npz.
+    """
+    whose = f"{path} (array {name[:40]!r})" if name else str(path)
+    shape, in_columns, dtype, start = _header(file, whose)
+    if dtype.hasobject:
+        raise InvalidInput(
+            f"{whose} holds Python objects, which are stored as a pickle and never loaded; "
+            f"{WAY_OUT}."
+        )
+    if dtype.kind not in "biufUS" or dtype.shape:
+        raise InvalidInput(f"{whose} holds {dtype}, neither numbers nor text; {WAY_OUT}.")
+    data = math.prod(shape) * dtype.itemsize
+    limits.check_memory(path, data, f"an array of shape {shape}"[:80])
+    if data != size - start:
+        raise InvalidInput(
+            f"{whose} is truncated or damaged: its header speaks of {told_size(data)}, and "
+            f"{told_size(max(size - start, 0))} follow."
+        )
+    flat = np.empty(math.prod(shape), dtype)
+    if _fill(file, flat) < data:
+        raise InvalidInput(f"{whose} is truncated or damaged: it ends too early.")
+    return flat.reshape(shape, order="F" if in_columns else "C")
+
+
+def _header(file: IO[bytes], whose: str) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    """Return shape, whether columns come first, type, and where the data begin."""
+    readers = {
+        (1, 0): npy_format.read_array_header_1_0,
+        (2, 0): npy_format.read_array_header_2_0,
+    }
+    try:
+        version = npy_format.read_magic(file)
+        # The length is looked at first: NumPy would read as much as it says, up to 4 GiB.
+        width = 2 if version == (1, 0) else 4
+        told = file.read(width)
+        if len(told) < width or int.from_bytes(told, "little") > LONGEST_HEADER:
+            raise ValueError
+        header = BytesIO(told + file.read(int.from_bytes(told, "little")))
+        shape, in_columns, dtype = readers[version](header)
+    # A header is parsed as a Python literal: deep nesting ends in the last three.
+    except (ValueError, KeyError, TypeError, SyntaxError, RecursionError, MemoryError, EOFError):
+        raise InvalidInput(
+            f"{whose} is no npy array, or its header is damaged; {WAY_OUT}."
+        ) from None
+    if any(length < 0 for length in shape):
+        raise InvalidInput(f"{whose} has a header with the impossible shape {shape}.")
+    return shape, in_columns, dtype, file.tell()
+
+
+def _fill(file: IO[bytes], array: Any) -> int:
+    """Read bytes into an array, piece by piece, and return how many came."""
+    view = memoryview(array.view(np.uint8) if array.size and array.itemsize else b"")
+    done = 0
+    while done < len(view):
+        piece = file.read(min(len(view) - done, 2**22))
+        if not piece:
+            break
+        view[done : done + len(piece)] = piece
+        done += len(piece)
+    return done

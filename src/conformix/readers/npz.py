@@ -1,0 +1,26 @@
+"""npz: arrays by name in a zip archive, each read through the checks of npy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import BinaryIO
+
+from conformix.errors import InvalidInput
+from conformix.readers.contents import Choice, Contents, from_arrays
+from conformix.readers.limits import Limits
+from conformix.readers.npy import WAY_OUT, read_array
+from conformix.readers.zips import opened_zip
+
+
+def read_npz(file: BinaryIO, path: Path, limits: Limits, choice: Choice) -> Contents:
+    """Return the arrays of an npz file."""
+    arrays = {}
+    with opened_zip(file, path, limits, "npz file") as packed:
+        for member in packed.infolist():
+            name = member.filename.removesuffix(".npy")
+            if name == member.filename:
+                raise InvalidInput(f"{path} holds {name[:80]!r}, which is no npy array; {WAY_OUT}.")
+            with packed.open(member) as stream:
+                arrays[name] = read_array(stream, path, member.file_size, limits, name)
+                stream.read(1)  # the end: here the checksum is compared
+    return from_arrays(path, arrays, choice)

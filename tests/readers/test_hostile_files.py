@@ -1,0 +1,409 @@
+"""Hostile and broken files: one sentence each, little memory, little time, nothing executed."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from conformix.readers import Limits
+from readers.hostile import (
+    MIB,
+    Bomb,
+    good_npz,
+    npy_bytes,
+    npy_header,
+    pickled,
+    refused,
+    write_zip,
+)
+
+# -- any file -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", ["csv", "npy", "npz", "parquet", "pt"])
+def test_an_empty_file_and_a_missing_one(ending: str, tmp_path: Path) -> None:
+    file = tmp_path / f"a.{ending}"
+    assert refused(file) == "FILE does not exist or is no file."
+    file.touch()
+    assert refused(file) == "FILE is empty."
+
+
+def test_folders_pipes_devices_and_dead_links(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").mkdir()
+    assert refused(tmp_path / "a.csv") == "FILE is a folder; name a file."
+    os.mkfifo(tmp_path / "pipe.csv")
+    assert refused(tmp_path / "pipe.csv") == (
+        "FILE is no regular file (a pipe or a device?); name a file."
+    )
+    (tmp_path / "endless.csv").symlink_to("/dev/zero")
+    assert "is no regular file" in refused(tmp_path / "endless.csv")
+    (tmp_path / "dead.csv").symlink_to(tmp_path / "nowhere")
+    assert refused(tmp_path / "dead.csv") == "FILE does not exist or is no file."
+    (tmp_path / "circle.csv").symlink_to(tmp_path / "circle.csv")
+    assert "cannot be opened: " in refused(tmp_path / "circle.csv")
+
+
+@pytest.mark.parametrize("ending", ["csv", "npy", "npz", "parquet", "pt"])
+def test_noise_is_refused_by_every_reader(ending: str, tmp_path: Path) -> None:
+    file = tmp_path / f"a.{ending}"
+    for seed in range(8):
+        file.write_bytes(np.random.default_rng(seed).bytes(3000))
+        refused(file)
+
+
+# -- npy and npz ----------------------------------------------------------------------------------
+
+
+def test_a_truncated_npz_at_any_length(tmp_path: Path) -> None:
+    good_npz(tmp_path / "whole.npz")
+    whole = (tmp_path / "whole.npz").read_bytes()
+    file = tmp_path / "a.npz"
+    for length in range(1, len(whole), 7):
+        file.write_bytes(whole[:length])
+        said = refused(file)
+        assert said.startswith(("FILE is truncated", "FILE is no npz file"))
+    assert said == "FILE is truncated: the end of the archive is missing."
+
+
+def test_a_damaged_npz_is_noticed_by_its_checksum(tmp_path: Path) -> None:
+    good_npz(tmp_path / "a.npz")
+    content = bytearray((tmp_path / "a.npz").read_bytes())
+    place = content.index(np.float64(0.25).tobytes())
+    content[place] ^= 1
+    (tmp_path / "a.npz").write_bytes(content)
+    assert refused(tmp_path / "a.npz").startswith("FILE is truncated or damaged (Bad CRC-32")
+
+
+def test_a_zip_bomb_is_refused_by_what_it_declares(tmp_path: Path) -> None:
+    file = tmp_path / "a.npz"
+    content = npy_header("(10, 1000000)") + bytes(80_000_000)
+    write_zip(file, {"labels.npy": content})
+    assert file.stat().st_size < 100_000
+    del content
+    said = refused(file, memory=4 * MIB, seconds=1)
+    assert said.startswith("FILE would unpack to 76.3 MiB, 1,0")
+    assert said.endswith("times its size, as a zip bomb does; if it is meant, write it without "
+                         "compression.")  # fmt: skip
+    assert "asks for 76.3 MiB of memory" in refused(file, limits=Limits(8 * MIB))
+
+
+def test_a_bomb_that_lies_about_its_size_gives_no_more_than_it_declared(tmp_path: Path) -> None:
+    file = tmp_path / "a.npz"
+    write_zip(file, {"labels.npy": npy_header("(100,)", "'|i1'") + bytes(50_000_000)})
+    content = bytearray(file.read_bytes())
+    real, told = struct.pack("<I", 50_000_128), struct.pack("<I", 228)
+    assert content.count(real) == 2
+    file.write_bytes(bytes(content).replace(real, told))
+    assert refused(file, memory=4 * MIB, seconds=1).startswith("FILE is truncated or damaged (Bad")
+
+
+def test_archives_of_very_many_files_are_refused_before_their_directory_is_read(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "a.npz"
+    write_zip(file, {f"{i}.npy": b"" for i in range(1001)})
+    assert refused(file) == "FILE holds 1,001 files, and at most 1,000 are read."
+    write_zip(file, {f"{i}.npy": b"" for i in range(20_000)})
+    said = refused(file, memory=2 * MIB, seconds=1)
+    assert said == "FILE has a directory of 1.0 MiB, and at most 1,000 arrays are read."
+
+
+@pytest.mark.parametrize(
+    "name", ["../../etc/passwd.npy", "/etc/passwd.npy", "a/../../b.npy", "..\\b.npy", "C:b.npy"]
+)
+def test_names_that_point_elsewhere_are_refused_and_nothing_is_written(
+    name: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "below" / "a.npz"
+    file.parent.mkdir()
+    write_zip(file, {name: npy_bytes(np.zeros(2))})
+    said = refused(file)
+    assert said == (
+        f"FILE holds a file called {name!r}, a name that points elsewhere; it is not read."
+    )
+    assert sorted(tmp_path.rglob("*")) == [tmp_path / "below", file]
+
+
+def test_a_pickle_inside_npz_and_npy_is_never_loaded(tmp_path: Path) -> None:
+    bomb = np.array([Bomb(str(tmp_path / "mark"))], dtype=object)
+    np.savez(tmp_path / "a.npz", labels=np.array([0]), model=bomb)
+    np.save(tmp_path / "a.npy", bomb, allow_pickle=True)
+    sentence = (
+        "holds Python objects, which are stored as a pickle and never loaded; write it with "
+        "numpy.save or numpy.savez, from arrays of numbers or text."
+    )
+    assert refused(tmp_path / "a.npz") == f"FILE (array 'model') {sentence}"
+    assert refused(tmp_path / "a.npy") == f"FILE {sentence}"
+    write_zip(tmp_path / "a.npz", {"labels.npy": pickled(Bomb(str(tmp_path / "mark")))})
+    assert "is no npy array, or its header is damaged" in refused(tmp_path / "a.npz")
+    write_zip(tmp_path / "a.npz", {"data.pkl": pickled(Bomb(str(tmp_path / "mark")))})
+    assert "holds 'data.pkl', which is no npy array" in refused(tmp_path / "a.npz")
+    assert not (tmp_path / "mark").exists()
+
+
+@pytest.mark.parametrize(
+    ("header", "sentence"),
+    [
+        (npy_header("(1000000000, 1000000000)"), "asks for 7,275,957.6 TiB of memory"),
+        (npy_header("(1000, 1000)"), "its header speaks of 7.6 MiB, and 16 bytes follow."),
+        (npy_header("(-1, 2)"), "has a header with the impossible shape (-1, 2)."),
+        (npy_header("(2, 1)", "'|O'"), "holds Python objects"),
+        (npy_header("(2,)", "[('a', '<f8')]"), "neither numbers nor text"),
+        (npy_header("(2,)", "'<c16'"), "holds complex128, neither numbers nor text"),
+        (npy_header("(" * 500 + ")" * 500), "its header is damaged"),
+        (npy_header("__import__('os').getpid()"), "its header is damaged"),
+        (b"\x93NUMPY\x09\x00", "its header is damaged"),
+        (b"\x93NUMPY\x02\x00\xff\xff\xff\xff", "its header is damaged"),
+    ],
+    ids=["huge", "short", "negative", "objects", "fields", "complex", "deep", "code", "version",
+         "long header"],
+)  # fmt: skip
+def test_headers_of_arrays_are_not_believed(header: bytes, sentence: str, tmp_path: Path) -> None:
+    (tmp_path / "a.npy").write_bytes(header + bytes(16))
+    assert sentence in refused(tmp_path / "a.npy", memory=2 * MIB, seconds=1)
+    write_zip(tmp_path / "a.npz", {"labels.npy": header + bytes(16)})
+    assert sentence in refused(tmp_path / "a.npz", memory=2 * MIB, seconds=1)
+
+
+def test_other_archives_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "a.npz"
+    write_zip(file, {"labels.npy": npy_bytes(np.zeros(2))}, compression=zipfile.ZIP_LZMA)
+    assert "compressed in a way that numpy never writes" in refused(file)
+    write_zip(file, {"a.npy": b"1", "b.npy": b"2"})
+    file.write_bytes(file.read_bytes().replace(b"b.npy", b"a.npy"))
+    assert refused(file) == "FILE holds two files of one name."
+    good_npz(file)
+    content = bytearray(file.read_bytes())
+    for place in range(len(content) - 4):
+        if content[place : place + 4] == b"PK\x01\x02":
+            content[place + 8] |= 1
+    file.write_bytes(content)
+    assert refused(file) == "FILE is encrypted; write it without a password."
+
+
+# -- csv ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("a,b,label\n0.5,0.5,a\n".encode("utf-16"), "FILE is UTF-16 text; save it as UTF-8."),
+        (
+            "a,é,label\n0.5,0.5,a\n".encode("latin-1"),
+            "FILE line 1 is not UTF-8 (byte 0xe9); save the file as UTF-8.",
+        ),
+        (
+            b"a,b,label\n0.5,0.5,a\n0.5,0.5,\xff\n",
+            "FILE line 3 is not UTF-8 (byte 0xff); save the file as UTF-8.",
+        ),
+        (b"a,b,label\n0.5,0\0.5,a\n", "FILE line 2 holds NUL bytes: it is no text, or not UTF-8."),
+        (
+            b"a,b,label\n0.5,0.5,a\n\n0.5,a\n",
+            "FILE line 4 has 2 cells, and the header names 3 columns.",
+        ),
+        (
+            b"a,b,label\n0.5,0.5,0,a\n",
+            "FILE line 2 has 4 cells, and the header names 3 columns.",
+        ),
+        (
+            b"a,b,label\n0.5,half,a\n",
+            "FILE line 2, column 'b' holds 'half', which is no number; labels are named with "
+            "--label-column, other columns are left out with --drop.",
+        ),
+        (
+            b"a,b,label\n0.5,,a\n",
+            "FILE line 2, column 'b' holds no number; labels are named with --label-column, "
+            "other columns are left out with --drop.",
+        ),
+        (b"a,b,label\n0.5,0.5, \n", "FILE line 2, column 'label' holds no label."),
+        (b"a,b,label\n", "FILE has a header and no rows."),
+        (b"a,b,a\n1,2,3\n", "FILE has two columns 'a'; columns need names of their own."),
+        (
+            b"a,,label\n1,2,3\n",
+            "FILE has a column without a name (column 2 of 3); name every column (pandas: "
+            "to_csv(path, index=False)).",
+        ),
+        (
+            b"0.5,0.5,0\n0.25,0.75,1\n",
+            "FILE has no header: its first line holds numbers only, and must name the columns, "
+            "one per class.",
+        ),
+        (
+            b"a,b,label\r0.5,0.5,a\r",
+            "FILE line 1 holds a carriage return inside; save the file with line ends of Unix or "
+            "Windows.",
+        ),
+        (
+            b"a,b,lable\n0.5,0.5,1\n",
+            "FILE has no labels: none of 'labels', 'label', 'y', 'target', 'class'; name them with "
+            "--label-column, or give their file with --labels; it has 'a', 'b', 'lable'.",
+        ),
+        (
+            b"cat,dog,label\n0.5,0.5,cta\n",
+            "FILE has no class for row 0, whose label is 'cta'; did you mean 'cat'? it has 'cat', "
+            "'dog'.",
+        ),
+        (
+            b"cat,dog,label\n0.5,0.5,2\n",
+            "FILE: y must hold class indices 0..1; row 0 holds 2.",
+        ),
+        (b'a,b,label\n0.5,0.5,"a\n0.5,0.5,a\n', "FILE cannot be read near line 2; quotes must"),
+        (b"a,b,label\n0.5,0.5," + b"x" * 600 + b"\n", "FILE line 2, column 'label' holds a label"),
+    ],
+    ids=lambda part: part[5:40] if isinstance(part, str) else "",
+)  # fmt: skip
+def test_what_is_wrong_with_a_csv_is_said_and_where(
+    content: bytes, sentence: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.csv").write_bytes(content)
+    assert refused(tmp_path / "a.csv").startswith(sentence)
+
+
+def test_a_csv_of_a_million_columns(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text(",".join(f"c{i}" for i in range(1_000_000)) + "\n" + "0," * 999_999 + "0\n")
+    assert refused(file, memory=48 * MIB, seconds=2) == (
+        "FILE has 1,000,000 columns, and at most 100,000 are read; a file has one row per sample "
+        "and one column per class."
+    )
+
+
+def test_a_csv_without_line_ends(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    with file.open("wb") as stream:
+        stream.truncate(2**31)  # two gibibytes that take no room on disk
+    assert refused(file, memory=48 * MIB, seconds=2) == (
+        "FILE line 1 is longer than 16.0 MiB; a csv file has one row per line."
+    )
+
+
+def test_a_csv_of_more_rows_than_memory_is_refused_before_they_are_parsed(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_bytes(b",".join(b"c%d" % i for i in range(1000)) + b",label\n" + b"\n" * 1_000_000)
+    assert refused(file, memory=16 * MIB, seconds=2).startswith(
+        "FILE asks for 7.5 GiB of memory for 1,000,001 rows of 1,001 columns, and 4.0 GiB are"
+    )
+
+
+def test_a_column_of_texts_as_labels_does_not_grow_without_end(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("a,label\n" + "".join(f"1,text {i}\n" for i in range(2000)))
+    assert refused(file, limits=Limits(columns=1000)) == (
+        "FILE holds more than 1,000 different labels; is 'label' the label column?"
+    )
+
+
+# -- parquet --------------------------------------------------------------------------------------
+
+
+def test_what_is_wrong_with_a_parquet_is_said(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    file = tmp_path / "a.parquet"
+
+    def said(**columns: object) -> str:
+        pq.write_table(pa.table(columns), file)
+        return refused(file)
+
+    assert said(a=[[0.5], [0.5]], label=[0, 0]) == (
+        "FILE column 'a' holds list<element: double>, no plain numbers; labels are named "
+        "with --label-column, other columns are left out with --drop."
+    )
+    assert said(a=[{"b": 1}], label=[0]).startswith("FILE column 'a' holds struct<b: int64>")
+    assert said(a=[0.5, None], label=[0, 0]) == "FILE column 'a' has no value in row 1."
+    assert said(a=[0.5], label=[1.5]) == (
+        "FILE column 'label' must hold labels, integers or text; it holds double."
+    )
+    assert said(a=pa.array([], pa.float64()), label=pa.array([], pa.int64())) == "FILE has no rows."
+    assert said(a=[0.5], label=["x" * 501]) == "FILE column 'label' holds a label that is too long."
+    pq.write_table(pa.table({"a": [0.5] * 100, "label": [0] * 100}), file)
+    whole = file.read_bytes()
+    for length in (4, 20, len(whole) // 2, len(whole) - 1):
+        file.write_bytes(whole[:length])
+        assert refused(file).startswith("FILE is truncated or damaged (")
+
+
+def test_a_parquet_of_very_many_rows_is_refused_by_its_footer(tmp_path: Path) -> None:
+    """A constant column packs twenty million rows into some kilobytes."""
+    code = """
+import resource, sys, time
+import numpy as np, pyarrow as pa, pyarrow.parquet as pq
+from conformix import InvalidInput
+from conformix.readers import read_contents, Limits
+file = sys.argv[1]
+with pq.ParquetWriter(file, pa.schema([("a", pa.float32()), ("label", pa.int8())])) as out:
+    part = pa.table({"a": pa.array(np.ones(10**6, np.float32)),
+                     "label": pa.array(np.zeros(10**6, np.int8))})
+    for _ in range(20):
+        out.write_table(part)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+begun = time.perf_counter()
+try:
+    read_contents(file, limits=Limits(memory=2**28))
+except InvalidInput as error:
+    print(error)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 32 * 1024)
+print(time.perf_counter() - begun < 2)
+"""
+    pytest.importorskip("pyarrow")
+    file = str(tmp_path / "a.parquet")
+    done = subprocess.run(
+        [sys.executable, "-c", code, file], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert done.stdout.replace(file, "FILE").splitlines() == [
+        "FILE asks for 305.2 MiB of memory for 20,000,000 rows of 2 columns, and 256.0 MiB are "
+        "allowed; if the file is to be trusted, say --max-memory.",
+        "True",
+        "True",
+    ]
+
+
+# -- pt -------------------------------------------------------------------------------------------
+
+
+def test_a_pt_with_code_is_not_run(tmp_path: Path) -> None:
+    file = tmp_path / "a.pt"
+    mark = tmp_path / "mark"
+    write_zip(file, {"a/data.pkl": pickled(Bomb(str(mark))), "a/version": b"3"}, compression=0)
+    said = refused(file)
+    assert said.startswith("FILE asks for '")
+    assert said.endswith("', no tensor; it is not loaded, since it may run code.")
+    assert "open" in said
+    file.write_bytes(pickled(Bomb(str(mark))))  # as torch.save wrote before 1.6
+    assert refused(file) == (
+        "FILE is no pt file as torch.save writes it (it does not begin as a zip archive)."
+    )
+    assert not mark.exists()
+
+
+def test_a_pt_that_would_take_memory_by_its_pickle_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "a.pt"
+    greedy = b"\x80\x02cbuiltins\nbytearray\nJ\xff\xff\xff\x7f\x85R."
+    write_zip(file, {"a/data.pkl": greedy}, compression=0)
+    assert refused(file, memory=2 * MIB) == (
+        "FILE asks for 'builtins.bytearray', no tensor; it is not loaded, since it may run code."
+    )
+    write_zip(file, {"a/data.pkl": b"\x80\x04\x8c\x02os\x8c\x06system\x93."}, compression=0)
+    assert refused(file).startswith("FILE builds objects that are no tensors; it is not loaded")
+    write_zip(file, {"a/data.pkl": greedy[:-20]}, compression=0)
+    assert refused(file) == "FILE is truncated or damaged; write it again."
+
+
+def test_a_tensor_that_spreads_one_number_over_any_shape_is_refused(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    file = tmp_path / "a.pt"
+    torch.save({"model": torch.ones(1).expand(10**7, 10**4)}, file)
+    assert file.stat().st_size < 10_000
+    assert "asks for 372.5 GiB of memory" in refused(file)
+    torch.save({"model": [torch.ones(1)]}, file)
+    assert refused(file) == "FILE must hold a tensor, or a dict of tensors by name."
+    torch.save(torch.nn.Linear(2, 2), file)
+    assert "no tensor; it is not loaded, since it may run code." in refused(file)
