@@ -252,3 +252,22 @@ def test_boxes_are_those_of_matplotlib() -> None:
 def test_values_of_a_box_must_be_numbers() -> None:
     with pytest.raises(cx.InvalidInput, match="a non-empty list of finite numbers"):
         plots.boxes_numbers({"a": [np.nan]})
+
+
+@pytest.mark.filterwarnings("ignore::conformix.TrivialSetsWarning")
+def test_weights_tuned_for_thresholds_per_class_are_refused_in_one_sentence() -> None:
+    from conformix.calibration import PerClass
+
+    cp = model(calibration=PerClass(tune=True), alpha=0.3).fit(CAL, Y_CAL)
+    with pytest.raises(cx.InvalidInput, match="thresholds per class are not drawn yet"):
+        plots.weights_numbers(cp, CAL, Y_CAL)
+
+
+def test_class_names_of_the_fit_name_the_labels_and_the_truth() -> None:
+    names = [f"class {label}" for label in range(100)]
+    cp = model().fit(CAL, Y_CAL, classes=names)
+    numbers = plots.explain_numbers(cp, TEST, 0, y=names[Y_TEST[0]])
+    assert numbers.true_label == Y_TEST[0]
+    assert numbers.names[0] == names[numbers.labels[0]]
+    coverage = plots.class_coverage_numbers(cp.predict_set(TEST), Y_TEST)
+    assert coverage.names[0] == names[coverage.labels[0]]

@@ -81,9 +81,11 @@ def plot_weight_spread(numbers: WeightSpread, *, title: str = "", ax: Axes | Non
         ax.plot(numbers.draws[:, j], j + shift, ".", color=PALETTE[1], markersize=2.6, zorder=2)[0]
         for j in places
     ]
+    halo: dict[str, Any] = {"marker": "D", "linestyle": "", "color": "white"}
+    ax.plot(numbers.found, places, markersize=10, zorder=3, **halo)
     (found,) = ax.plot(
-        numbers.found, places, "D", color=PALETTE[0], markeredgecolor=INK, markeredgewidth=0.6,
-        markersize=5.5, linestyle="", zorder=3,
+        numbers.found, places, "D", color=PALETTE[0], markeredgecolor=INK, markeredgewidth=1.1,
+        markersize=6.5, linestyle="", zorder=4,
     )  # fmt: skip
     ax.set_yticks(places, [plain(name) for name in numbers.names])
     ax.set_ylim(d - 0.45, -0.55)

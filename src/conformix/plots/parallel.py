@@ -29,7 +29,7 @@ STAR: dict[str, Any] = {
     "marker": "*",
     "markersize": 13,
     "color": PALETTE[0],
-    "markeredgecolor": "white",
+    "markeredgecolor": INK,
 }
 
 
@@ -157,9 +157,11 @@ def _parallel(numbers: WeightLandscape, title: str, ax: Axes | None) -> Axes:
     )  # fmt: skip
     lines.set_array(numbers.sizes[shown])
     ax.add_collection(lines)
+    both = (places, numbers.found)[turn]
+    ax.plot(*both, color=INK, linewidth=3.6, zorder=3)  # an outline, for black and white
     (star,) = ax.plot(
-        *(places, numbers.found)[turn], color=PALETTE[0], linewidth=2.0, marker="o", markersize=5,
-        markeredgecolor="white", zorder=4,
+        *both, color=PALETTE[0], linewidth=2.0, marker="o", markersize=6,
+        markeredgecolor=INK, zorder=4,
     )  # fmt: skip
     _name_scores(ax, numbers, float(numbers.weights[good].max()), upright=upright)
     bar = ax.figure.colorbar(lines, ax=ax, pad=0.02, aspect=25)

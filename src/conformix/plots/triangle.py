@@ -147,7 +147,7 @@ def _name_corners(ax: Any, weights: FloatArray, sizes: FloatArray, names: Sequen
 
 def _mark_winner(ax: Any, winner: FloatArray) -> Any:
     px, py = triangle_points(winner[None])[0]
-    star = {"marker": "*", "markersize": 14, "color": PALETTE[0], "markeredgecolor": "white"}
+    star = {"marker": "*", "markersize": 14, "color": PALETTE[0], "markeredgecolor": INK}
     return ax.plot(px, py, zorder=5, linestyle="", markeredgewidth=0.9, **star)[0]
 
 
