@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmarks import levels, search, startup
+from benchmarks import conditional, latency, levels, search, startup
 from benchmarks.measure import ROOT, Report
 
 GROUPS = {
@@ -21,6 +21,8 @@ GROUPS = {
     "checks": search.checks,
     "large": search.large,
     "levels": levels.levels,
+    "conditional": conditional.conditional,
+    "latency": latency.latency,
     "startup": startup.startup,
 }
 

@@ -1,0 +1,65 @@
+"""Thresholds per class beside the scores they rest on: n = 20,000 rows, K = 1,000 classes.
+
+The score tensor of `thr, aps, rank` is timed before and after, in the same process, and the faster
+time counts. Class-conditional calibration and prediction are what comes after it: combine the true
+labels, sort by class, take 1,000 thresholds; combine all labels and compare.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from benchmarks.measure import Report, fastest, interleaved
+
+import conformix as cx
+from conformix.calibration import Clustered, PerClass
+from conformix.calibration.rows import NO_DATA
+from conformix.calibration.schemes import Seen
+from conformix.fitted import Rule
+from conformix.normalize import Scaled
+from conformix.pipeline import calibrated, fixed_ledger
+
+N, K = 20_000, 1_000
+ALPHA = 0.1
+WEIGHTS = np.array([0.5, 0.3, 0.2])
+
+
+def case() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    y = rng.integers(K, size=N)
+    probs = 3 * rng.standard_normal((N, K))
+    probs[np.arange(N), y] += 9
+    probs -= probs.max(axis=1, keepdims=True)
+    np.exp(probs, out=probs)
+    probs /= probs.sum(axis=1, keepdims=True)
+    return probs, y
+
+
+def conditional(report: Report) -> None:
+    probs, y = case()
+    scores = cx.score_tensor(probs)  # compiles, and is what calibration starts from
+    rule = Rule(Scaled((1.0, 1.0, 1.0)), WEIGHTS)
+    ledger = fixed_ledger(N, K, 3, alpha=ALPHA)
+
+    def tensor() -> float:
+        return fastest(lambda: cx.score_tensor(probs), 3)
+
+    rng = np.random.default_rng(0)
+    plans = {}
+    for scheme in (PerClass(), Clustered(20)):
+        values = rule.of_true_labels(scores, y)
+        plans[scheme.name] = scheme.learn(Seen(values, y, NO_DATA, (), K, N, ALPHA, True, rng))
+    for name, plan in plans.items():
+
+        def calibrate_and_predict(plan=plan) -> None:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", cx.TrivialSetsWarning)
+                fitted = calibrated(scores, y, rule, alpha=ALPHA, ledger=ledger, plan=plan)
+            fitted.member(scores, ALPHA)
+
+        seconds, references = interleaved(calibrate_and_predict, {"score tensor": tensor}, 3)
+        told = f"conditional: calibrate and predict by {name}, n={N:,} K={K:,}"
+        row = report.add(told, seconds, references, n=N, K=K)
+        ratio = row["times_faster"]["score tensor"]
+        print(f"    the score tensor takes {references['score tensor']:.3f} s, {ratio:.1f} times as long")
