@@ -11,6 +11,12 @@ from conformix.search.line import LineSearch
 from conformix.search.objective import SizeObjective
 from conformix.search.result import SearchResult
 from conformix.search.simplex import first_best, grid_size, simplex_grid
+from conformix.search.stability import (
+    OneStandardError,
+    Region,
+    bootstrap_weights,
+    near_optimal_region,
+)
 from conformix.search.weights import landscape, resolve_search, search_weights
 
 __all__ = [
@@ -18,11 +24,15 @@ __all__ = [
     "GradientSearch",
     "GridSearch",
     "LineSearch",
+    "OneStandardError",
+    "Region",
     "SearchResult",
     "SizeObjective",
+    "bootstrap_weights",
     "first_best",
     "grid_size",
     "landscape",
+    "near_optimal_region",
     "resolve_search",
     "search_weights",
     "simplex_grid",

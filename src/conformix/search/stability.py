@@ -1,0 +1,274 @@
+"""How stable weights are, and weights that are stable and readable.
+
+Many weights are nearly as good as the best. `OneStandardError` takes the simplest that are not
+told apart from the best; `near_optimal_region` says how far the good ones reach;
+`bootstrap_weights` how much they move when the rows are drawn again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from conformix.arrays import FloatArray, RandomState, as_generator
+from conformix.errors import InvalidInput
+from conformix.search.noise import Draws
+from conformix.search.objective import SizeObjective
+from conformix.search.result import SearchResult
+from conformix.search.simplex import simplex_grid
+from conformix.search.span import on_simplex
+from conformix.search.walk import Walk
+
+TOWARDS = ("few", "uniform")
+# Where the way from the best weights to the uniform ones is tried.
+WAY = np.concatenate([[0.0], np.geomspace(0.002, 1.0, 28)])
+# How far the logarithms of sampled weights stray from the best.
+WIDTHS = (0.05, 0.2, 0.5, 1.0)
+
+
+@dataclass(frozen=True)
+class OneStandardError:
+    """The simplest weights whose size is within one standard error of the smallest.
+
+    The standard error is that of the difference to the best weights on the same rows, by a
+    bootstrap that draws the rows of the threshold again too (`conformix.search.noise`). Under
+    VFCP all of it happens on the tuning rows, so the guarantee stays exact.
+
+    Parameters
+    ----------
+    search : str, strategy or array of weights
+        Finds the best weights.
+    towards : {"few", "uniform"}
+        ``few`` leaves out scores one by one, each time the one that is missed least, and sweeps
+        over the weights of the others; ``uniform`` goes straight towards equal weights.
+    errors : float
+        How many standard errors are given up for simplicity.
+    n_draws : int
+        Number of bootstrap samples.
+
+    Examples
+    --------
+    >>> import conformix as cx
+    >>> data = cx.datasets.load("cifar10")
+    >>> scores = cx.score_tensor(data.outputs["vgg16"][:500], ("thr", "aps", "rank"), kind="logits")
+    >>> simple = OneStandardError("grid", towards="few")
+    >>> found = cx.search.search_weights(scores, data.labels[:500], alpha=0.05, search=simple)
+    >>> int((found.weights > 0).sum())
+    1
+    """
+
+    search: Any = "auto"
+    towards: str = "few"
+    errors: float = 1.0
+    n_draws: int = 100
+
+    def __call__(
+        self, objective: SizeObjective, rng: np.random.Generator | None = None
+    ) -> SearchResult:
+        """Return the simplest weights near the best; all that is drawn comes from `rng`."""
+        from conformix.search.weights import resolve_search  # noqa: PLC0415  it knows this class
+
+        if self.towards not in TOWARDS:
+            raise InvalidInput(f'towards must be "few" or "uniform"; got {self.towards!r}.')
+        if not self.errors >= 0:
+            raise InvalidInput(f"errors must be a number from 0 on; got {self.errors!r}.")
+        rng = np.random.default_rng(0) if rng is None else rng
+        found = resolve_search(self.search)(objective, rng)
+        if objective.k > len(objective.true_scores):
+            return found
+        draws = Draws(objective, self.n_draws, rng)
+        path = few_path if self.towards == "few" else uniform_path
+        tried, evaluated = path(objective, found.weights)
+        counts = objective.counts(tried)
+        reference = draws.sizes(found.weights)
+        chosen, count = found.weights, found.count
+        for weights, labels in zip(tried, counts, strict=True):  # from the simplest on
+            error = (draws.sizes(weights) - reference).std(ddof=1)
+            if labels - found.count <= self.errors * error * objective.n_size:
+                chosen, count = weights, int(labels)
+                break
+        return replace(
+            found,
+            weights=chosen,
+            count=count,
+            n_evaluated=found.n_evaluated + evaluated,
+            strategy=f"{found.strategy}, then towards {self.towards} within {self.errors:g} s.e.",
+        )
+
+
+def few_path(objective: SizeObjective, best: FloatArray) -> tuple[FloatArray, int]:
+    """Return weights with 1, 2, ... scores in use, down from `best`, and how many were counted.
+
+    The score that goes is the one without which the rest, as it is, makes the fewest labels.
+    """
+    walk = Walk(objective, budget=2**62)
+    path = [best]
+    used = np.flatnonzero(best > 0)
+    while len(used) > 1:
+        without = np.array([_dropped(path[-1], int(j)) for j in used])
+        counts = objective.counts(without)
+        walk.span.evaluated += len(without)
+        least = int(counts.argmin())
+        used = np.delete(used, least)
+        walk.start(without[least])
+        if len(used) > 1:
+            for j in used:
+                walk.coordinate(int(j))
+        path.append(walk.visited[-1])
+        used = np.flatnonzero(path[-1] > 0)
+    return np.array(path[::-1]), walk.span.evaluated
+
+
+def _dropped(weights: FloatArray, j: int) -> FloatArray:
+    kept = weights.copy()
+    kept[j] = 0.0
+    return on_simplex(kept)
+
+
+def uniform_path(objective: SizeObjective, best: FloatArray) -> tuple[FloatArray, int]:
+    """Return the weights on the way from equal ones to `best`, and how many they are."""
+    d = len(best)
+    return best + WAY[::-1, None] * (np.full(d, 1.0 / d) - best), len(WAY)
+
+
+@dataclass(frozen=True)
+class Region:
+    """Weights whose size is nearly the smallest.
+
+    Parameters
+    ----------
+    weights : array of shape (m, d)
+        All of them, the best first.
+    sizes : array of shape (m,)
+        Their mean sizes.
+    exact : bool
+        Whether these are all such weights of a grid; if not, they are a sample.
+
+    Examples
+    --------
+    >>> Region(np.array([[0.5, 0.5], [0.2, 0.8]]), np.array([1.0, 1.01]), exact=True).ranges
+    array([[0.2, 0.5],
+           [0.5, 0.8]])
+    """
+
+    weights: FloatArray
+    sizes: FloatArray
+    exact: bool
+
+    @property
+    def ranges(self) -> FloatArray:
+        """Smallest and largest weight of every score, shape (d, 2)."""
+        return np.column_stack([self.weights.min(axis=0), self.weights.max(axis=0)])
+
+
+def near_optimal_region(
+    objective: SizeObjective,
+    *,
+    within: float = 0.01,
+    resolution: int | None = 100,
+    best: Any = None,
+    samples: int = 2_000,
+    random_state: RandomState = 0,
+) -> Region:
+    """Return the weights whose size is within a share `within` of the smallest.
+
+    Parameters
+    ----------
+    objective : SizeObjective
+        The sizes.
+    within : float
+        How much larger than the smallest a size may be, as a share of it.
+    resolution : int or None
+        With a number, all weights of the grid; with None, a sample around `best`: its logarithms
+        jittered more and less, and steps towards every corner and the uniform weights.
+    best : array of shape (d,), optional
+        The weights to sample around.
+    samples : int
+        Number of sampled weights.
+    random_state : int, Generator or None
+        Draws the sample.
+
+    Examples
+    --------
+    >>> scores = np.random.default_rng(0).random((50, 4, 2))
+    >>> objective = SizeObjective(scores[:, 0], [scores], k=45)
+    >>> region = near_optimal_region(objective, within=0.05, resolution=10)
+    >>> bool((region.sizes <= 1.05 * region.sizes[0]).all()), region.exact
+    (True, True)
+    """
+    if not within >= 0:
+        raise InvalidInput(f"within must be a share from 0 on; got {within!r}.")
+    if resolution is not None:
+        tried: FloatArray = simplex_grid(objective.d, resolution) / resolution
+    elif best is None:
+        raise InvalidInput("a sampled region needs the weights to sample around: best=.")
+    else:
+        start = np.asarray(best, dtype=np.float64)
+        tried = _around(start, samples, as_generator(random_state))
+    sizes: FloatArray = objective(tried)
+    near = np.flatnonzero(sizes <= sizes.min() * (1.0 + within))
+    near = near[np.argsort(sizes[near], kind="stable")]
+    return Region(tried[near], sizes[near], exact=resolution is not None)
+
+
+def _around(best: FloatArray, samples: int, rng: np.random.Generator) -> FloatArray:
+    d = len(best)
+    per_width = max(1, (samples - 1 - 5 * (d + 1)) // len(WIDTHS))
+    clouds = [best * np.exp(w * rng.standard_normal((per_width, d))) for w in WIDTHS]
+    targets = np.vstack([np.eye(d), np.full((1, d), 1.0 / d)])
+    steps = [best + t * (targets - best) for t in (0.02, 0.05, 0.1, 0.2, 0.4)]
+    every = np.maximum(np.vstack([best[None], *clouds, *steps]), 0.0)
+    return every / every.sum(axis=1, keepdims=True)
+
+
+def bootstrap_weights(
+    scores: Any,
+    y: Any,
+    *,
+    alpha: float,
+    search: Any = "auto",
+    n_draws: int = 20,
+    random_state: RandomState = 0,
+    threads: int | None = None,
+) -> tuple[FloatArray, FloatArray]:
+    """Return the weights found on rows drawn again, and their sizes there.
+
+    Parameters
+    ----------
+    scores, y, alpha, search, threads
+        As in `conformix.search.search_weights`.
+    n_draws : int
+        Number of bootstrap samples, each as large as the data; one search for each.
+    random_state : int, Generator or None
+        Draws the samples, and for searches that draw.
+
+    Returns
+    -------
+    weights : array of shape (n_draws, d)
+        The winners.
+    sizes : array of shape (n_draws,)
+        Their mean sizes, each on its own sample (optimistic).
+
+    Examples
+    --------
+    >>> scores = np.random.default_rng(0).random((50, 4, 2))
+    >>> weights, sizes = bootstrap_weights(scores, np.zeros(50, int), alpha=0.1, n_draws=5)
+    >>> weights.shape, sizes.shape
+    ((5, 2), (5,))
+    """
+    from conformix.search.weights import search_weights  # noqa: PLC0415  it knows this module
+
+    rng = as_generator(random_state)
+    tensor, labels = np.asarray(scores), np.asarray(y)
+    found = []
+    for _ in range(n_draws):
+        rows = rng.integers(len(labels), size=len(labels))
+        found.append(
+            search_weights(
+                tensor[rows], labels[rows], alpha=alpha, search=search, random_state=rng,
+                threads=threads,
+            )
+        )  # fmt: skip
+    return np.array([f.weights for f in found]), np.array([f.size for f in found])
