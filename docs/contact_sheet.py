@@ -23,8 +23,8 @@ if __name__ == "__main__":
         sheet = contact_sheet(figures, columns=3, named_by_folder=True)
         save_figure(sheet, RESULTS, "contact", formats=("png",))
     if plots:
-        sheet = contact_sheet(plots, columns=3, cell=(4.2, 3.3))
+        sheet = contact_sheet(plots, columns=3, width=4.6)
         save_figure(sheet, IMAGES, "contact_plots", formats=("png",))
     if screens:
-        sheet = contact_sheet(screens, columns=2, cell=(5.6, 3.8))
+        sheet = contact_sheet(screens, columns=2, width=6.2)
         save_figure(sheet, IMAGES, "contact_screens", formats=("png",))
