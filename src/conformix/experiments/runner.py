@@ -9,8 +9,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from conformix import metrics
 from conformix.errors import ConformixWarning, InvalidInput
 from conformix.experiments.methods import Task
@@ -108,11 +106,7 @@ def run_case(case: Case, threads: int | None = None) -> Row:
     """Return the row of one case: its settings, and what came out."""
     draw = case.draw
     pool = load_pool(draw.data, draw.kind, draw.digest, draw.models, rows=draw.rows, seed=draw.seed)
-    rng = np.random.default_rng(draw.random_seed)
-    order = rng.permutation(draw.n)
-    n_calibrate = min(max(round(draw.share * draw.n), 1), draw.n - 1)
-    calibrate, test = np.sort(order[:n_calibrate]), np.sort(order[n_calibrate:])
-    seed = int(rng.integers(2**63))
+    calibrate, test, seed = draw.roles()
     task = Task(pool, calibrate, test, case.alpha, seed, threads)
     outcome = case.method(task)
     y = pool.labels[test]

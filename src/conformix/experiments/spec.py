@@ -11,7 +11,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from conformix import __version__
+from conformix.arrays import IntArray
 from conformix.conformal import simple_fraction
 from conformix.errors import InvalidInput
 from conformix.experiments.methods import Choices, Method, resolve_method
@@ -141,6 +144,14 @@ class Draw:
         """The seed of the split: the same for all methods, levels, models and workers."""
         named = [self.digest, self.rows, self.share, self.seed, self.run]
         return int.from_bytes(hashlib.sha256(json.dumps(named).encode()).digest()[:8], "little")
+
+    def roles(self) -> tuple[IntArray, IntArray, int]:
+        """Return the rows that calibrate, those that are tested, and the seed of what is drawn."""
+        rng = np.random.default_rng(self.random_seed)
+        order = rng.permutation(self.n)
+        n_calibrate = min(max(round(self.share * self.n), 1), self.n - 1)
+        calibrate, test = np.sort(order[:n_calibrate]), np.sort(order[n_calibrate:])
+        return calibrate, test, int(rng.integers(2**63))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,159 @@
+"""``conformix report``: a model on labelled rows, as one HTML file that needs no network."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from conformix.cli.data import (
+    Drop,
+    File,
+    LabelColumn,
+    LabelFile,
+    MaxMemory,
+    NamedFiles,
+    Part,
+    check_target,
+    sources,
+    unnamed_if_single,
+)
+from conformix.cli.options import Json, Models, Seed, listed
+from conformix.cli.output import wants_json, working, write_json, write_line
+from conformix.errors import InvalidInput
+
+EXAMPLE = "conformix report model.json test.csv -o report.html"
+ENDINGS = (".html", ".htm")
+
+ReportFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--report", metavar="FILE", help="Also write an HTML report; runs several levels of alpha."
+    ),
+]
+
+
+def report(
+    model_file: Annotated[str, typer.Argument(metavar="MODEL", help="Written by conformix fit.")],
+    file: File = None,
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The report, an HTML file.")],
+    levels: Annotated[
+        str, typer.Option(help="Levels that the page can show, by commas; by default nine.")
+    ] = "",
+    title: Annotated[str, typer.Option(help="Title of the page.")] = "",
+    model: NamedFiles = None,
+    labels: LabelFile = None,
+    label_column: LabelColumn = None,
+    drop: Drop = "",
+    models: Models = "",
+    part: Part = None,
+    max_memory: MaxMemory = "4G",
+    seed: Seed = 0,
+    as_json: Json = None,
+) -> None:
+    """Promised and measured, as one HTML page."""
+    from conformix.estimators import load  # noqa: PLC0415  late
+    from conformix.report import build_report  # noqa: PLC0415
+
+    estimator = load(model_file)
+    predictor = estimator.predictor_
+    given = sources(
+        file, model, classes=predictor.classes, labels=labels, label_column=label_column,
+        drop=drop, models=models, part=part, kind=predictor.kind, max_memory=max_memory,
+    )  # fmt: skip
+    check_target(out, [Path(model_file), *given.paths], ENDINGS)
+    with working("reading"):
+        batch = given.read(labelled=True)
+    options = {
+        "--levels": levels, "--title": title, "--model": model, "--labels": labels,
+        "--label-column": label_column, "--drop": drop, "--models": models, "--part": part,
+        "--seed": seed or None, "-o": out,
+    }  # fmt: skip
+    named = [model_file] if file is None else [model_file, file]
+    with working("measuring"):
+        made = build_report(
+            estimator,
+            unnamed_if_single(batch.outputs),
+            batch.labels,
+            class_names=batch.classes,
+            alphas=_levels(levels),
+            title=title or f"{Path(model_file).stem} on {batch.name}",
+            given={
+                "command": command_line("report", named, options),
+                **file_digests([Path(model_file), *given.paths]),
+            },
+            seed=seed,
+        )
+        made.save(out)
+    tell(made, out, wants_json(as_json))
+
+
+def tell(made: Any, out: Path, json_lines: bool) -> None:
+    """Say where the report is and what it says at the level of the fit."""
+    start = made.rows.fitted_place
+    sentence = made.measured.sentences[start]
+    if json_lines:
+        write_json(
+            {"report": str(out), "bytes": out.stat().st_size, "alpha": made.rows.alphas[start],
+             "coverage": float(made.measured.columns["coverage"][start, 0]), "verdict": sentence}
+        )  # fmt: skip
+        return
+    write_line(sentence)
+    write_line(f"report: {out} ({out.stat().st_size / 1e6:.1f} MB)")
+
+
+def check_report(out: Path | None, inputs: list[Path]) -> None:
+    """Refuse a report that cannot be written, before the work begins."""
+    if out is not None:
+        check_target(out, inputs, ENDINGS)
+
+
+def write_comparison(
+    data: str, out: Path, settings: dict[str, Any], command: str, inputs: list[Path]
+) -> Any:
+    """Compare at several levels, write the report, and return the comparison that was asked for."""
+    from conformix.report import compare_report  # noqa: PLC0415  late
+
+    given = {"command": command, **file_digests(inputs)}
+    made = compare_report(data, given=given, **settings)
+    made.report.save(out)
+    return made.comparison
+
+
+def _levels(text: str) -> list[float] | None:
+    try:
+        return [float(one) for one in listed(text)] or None
+    except ValueError:
+        raise InvalidInput(
+            f"--levels takes numbers by commas, such as 0.05,0.1; got {text!r}."
+        ) from None
+
+
+def command_line(name: str, arguments: list[str], options: dict[str, Any]) -> str:
+    """Return a command as it would be typed; options that are None or empty are left out.
+
+    Examples
+    --------
+    >>> command_line("report", ["m.json", "my rows.csv"], {"--drop": "", "-o": "r.html"})
+    "conformix report m.json 'my rows.csv' -o r.html"
+    """
+    words = ["conformix", name, *arguments]
+    for option, value in options.items():
+        for one in value if isinstance(value, list) else [value]:
+            if one is not None and one != "":
+                words += [option, str(one)]
+    return shlex.join(words)
+
+
+def file_digests(paths: list[Path]) -> dict[str, str]:
+    """Return the sha256 of every file among `paths`, by its name."""
+    found = {}
+    for path in paths:
+        if path.is_file():
+            with path.open("rb") as file:
+                found[f"{path.name}, sha256"] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found

@@ -1,0 +1,10 @@
+"""A report people want to open: one HTML file that needs no network, from a fitted model.
+
+Numbers first (`build_report` and `compare_report` return plain arrays, all from the library's own
+calls), page second (`Report.html`, `Report.save`; needs the extra ``report``).
+"""
+
+from conformix.report.compared import Compared, compare_report
+from conformix.report.gather import Report, build_report
+
+__all__ = ["Compared", "Report", "build_report", "compare_report"]

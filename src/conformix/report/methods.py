@@ -1,0 +1,141 @@
+"""The method table: every method at every level, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from conformix import metrics
+from conformix.arrays import FloatArray
+from conformix.experiments.compare import Comparison
+from conformix.experiments.statistics import interval
+from conformix.report.rows import Rows
+from conformix.report.weights import row_sizes
+
+COLUMNS = (
+    "coverage", "coverage_low", "coverage_high", "size", "size_low", "size_high",
+    "gain", "gain_low", "gain_high",
+)  # fmt: skip
+OWN, AGAIN = "this model", "its weights, recalibrated"
+
+
+@dataclass(frozen=True, eq=False)
+class MethodTable:
+    """All methods at all levels.
+
+    Parameters
+    ----------
+    names : tuple of str
+        The methods; the first is ours.
+    guarantees : tuple of str
+        What each guarantees.
+    columns : dict of str to array of shape (A, number of methods)
+        Coverage and size with the ends of their intervals, and the gain over the best single
+        score: labels saved per set, or where `relative` the share of them.
+    baselines : tuple of str
+        The best single score at every level.
+    relative : bool
+        Whether gains are shares.
+    sentences : tuple of str
+        The verdict at every level, where methods were compared over splits.
+    notes : tuple of str
+        How to read the table.
+    """
+
+    names: tuple[str, ...]
+    guarantees: tuple[str, ...]
+    columns: dict[str, FloatArray]
+    baselines: tuple[str, ...]
+    relative: bool
+    sentences: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def model_methods(rows: Rows) -> MethodTable:
+    """Return the model beside its single scores and their plain average.
+
+    The model has the thresholds of its own calibration rows; the others are calibrated on one
+    half of the rows and measured on the other, both ways round.
+    """
+    d, n = len(rows.names), len(rows.some)
+    tried = {name: np.eye(d)[j] for j, name in enumerate(rows.names)} if d > 1 else {}
+    if d > 1:
+        tried = {AGAIN: rows.weights, **tried, "uniform weights": np.full(d, 1 / d)}
+    own_sizes = np.stack([rows.sets(alpha)[rows.some].sum(axis=1) for alpha in rows.alphas])
+    own_hits = np.array(
+        [metrics.covered(rows.sets(a)[rows.some], rows.y[rows.some]).sum() for a in rows.alphas]
+    )
+    found = {OWN: (own_sizes, own_hits)}
+    if n >= 4:
+        found |= {name: row_sizes(rows, weights) for name, weights in tried.items()}
+    names = tuple(found)
+    columns = {name: np.full((len(rows.alphas), len(names)), np.nan) for name in COLUMNS}
+    baselines = []
+    for a in range(len(rows.alphas)):
+        singles = [name for name in names if name in rows.names] or [OWN]
+        baseline = min(singles, key=lambda name: float(found[name][0][a].mean()))
+        baselines.append(baseline)
+        for place, name in enumerate(names):
+            sizes, hits = found[name]
+            size = interval(sizes[a])
+            gain = interval(found[baseline][0][a] - sizes[a])
+            ends = metrics.share_interval(int(hits[a]), n)
+            values = (
+                hits[a] / n, *ends, size.mean, size.low, size.high, gain.mean, gain.low, gain.high
+            )  # fmt: skip
+            for column, value in zip(COLUMNS, values, strict=True):
+                columns[column][a, place] = value
+    kind = rows.predictor.fitted.ledger.kind
+    notes = [f"Measured on {n:,} rows of this file; 95 % intervals."]
+    if len(names) > 1:
+        notes.append(
+            f"“{OWN}” uses the thresholds of its own calibration rows; every other method is "
+            "calibrated on one half of these rows and measured on the other, both ways round."
+        )
+        notes.append("Gain: labels per set fewer than the best single score, row by row.")
+    guarantees = (kind, *("exact",) * (len(names) - 1))
+    return MethodTable(names, guarantees, columns, tuple(baselines), False, (), tuple(notes))
+
+
+def compared_methods(comparisons: Sequence[Comparison], average: str) -> MethodTable:
+    """Return the methods of `conformix.experiments.compare`, run once per level."""
+    listed = comparisons[0].results.methods
+    names = (average, *(name for name in listed if name != average))
+    columns = {name: np.full((len(comparisons), len(names)), np.nan) for name in COLUMNS}
+    for a, one in enumerate(comparisons):
+        records = {record["method"]: record for record in one.summary()}
+        for place, name in enumerate(names):
+            record = records[name]
+            size = one.results.estimate(name, alpha=one.alpha)
+            values = (
+                record["coverage"], record["coverage_low"], record["coverage_high"],
+                size.mean, size.low, size.high,
+                record["saved"], record["saved_low"], record["saved_high"],
+            )  # fmt: skip
+            for column, value in zip(COLUMNS, values, strict=True):
+                columns[column][a, place] = value
+    first = comparisons[0]
+    splits = first.summary()[0]["splits"]
+    means = (
+        f"Means over {splits} random splits of this file. Intervals of coverage and gain are for "
+        "new rows like these, those of size for the mean over splits of these rows; 95 %."
+    )
+    notes = (
+        means,
+        "Gain: by how much sets are smaller than those of the best single score at that level.",
+    )
+    return MethodTable(
+        names,
+        tuple(first.results.guarantee(name, first.alpha) for name in names),
+        columns,
+        tuple(one.verdict.baseline for one in comparisons),
+        True,
+        tuple(_sentence(one.verdict.sentence) for one in comparisons),
+        notes,
+    )
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]

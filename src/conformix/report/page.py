@@ -1,0 +1,171 @@
+"""The page: one template, its style and scripts, and the numbers, in one file that asks for none.
+
+Tables are written for the fitted level with every number in a ``<data>`` element that names its
+column and its place; the script only puts other numbers of the same columns in. Style and scripts
+are allowed by their digests (a content security policy), so nothing else in the page can run.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from conformix import __version__
+from conformix.errors import InvalidInput
+from conformix.report.compact import as_json, fixed, packed
+from conformix.report.examples import KINDS
+from conformix.report.gather import MOST_CLASSES, Report
+from conformix.storage.files import write
+
+SCRIPTS = ("core", "svg", "tables", "gauge", "curve", "weights", "triangle", "lines", "examples")
+VERDICTS = {
+    "kept": "Promise kept",
+    "chance": "Within chance",
+    "broken": "Below the promise",
+    "trivial": "Too few rows",
+}
+
+
+@cache
+def asset(name: str) -> str:
+    """Return the text of a packaged file."""
+    return files("conformix.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """All columns that move with the level, and how they are written into the page."""
+
+    columns: dict[str, Any]
+    start: int
+
+    def num(self, key: str, place: int, digits: int, scale: float = 1) -> Markup:
+        """Return a number as an element that the script can move to another level."""
+        value = float(self.columns[key][self.start, place])
+        exact = "" if isnan(value) else repr(value)
+        return Markup(
+            '<data value="{}" data-k="{}" data-i="{}" data-d="{}" data-s="{}">{}</data>'
+        ).format(exact, key, place, digits, f"{scale:g}", fixed(value, digits, scale))
+
+
+def columns(report: Report) -> dict[str, Any]:
+    """Return every column by name, shape (A, number of lines) each."""
+    found = {}
+    parts = {
+        "measured": report.measured.columns,
+        "methods": report.methods.columns,
+        "classes": report.classes.columns,
+    }
+    for part, named in parts.items():
+        found.update({f"{part}.{name}": values for name, values in named.items()})
+    return found
+
+
+def numbers(report: Report) -> dict[str, Any]:
+    """Return the document that the script reads: levels, columns, texts, weights, examples."""
+    rows = report.rows
+    weights = report.weights
+    document: dict[str, Any] = {
+        "alphas": list(rows.alphas),
+        "start": rows.fitted_place,
+        "scores": list(rows.names),
+        "fitted": rows.weights.tolist(),
+        "methods": list(report.methods.names),
+        "columns": {name: packed(values) for name, values in columns(report).items()},
+        "texts": texts(report),
+        "weights": None,
+        "examples": {
+            "best": packed(report.examples.best),
+            "parts": list(report.examples.parts),
+            "rows": [
+                {
+                    "parts": packed(one.parts),
+                    "thresholds": packed(one.thresholds),
+                    "member": packed(one.member),
+                    "sizes": packed(one.sizes),
+                }
+                for one in report.examples.rows
+            ],
+        },
+    }
+    if weights is not None:
+        document["weights"] = {
+            "m": weights.resolution,
+            "n": weights.n,
+            "grid": packed(weights.grid),
+            "labels": packed(weights.labels),
+            "hits": packed(weights.hits),
+        }
+    return document
+
+
+def texts(report: Report) -> dict[str, list[str]]:
+    """Return the texts that move with the level."""
+    measured, alphas = report.measured, report.rows.alphas
+    return {
+        "alpha": [f"{alpha:g}" for alpha in alphas],
+        "promise": [f"{round(100 * (1 - alpha), 6):g}\u202f%" for alpha in alphas],
+        "sentence": [spaced(one) for one in measured.sentences],
+        "verdict": [VERDICTS[one] for one in measured.verdicts],
+        "tone": list(measured.verdicts),
+        "compared": [spaced(one) for one in report.methods.sentences] or [""] * len(alphas),
+        "baseline": list(report.methods.baselines),
+    }
+
+
+def spaced(text: str) -> str:
+    """Return a text whose numbers keep their percent sign on the same line."""
+    return text.replace(" %", "\u202f%")
+
+
+def render(report: Report) -> str:
+    """Return the page of a report as one text."""
+    style = asset("style.css")
+    script = '"use strict";\n' + "\n".join(asset(f"{name}.js") for name in SCRIPTS)
+    moving = Numbers(columns(report), report.rows.fitted_place)
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+                              lstrip_blocks=True)  # fmt: skip
+    environment.filters["fixed"] = fixed
+    environment.filters["spaced"] = spaced
+    environment.filters["count"] = "{:,}".format
+    template = environment.from_string(asset("page.html"))
+    return template.render(
+        report=report,
+        rows=report.rows,
+        alphas=report.rows.alphas,
+        start=report.rows.fitted_place,
+        texts=texts(report),
+        num=moving.num,
+        kinds=KINDS,
+        most_classes=MOST_CLASSES,
+        version=__version__,
+        style=Markup(style),
+        script=Markup(script),
+        numbers=Markup(as_json(numbers(report))),
+        style_digest=_digest(style),
+        script_digest=_digest(script),
+    )
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def write_page(report: Report, path: str | Path) -> Path:
+    """Write the page of a report, whole or not at all, and return its path."""
+    target = Path(path)
+    if target.is_dir():
+        raise InvalidInput(f"{target} is a folder; name a file, such as {target / 'report.html'}.")
+    content = render(report).encode()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write(target, content)
+    return target

@@ -1,0 +1,170 @@
+"""What a report is about: a fitted model, labelled rows, and the levels at which it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from conformix.arrays import BoolArray, FloatArray, IntArray
+from conformix.calibration.rows import RowData
+from conformix.conformal import simple_fraction
+from conformix.errors import InvalidInput
+from conformix.estimators import ScoreAverage
+from conformix.inputs import Outputs
+from conformix.pipeline import Fitted
+from conformix.predictor import Predictor
+
+ALPHAS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
+# Normalised scores held at once while weights are compared; beyond it rows are drawn.
+MAX_SCORES = 2**26
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """A fitted model on labelled rows, at a fixed list of levels.
+
+    Parameters
+    ----------
+    predictor : Predictor
+        The fitted rule.
+    outputs : Outputs
+        Checked outputs of the fitted models.
+    y : integer array of shape (n,)
+        True labels.
+    data : RowData
+        Strata and importance of the rows, where the calibration needs them.
+    classes : tuple of str
+        Names of all K classes.
+    alphas : tuple of float
+        The levels, rising; the fitted one is among them.
+    seed : int
+        Draws the halves on which other weights are calibrated.
+    """
+
+    predictor: Predictor
+    outputs: Outputs
+    y: IntArray
+    data: RowData
+    classes: tuple[str, ...]
+    alphas: tuple[float, ...]
+    seed: int = 0
+    _masks: dict[float, BoolArray] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        model: ScoreAverage,
+        outputs: Any,
+        y: Any,
+        *,
+        classes: Sequence[Any] | None = None,
+        alphas: Sequence[float] | None = None,
+        seed: int = 0,
+        **more: Any,
+    ) -> Rows:
+        """Return the rows of a report, checked."""
+        if not isinstance(model, ScoreAverage):
+            raise InvalidInput(f"a report is about a fitted ScoreAverage; got {model!r}.")
+        model.guarantee_.kind  # noqa: B018  refuses a model that is not fitted
+        predictor = model.predictor_
+        checked = predictor.check(outputs)
+        n, n_classes = checked.n, checked.n_classes
+        named = predictor.classes if classes is None else tuple(classes)
+        if named is not None and len(named) != n_classes:
+            raise InvalidInput(f"classes must name all {n_classes} classes; got {len(named)}.")
+        return cls(
+            predictor,
+            checked,
+            predictor.labels(y, n),
+            predictor.row_data(n, **more),
+            tuple(str(name) for name in (range(n_classes) if named is None else named)),
+            chosen_levels(predictor, alphas),
+            seed,
+        )
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return len(self.y)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the scores."""
+        return tuple(str(column) for column in self.predictor.columns)
+
+    @property
+    def weights(self) -> FloatArray:
+        """The fitted weights (d,)."""
+        return self.predictor.fitted.rule.weights
+
+    @property
+    def fitted_place(self) -> int:
+        """Place of the fitted level among the levels."""
+        return self.alphas.index(float(self.predictor.alpha))
+
+    def sets(self, alpha: float) -> BoolArray:
+        """Return the sets (n, K) of the model at one of the levels, by the library's own call."""
+        if not self._masks:
+            self._masks.update(self._all_sets())
+        return self._masks[alpha]
+
+    def _all_sets(self) -> dict[float, BoolArray]:
+        models = self.outputs.models
+        more = {"strata": self.data.strata, "sample_weight": self.data.weight}
+        if isinstance(self.predictor.fitted, Fitted):  # one pass serves all levels
+            nested = self.predictor.predict_nested(models, self.alphas, **more)
+            return {alpha: np.asarray(nested.at(alpha)) for alpha in nested.alphas}
+        return {a: np.asarray(self.predictor.predict_at(models, a, **more)) for a in self.alphas}
+
+    def thresholds(self, rows: IntArray) -> FloatArray:
+        """Return the thresholds (A, len(rows), K) of some rows; NaN where there is no one weight.
+
+        Under split "exact" every label has weights and a threshold of its own.
+        """
+        fitted, shape = self.predictor.fitted, (len(rows), len(self.classes))
+        if not isinstance(fitted, Fitted):
+            return np.full((len(self.alphas), *shape), np.nan)
+        data = self.data.take(rows)
+        return np.stack([np.broadcast_to(fitted.at(a, data), shape) for a in self.alphas])
+
+    @cached_property
+    def some(self) -> IntArray:
+        """Rows on which weights are compared: all, or as many as fit in memory, drawn."""
+        width = len(self.classes) * len(self.names)
+        most = max(2, MAX_SCORES // width)
+        if self.n <= most:
+            return np.arange(self.n)
+        drawn = np.random.default_rng(self.seed).permutation(self.n)[:most]
+        return np.sort(drawn)
+
+    @cached_property
+    def scores(self) -> FloatArray:
+        """Normalised scores of the rows `some`, on the fitted scale."""
+        return self.scores_of(self.some)
+
+    def scores_of(self, rows: IntArray) -> FloatArray:
+        """Return the normalised scores (len(rows), K, d) of some rows."""
+        return self.predictor.fitted.rule.transform(self.plain_scores(rows))
+
+    def plain_scores(self, rows: IntArray) -> FloatArray:
+        """Return the scores (len(rows), K, d) of some rows as they are."""
+        models = {model: values[rows] for model, values in self.outputs.models.items()}
+        return self.predictor.scores(replace(self.outputs, models=models))
+
+
+def chosen_levels(predictor: Predictor, alphas: Sequence[float] | None) -> tuple[float, ...]:
+    """Return the levels of a report, rising: those asked for and the fitted one.
+
+    By default those of a fixed list at which the calibration rows give a finite threshold.
+    """
+    fitted = float(predictor.alpha)
+    n, rank = predictor.fitted.n, predictor.fitted.ledger.facts.rank
+    if alphas is None:
+        alphas = [alpha for alpha in ALPHAS if rank(n, alpha) <= n]
+    for alpha in alphas:
+        simple_fraction(alpha)
+    return tuple(sorted({fitted, *(float(alpha) for alpha in alphas)}))

@@ -1,0 +1,319 @@
+"""The page in a real browser: what moves, moves to what the library says; nothing else happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import conformix as cx
+from conformix import metrics
+from conformix.conformal import conformal_rank, kth_largest
+from conformix.kernels import combine
+from conformix.report import build_report
+from conformix.report.compact import fixed
+from conformix.report.weights import halves
+
+Open = Callable[..., Any]
+MEASURED = (
+    "coverage", "coverage_low", "coverage_high", "mean_size", "size_quantile", "singleton_rate",
+    "singleton_accuracy", "empty_rate", "class_coverage_gap",
+)  # fmt: skip
+
+
+@pytest.fixture
+def open_page(browser: Any) -> Iterator[Open]:
+    """Open a file; afterwards nothing may have been asked for and nothing may have gone wrong."""
+    wrong: list[str] = []
+    contexts = []
+
+    def opened(path: Path, *, width: int = 1280, **options: Any) -> Any:
+        context = browser.new_context(viewport={"width": width, "height": 900}, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        page.on("console", lambda message: wrong.append(f"console: {message.text}"))
+        page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
+        page.on("request", lambda request: _check(request.url, wrong))
+        page.goto(path.as_uri())
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert wrong == []
+
+
+def _check(url: str, wrong: list[str]) -> None:
+    if not url.startswith(("file:", "data:", "blob:")):
+        wrong.append(f"request: {url}")
+
+
+def shown(page: Any) -> dict[tuple[str, int], tuple[float, str, int, float]]:
+    """All numbers of the page that move, by column and place: value, text, digits, scale."""
+    found = page.eval_on_selector_all(
+        "data[data-k]",
+        "all => all.map(e => [e.dataset.k, +e.dataset.i, e.value, e.textContent, +e.dataset.d, "
+        "+e.dataset.s])",
+    )
+    return {(k, i): (float(value or "nan"), *rest) for k, i, value, *rest in found}
+
+
+def test_the_slider_moves_every_number_to_what_the_library_gives(
+    open_page, case, page_file
+) -> None:
+    page = open_page(page_file)
+    slider = page.locator("#level")
+    slider.focus()
+    page.keyboard.press("Home")
+    for a, alpha in enumerate(case.report.rows.alphas):
+        sets = case.model.predict_set(case.outputs, alpha=alpha)  # the library's own calls
+        told = metrics.evaluate(sets, case.y, alpha=alpha)
+        table = metrics.class_table(sets, case.y)
+        expected = {(f"measured.{name}", 0): told[name] for name in MEASURED}
+        expected |= {("methods.size", 0): told["mean_size"]}
+        for i in range(10):
+            for name, column in (("coverage", "coverage"), ("low", "low"), ("size", "mean_size")):
+                expected[f"classes.{name}", i] = float(table[column].iloc[i])
+        numbers = shown(page)
+        for key, value in expected.items():
+            np.testing.assert_array_equal(numbers[key][0], value, err_msg=str(key))
+        for name, column in case.report.methods.columns.items():
+            for i in range(len(case.report.methods.names)):
+                np.testing.assert_array_equal(numbers[f"methods.{name}", i][0], column[a, i])
+        for value, text, digits, scale in numbers.values():
+            assert text == fixed(value, int(digits), scale)
+        told = page.locator("output.level-out").inner_text()
+        assert told.split()[1:] == ["=", f"{alpha:g}", "promise", f"{100 - 100 * alpha:g}", "%"]
+        assert slider.get_attribute("aria-valuetext").startswith(f"alpha {alpha:g}, promise ")
+        sentence = case.report.measured.sentences[a]
+        assert page.locator(".lede").inner_text() == sentence.replace(" %", "\u202f%")
+        page.keyboard.press("ArrowRight")
+
+
+def by_hand(case: Any, steps: list[int], alpha: float) -> tuple[float, float]:
+    """Mean size and coverage of one weighting of the triangle, from the kernels alone."""
+    rows = case.report.rows
+    combined = combine(rows.scores, np.array(steps) / sum(steps))
+    own = combined[np.arange(len(case.y)), case.y]
+    first, second = halves(rows)
+    labels = hits = 0
+    for calibrate, test in ((first, second), (second, first)):
+        threshold = kth_largest(own[calibrate], conformal_rank(len(calibrate), alpha))
+        labels += int((combined[test] >= threshold).sum())
+        hits += int((own[test] >= threshold).sum())
+    return labels / len(case.y), hits / len(case.y)
+
+
+def reading(page: Any, who: str) -> tuple[list[str], list[float]]:
+    weights = page.locator(f'[data-w="{who}"]').all_inner_texts()
+    values = page.eval_on_selector_all(f'[data-r="{who}"] data', "all => all.map(e => +e.value)")
+    return weights, values
+
+
+def test_the_triangle_is_read_by_keyboard_and_moves_with_the_level(
+    open_page, case, page_file
+) -> None:
+    page = open_page(page_file)
+    page.locator("#weight-0").focus()
+    page.keyboard.press("Home")  # nothing on the first score
+    page.locator("#weight-1").focus()
+    page.keyboard.press("Home")
+    for _ in range(10):
+        page.keyboard.press("ArrowRight")
+    for level, alpha in enumerate(case.report.rows.alphas):
+        page.locator("#level").fill(str(level))
+        weights, values = reading(page, "chosen")
+        assert weights == ["0.00", "0.20", "0.80"]
+        assert tuple(values) == by_hand(case, [0, 10, 40], alpha)
+        _, best = reading(page, "best")
+        assert best[0] == case.report.weights.labels[level].min() / len(case.y)
+    told = page.locator("#weight-1").get_attribute("aria-valuetext")
+    assert told.startswith("thr 0.00, aps 0.20, rank 0.80: mean size ")
+
+
+def test_pointing_at_the_triangle_reads_it_and_a_click_keeps_it(open_page, case, page_file) -> None:
+    page = open_page(page_file)
+    drawing = page.locator("#map svg")
+    drawing.scroll_into_view_if_needed()
+    corner = page.locator("#map .corner", has_text="aps").bounding_box()
+    top = page.locator("#map .corner", has_text="rank").bounding_box()
+    kept = reading(page, "chosen")
+    x, y = corner["x"] + corner["width"] - 2, corner["y"] - 12  # just above the corner of aps
+    page.mouse.move(x, y)
+    weights, values = reading(page, "chosen")
+    steps = [round(50 * float(weight)) for weight in weights]
+    assert steps[1] >= 45
+    assert tuple(values) == by_hand(case, steps, 0.1)
+    tip = page.locator("#map .tip").text_content()
+    assert f"{fixed(values[0], 2)} labels, {fixed(values[1], 1, 100)} %" in tip
+    page.mouse.move(top["x"], 2)  # away: back to what was kept
+    assert reading(page, "chosen") == kept
+    page.mouse.click(x, y)
+    page.mouse.move(top["x"], 2)
+    assert reading(page, "chosen") == (weights, values)
+    assert page.locator("#weight-1").input_value() == str(steps[1])
+
+
+def test_the_curve_marks_the_level(open_page, case, page_file) -> None:
+    page = open_page(page_file)
+    places = []
+    for level in range(len(case.report.rows.alphas)):
+        page.locator("#level").fill(str(level))
+        line = page.locator("#curve line.promise")
+        places.append(float(line.get_attribute("x1")))
+        big = page.locator('#curve path[transform="scale(1.05)"]')
+        assert big.count() == len(case.report.methods.names)
+        told = page.locator("#curve g:has(> path[transform='scale(1.05)']) > title")
+        size = case.report.methods.columns["size"][level, 0]
+        alpha = case.report.rows.alphas[level]
+        ours = next(text for text in told.all_text_contents() if text.startswith("this model"))
+        assert ours.startswith(f"this model, alpha {alpha:g}: size {fixed(size, 2)}")
+    assert places == sorted(places, reverse=True)
+
+
+def test_tables_are_sorted_by_native_buttons(open_page, case, page_file) -> None:
+    page = open_page(page_file)
+    table = page.locator("#classes-table")
+    button = table.get_by_role("button", name="Coverage")
+    heading = table.locator("th[data-label=Coverage]")
+
+    def values() -> list[float]:
+        return page.eval_on_selector_all(
+            "#classes-table tbody tr td:nth-child(3) data", "all => all.map(e => +e.value)"
+        )
+
+    button.focus()
+    page.keyboard.press("Enter")
+    assert heading.get_attribute("aria-sort") == "ascending"
+    assert values() == sorted(values())
+    page.locator("#level").fill("0")  # another level: still sorted
+    assert values() == sorted(case.report.classes.columns["coverage"][0])
+    button.click()
+    assert heading.get_attribute("aria-sort") == "descending"
+    assert values() == sorted(values(), reverse=True)
+    table.get_by_role("button", name="Class").click()
+    assert heading.get_attribute("aria-sort") is None
+    names = table.locator("tbody th").all_inner_texts()
+    assert [name for name in names if name.startswith("class ")] == [
+        f"class {i}" for i in range(6, 10)
+    ]
+
+
+def test_classes_are_found_by_name(open_page, page_file) -> None:
+    page = open_page(page_file)
+    page.get_by_label("Find a class").fill("CLASS 7")
+    rows = page.locator("#classes-table tbody tr:visible th")
+    assert rows.all_inner_texts() == ["class 7"]
+    assert page.locator("#found").inner_text() == "1 of 10 classes"
+    page.get_by_label("Find a class").fill("<script>")
+    assert rows.all_inner_texts() == ["</script><script>window.hacked = 1</script>"]
+    page.get_by_label("Find a class").fill("")
+    assert rows.count() == 10
+
+
+def test_examples_say_which_labels_are_in_at_every_level(open_page, case, page_file) -> None:
+    page = open_page(page_file)
+    for level in range(len(case.report.rows.alphas)):
+        page.locator("#level").fill(str(level))
+        for e, one in enumerate(case.report.examples.rows):
+            card = page.locator(f'[data-example="{e}"]')
+            marks = card.locator(".mark").all_inner_texts()
+            assert marks == ["in" if inside else "out" for inside in one.member[level]]
+            assert card.locator(".size").inner_text() == str(one.sizes[level])
+
+
+def test_the_table_of_all_weights_is_written_when_it_is_opened(open_page, case, page_file) -> None:
+    page = open_page(page_file)
+    rows = page.locator("#map-table tbody tr")
+    assert rows.count() == 0
+    page.locator("#map-table summary").click()
+    page.wait_for_function("document.querySelectorAll('#map-table tbody tr').length > 0")
+    assert rows.count() == 1326
+    smallest = case.report.weights.labels[case.report.rows.fitted_place].min() / len(case.y)
+    assert rows.first.locator("td").all_inner_texts()[3] == fixed(smallest, 2)
+
+
+def test_numbers_are_written_alike_in_the_file_and_by_the_script(open_page, page_file) -> None:
+    page = open_page(page_file)
+    rng = np.random.default_rng(0)
+    values = [*rng.normal(size=300).tolist(), *(rng.integers(-999, 999, 300) / 16).tolist(), -1e-9]
+    told = page.evaluate("values => values.map(v => [fixed(v, 1, 100), fixed(v, 3)])", values)
+    assert told == [[fixed(v, 1, 100), fixed(v, 3)] for v in values]
+    assert page.evaluate("window.hacked") is None
+
+
+def test_light_and_dark_follow_the_system_until_asked(open_page, page_file) -> None:
+    def light(page: Any) -> bool:
+        colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        return sum(map(int, colour.removeprefix("rgb(").removesuffix(")").split(","))) > 380
+
+    assert light(open_page(page_file, color_scheme="light"))
+    page = open_page(page_file, color_scheme="dark")
+    assert not light(page)
+    page.get_by_role("button", name="Switch to light colours").click()
+    assert light(page)
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 360)])
+def test_axe_finds_no_violation(open_page, page_file, scheme: str, width: int) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    page = open_page(page_file, color_scheme=scheme, width=width)
+    page.evaluate("for (const one of $$('details:not([data-long])')) one.open = true")
+    found = axe.Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+
+
+def test_a_narrow_screen_needs_no_sideways_scrolling(open_page, page_file) -> None:
+    page = open_page(page_file, width=360)
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+
+
+def test_on_paper_everything_is_open_and_the_level_is_stated(open_page, page_file) -> None:
+    page = open_page(page_file, color_scheme="dark")
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("details:not([open]):not([data-long])").count() == 0
+    assert " = 0.1 " in page.locator("output.level-out").inner_text()
+    assert not page.locator("#level").is_visible()
+    assert not page.locator(".find").is_visible()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.locator("details[open]").count() == 0
+
+
+def test_without_scripts_the_numbers_of_the_fitted_level_are_there(
+    open_page, case, page_file
+) -> None:
+    page = open_page(page_file, java_script_enabled=False)
+    coverage = metrics.coverage(case.model.predict_set(case.outputs), case.y)
+    assert fixed(coverage, 1, 100) in page.locator(".keys .main").inner_text()
+
+
+@pytest.mark.parametrize("scores", [("thr",), ("thr", "rank"), ("thr", "aps", "rank", "logp")])
+def test_one_two_and_four_scores_have_their_own_charts(
+    open_page, cifar10, tmp_path, scores
+) -> None:
+    logits, y = cifar10
+    model = cx.ScoreAverage(scores, alpha=0.2, kind="logits", random_state=0)
+    model.fit(logits[:400], y[:400])
+    made = build_report(model, logits[400:700], y[400:700], alphas=[0.1])
+    page = open_page(made.save(tmp_path / "report.html"))
+    assert page.locator("#map svg").count() == (len(scores) > 1)
+    if len(scores) == 1:
+        return
+    slider = page.locator("#steer input").first
+    slider.focus()
+    page.keyboard.press("Home")
+    _, (size, coverage) = reading(page, "chosen")
+    # Two scores: all weight on the second one. More: the smallest sets come first.
+    place = 0 if len(scores) == 2 else int(np.argmin(made.weights.labels[1]))
+    assert size == made.weights.labels[1, place] / 300
+    assert coverage == made.weights.hits[1, place] / 300
+    box = page.locator("#map svg").bounding_box()
+    page.locator("#map").scroll_into_view_if_needed()
+    page.locator("#map svg").hover(position={"x": box["width"] / 2, "y": 200})
+    assert len(reading(page, "chosen")[1]) == 2
