@@ -36,6 +36,8 @@ RECIPES = {
     "fixed_weights": {"weights": [0.5, 0.25, 0.25]},
     "non_empty": {"allow_empty": False},
     "pac": {"guarantee": "pac", "delta": 0.2, "alpha": 0.3},
+    "by_class": {"calibration": "class", "alpha": 0.3, "split": "efcp"},
+    "by_cluster": {"calibration": "cluster", "alpha": 0.3},
     "class_names": {"classes": ["cat", "dog", "elk", "fox", "gnu", "hen"]},
     "logits": {"kind": "logits", "scores": ("logit", "thr", "energy")},
 }
