@@ -247,6 +247,11 @@ class ScoreAverage(Readings):
             )
         rows = predictor.check(outputs)
         labels = check_labels(y, rows.n, rows.n_classes)
+        if facts.n_weights == 0:
+            raise InvalidInput(
+                "measured_coverage selects among candidate weights that are counted, and this "
+                'search has none; fit with search="grid" or an array of weights.'
+            )
         weights = candidate_weights(resolve_search(self.search), len(predictor.columns))
         scores = predictor.fitted.rule.transform(predictor.scores(rows))
         return leave_one_out_efcp(

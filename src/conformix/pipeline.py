@@ -24,6 +24,7 @@ from conformix.inputs import row_blocks
 from conformix.kernels import combine, lift_best
 from conformix.normalize import Transform, resolve_normalizer
 from conformix.scores.names import Column
+from conformix.search.auto import AutoSearch
 from conformix.search.nonempty import NonEmptyObjective
 from conformix.search.objective import SizeObjective, tuning_rank
 from conformix.search.result import SearchResult
@@ -159,6 +160,8 @@ def fit(
     """
     roles = split.roles(len(y), check_test(split, test), rng, groups)  # who may see what
     separate = not np.intersect1d(roles.tune, roles.calibrate).size
+    if delta is not None and not separate and isinstance(search, AutoSearch):
+        search = search.grid  # the union bound of a PAC rank needs weights that are counted
     rank = rank_rule(split, search, len(columns), delta, separate=separate, test=test)
     tune_level = alpha if tune_alpha is None else tune_alpha
     # Where the tuning rows calibrate too, they are searched with the rank that will be used.
@@ -250,7 +253,7 @@ def rank_rule(
     """Return which order statistic is the threshold, with the union it has to pay for."""
     if delta is None or separate:
         return RankRule(delta)
-    if not hasattr(search, "n_candidates"):
+    if not _n_candidates(search, d):
         raise InvalidInput(
             'guarantee="pac" with split "efcp", "dlcp" or "dlcp+" needs candidate weights that are '
             f"counted beforehand: a grid or an array; got {search!r}."

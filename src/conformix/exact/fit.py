@@ -13,6 +13,7 @@ from conformix.errors import InvalidInput
 from conformix.exact.fitted import FullFitted
 from conformix.normalize import Unscaled, resolve_normalizer
 from conformix.scores.names import Column
+from conformix.search.auto import AutoSearch
 from conformix.search.candidates import Candidates, check_candidates
 from conformix.search.grid import GridSearch, auto_resolution
 from conformix.search.objective import SizeObjective, tuning_rank
@@ -41,8 +42,9 @@ def fit_exact(
         As in `conformix.pipeline.fit`.
     split : Exact
         Whether a shortlist is learnt on rows set aside.
-    search : GridSearch or Candidates
-        Where the candidate weights come from; they must be fixed beforehand.
+    search : GridSearch, Candidates, LineSearch or GradientSearch
+        Where the candidate weights come from: fixed beforehand, or with a shortlist visited by
+        a search on the rows set aside.
     normalize : str or normaliser
         ``auto`` is ``none``. One that learns needs rows set aside.
     """
@@ -56,13 +58,18 @@ def fit_exact(
             'the symmetry that split "exact" rests on; say normalize="none" or "scale", or set '
             "rows aside with Exact(shortlist=...)."
         )
-    weights = candidate_weights(search, len(columns))
+    learnt = hasattr(search, "tour") and len(aside) > 0  # weights found on the rows set aside
+    weights = np.zeros((0, len(columns))) if learnt else candidate_weights(search, len(columns))
     transform = normalizer.fit(scores[aside] if len(aside) else scores, columns)
     if len(aside):
         normalized = transform(scores[aside])
         k = tuning_rank(len(aside), alpha)
         true_scores = normalized[np.arange(len(aside)), y[aside]]
-        counts = SizeObjective(true_scores, [normalized], k, threads=threads).counts(weights)
+        objective = SizeObjective(true_scores, [normalized], k, threads=threads)
+        if learnt:
+            weights = search.tour(objective, rng).shortlist(objective, split.shortlist, rng)
+            weights = weights[preference(weights)]
+        counts = objective.counts(weights)
         # Stable, so that equal counts keep the order that breaks ties.
         weights = weights[np.sort(np.argsort(counts, kind="stable")[: split.shortlist])]
     warn_if_trivial(len(rest), alpha)
@@ -80,6 +87,7 @@ def candidate_weights(search: Any, d: int) -> FloatArray:
            [0. , 1. ],
            [1. , 0. ]])
     """
+    search = search.grid if isinstance(search, AutoSearch) else search
     if isinstance(search, GridSearch):
         resolution = auto_resolution(d) if search.resolution is None else search.resolution
         grid = simplex_grid(d, resolution)
@@ -89,5 +97,6 @@ def candidate_weights(search: Any, d: int) -> FloatArray:
         return weights[preference(weights)]
     raise InvalidInput(
         'split "exact" needs candidate weights that are fixed beforehand: search="grid", '
-        f"GridSearch(resolution=...) or an array of weights; got {search!r}."
+        "GridSearch(resolution=...) or an array of weights; a search of its own needs rows set "
+        f"aside, Exact(shortlist=...); got {search!r}."
     )

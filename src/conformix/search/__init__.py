@@ -4,6 +4,7 @@ A search strategy is one callable on a batched objective. To add one, write a fi
 dataclass whose ``__call__(objective, rng)`` returns a `SearchResult`.
 """
 
+from conformix.search.auto import AutoSearch
 from conformix.search.candidates import Candidates
 from conformix.search.gradient import GradientSearch
 from conformix.search.grid import GridSearch
@@ -20,6 +21,7 @@ from conformix.search.stability import (
 from conformix.search.weights import landscape, resolve_search, search_weights
 
 __all__ = [
+    "AutoSearch",
     "Candidates",
     "GradientSearch",
     "GridSearch",

@@ -16,7 +16,7 @@ from conformix.search.objective import SizeObjective
 from conformix.search.result import SearchResult
 from conformix.search.span import on_simplex
 from conformix.search.surrogate import Surrogate, Widths
-from conformix.search.walk import Walk
+from conformix.search.walk import Tour, Walk
 
 # The stand-in is summed over at most so many (row, label) pairs.
 SURROGATE_PAIRS = 2**17
@@ -59,9 +59,14 @@ class GradientSearch:
         self, objective: SizeObjective, rng: np.random.Generator | None = None
     ) -> SearchResult:
         """Return the best weights found; all that is drawn comes from `rng`."""
+        return self.tour(objective, rng).result(objective)
+
+    def tour(self, objective: SizeObjective, rng: np.random.Generator | None = None) -> Tour:
+        """Return all weights that were once the best of their walk."""
         check_positive("budget", self.budget)
         check_positive("starts", self.starts)
         rng = np.random.default_rng(0) if rng is None else rng
+        objective = objective.on_host()
         sketch = Walk(some_size_rows(objective, SURROGATE_PAIRS, rng), self.budget)
         corners = objective.counts(np.eye(objective.d))
         sketch.span.evaluated += len(corners)

@@ -11,7 +11,7 @@ from conformix.errors import InvalidInput
 from conformix.search.objective import SizeObjective
 from conformix.search.result import SearchResult
 from conformix.search.span import on_simplex
-from conformix.search.walk import Walk, settle
+from conformix.search.walk import Tour, Walk
 
 # Starts are followed on so many (row, label) pairs at most, the best of them on all rows.
 SKETCH_PAIRS = 2**17
@@ -56,9 +56,14 @@ class LineSearch:
         self, objective: SizeObjective, rng: np.random.Generator | None = None
     ) -> SearchResult:
         """Return the best weights found; all that is drawn comes from `rng`."""
+        return self.tour(objective, rng).result(objective)
+
+    def tour(self, objective: SizeObjective, rng: np.random.Generator | None = None) -> Tour:
+        """Return all weights that were once the best of their walk."""
         check_positive("budget", self.budget)
         check_positive("starts", self.starts)
         rng = np.random.default_rng(0) if rng is None else rng
+        objective = objective.on_host()
         sketch = Walk(some_size_rows(objective, SKETCH_PAIRS, rng), self.budget)
         ends = []
         for start in first_weights(sketch)[: self.starts]:
@@ -74,7 +79,7 @@ class LineSearch:
 
 def finish(
     walk: Walk, ends: list[FloatArray], rng: np.random.Generator, told: str, sketch: Walk
-) -> SearchResult:
+) -> Tour:
     """Return what the best of some ends lead to on all rows."""
     budget = walk.budget
     for place, end in enumerate(ends[:FINALISTS], start=1):
@@ -91,7 +96,7 @@ def finish(
     evaluated = sketch.span.evaluated + walk.span.evaluated
     # Whatever was found, it is no worse than any single score and the plain average.
     plain = [*np.eye(walk.objective.d), np.full(walk.objective.d, 1.0 / walk.objective.d)]
-    return settle(walk.objective, [*plain, *ends, *walk.visited], evaluated, told)
+    return Tour([*plain, *ends, *walk.visited], evaluated, told)
 
 
 def first_weights(walk: Walk) -> list[FloatArray]:

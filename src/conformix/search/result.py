@@ -25,6 +25,8 @@ class SearchResult:
         Number of weight vectors among which the winner is the exact minimum.
     strategy : str
         What was searched, for people.
+    reason : str
+        Why this strategy, where ``search="auto"`` picked it.
 
     Examples
     --------
@@ -39,6 +41,7 @@ class SearchResult:
     n_size: int
     n_evaluated: int
     strategy: str
+    reason: str = ""
 
     @property
     def size(self) -> float:
@@ -47,7 +50,8 @@ class SearchResult:
 
     def __repr__(self) -> str:
         told = np.array2string(np.asarray(self.weights), precision=3, separator=", ")
+        why = f" (auto: {self.reason})" if self.reason else ""
         return (
             f"SearchResult(weights={told}, searched (optimistic) size {self.size:.3f}, "
-            f"{self.strategy}, {self.n_evaluated:,} weights)"
+            f"{self.strategy}{why}, {self.n_evaluated:,} weights)"
         )

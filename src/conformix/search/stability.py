@@ -19,13 +19,11 @@ from conformix.search.objective import SizeObjective
 from conformix.search.result import SearchResult
 from conformix.search.simplex import simplex_grid
 from conformix.search.span import on_simplex
-from conformix.search.walk import Walk
+from conformix.search.walk import Walk, around
 
 TOWARDS = ("few", "uniform")
 # Where the way from the best weights to the uniform ones is tried.
 WAY = np.concatenate([[0.0], np.geomspace(0.002, 1.0, 28)])
-# How far the logarithms of sampled weights stray from the best.
-WIDTHS = (0.05, 0.2, 0.5, 1.0)
 
 
 @dataclass(frozen=True)
@@ -206,21 +204,11 @@ def near_optimal_region(
         raise InvalidInput("a sampled region needs the weights to sample around: best=.")
     else:
         start = np.asarray(best, dtype=np.float64)
-        tried = _around(start, samples, as_generator(random_state))
+        tried = around(start, samples, as_generator(random_state))
     sizes: FloatArray = objective(tried)
     near = np.flatnonzero(sizes <= sizes.min() * (1.0 + within))
     near = near[np.argsort(sizes[near], kind="stable")]
     return Region(tried[near], sizes[near], exact=resolution is not None)
-
-
-def _around(best: FloatArray, samples: int, rng: np.random.Generator) -> FloatArray:
-    d = len(best)
-    per_width = max(1, (samples - 1 - 5 * (d + 1)) // len(WIDTHS))
-    clouds = [best * np.exp(w * rng.standard_normal((per_width, d))) for w in WIDTHS]
-    targets = np.vstack([np.eye(d), np.full((1, d), 1.0 / d)])
-    steps = [best + t * (targets - best) for t in (0.02, 0.05, 0.1, 0.2, 0.4)]
-    every = np.maximum(np.vstack([best[None], *clouds, *steps]), 0.0)
-    return every / every.sum(axis=1, keepdims=True)
 
 
 def bootstrap_weights(

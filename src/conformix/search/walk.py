@@ -7,12 +7,14 @@ points lie on geometric grids: a weight of 0.002 is as easy to reach as one of 0
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from conformix.arrays import FloatArray
+from conformix.arrays import FloatArray, IntArray
 from conformix.search.objective import SizeObjective
 from conformix.search.result import SearchResult
-from conformix.search.simplex import first_best
+from conformix.search.simplex import preference
 from conformix.search.span import Span, on_simplex, spreads
 
 # A weight is tried from a ten-thousandth to ten thousand times what would balance the scores,
@@ -26,6 +28,10 @@ MULTIPLES = np.array([0.0, 0.25, 0.5, 0.75, 0.9, 1.1, 1.33, 2.0])
 SHARES = np.array([0.003, 0.01, 0.03, 0.1, 0.3, 1.0])
 # A sweep over all scores that wins less than this share is the last one.
 LITTLE = 5e-4
+# Weights near the best: how far their logarithms stray, and shares of the way to every corner.
+JITTERS = (0.05, 0.2, 0.5, 1.0)
+NUDGES = (0.02, 0.05, 0.1, 0.2, 0.4)
+NEAR_PER_PLACE = 10
 # Steps towards other weights; negative ones lead away from them.
 STEPS = np.concatenate([np.geomspace(0.03, 4.0, 10), -np.geomspace(0.03, 4.0, 8)])
 
@@ -150,8 +156,8 @@ def amounts(base: FloatArray, j: int, units: FloatArray) -> FloatArray:
     Examples
     --------
     >>> tried = amounts(np.array([0.5, 0.5]), 1, np.ones(2))
-    >>> tried[0], 0.5 in tried, tried[-1]
-    (0.0, True, 5000.0)
+    >>> tried[[0, -1]], 0.5 in tried
+    (array([   0., 5000.]), True)
     """
     others = base @ (1.0 / units) - base[j] / units[j]
     far = units[j] * others * FAR
@@ -188,17 +194,66 @@ def mutated(base: FloatArray, units: FloatArray, rng: np.random.Generator) -> Fl
     return on_simplex(weights)
 
 
-def settle(
-    objective: SizeObjective, weights: list[FloatArray], evaluated: int, strategy: str
-) -> SearchResult:
-    """Return the best of some weights, counted as they are, under the order that breaks ties."""
-    finals = np.unique(np.array(weights), axis=0)
-    counts = objective.counts(finals)
-    winner = first_best(counts, finals)
-    return SearchResult(
-        weights=finals[winner],
-        count=int(counts[winner]),
-        n_size=objective.n_size,
-        n_evaluated=evaluated + len(finals),
-        strategy=strategy,
-    )
+def around(best: FloatArray, samples: int, rng: np.random.Generator) -> FloatArray:
+    """Return weights near `best` (d,), itself first: jittered, and moved towards all corners.
+
+    Examples
+    --------
+    >>> around(np.array([0.5, 0.5]), 50, np.random.default_rng(0)).shape
+    (48, 2)
+    """
+    d = len(best)
+    targets = np.vstack([np.eye(d), np.full((1, d), 1.0 / d)])
+    steps = [best + t * (targets - best) for t in NUDGES]
+    each = max(1, (samples - 1 - len(NUDGES) * (d + 1)) // len(JITTERS))
+    clouds = [best * np.exp(width * rng.standard_normal((each, d))) for width in JITTERS]
+    every = np.maximum(np.vstack([best[None], *clouds, *steps]), 0.0)
+    return every / every.sum(axis=1, keepdims=True)
+
+
+class Tour(NamedTuple):
+    """Where a search has been.
+
+    Attributes
+    ----------
+    visited : list of arrays of shape (d,)
+        Every weight vector that was once the best of its walk.
+    evaluated : int
+        How many weights were counted on the way.
+    told : str
+        What was searched, for people.
+    """
+
+    visited: list[FloatArray]
+    evaluated: int
+    told: str
+
+    def ranked(
+        self, objective: SizeObjective, more: FloatArray | None = None
+    ) -> tuple[FloatArray, IntArray]:
+        """Return the distinct weights, best first, counted as they are, and their counts."""
+        every = self.visited if more is None else [*self.visited, *more]
+        weights = np.unique(np.array(every), axis=0)
+        weights = weights[preference(weights)]
+        counts = objective.counts(weights)
+        order = np.argsort(counts, kind="stable")  # ties keep the order of preference
+        return weights[order], counts[order]
+
+    def shortlist(
+        self, objective: SizeObjective, size: int, rng: np.random.Generator
+    ) -> FloatArray:
+        """Return so many good weights: visited ones and others near the best."""
+        best = self.ranked(objective)[0][0]
+        near = around(best, NEAR_PER_PLACE * size, rng)
+        return self.ranked(objective, near)[0][:size]
+
+    def result(self, objective: SizeObjective) -> SearchResult:
+        """Return the best of them."""
+        weights, counts = self.ranked(objective)
+        return SearchResult(
+            weights=weights[0],
+            count=int(counts[0]),
+            n_size=objective.n_size,
+            n_evaluated=self.evaluated + len(weights),
+            strategy=self.told,
+        )

@@ -7,10 +7,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from conformix.arrays import FloatArray, RandomState, as_generator
+from conformix.arrays import FloatArray, RandomState, as_generator, as_tensor, is_tensor, of_labels
 from conformix.errors import InvalidInput
 from conformix.inputs import check_labels, check_scores
 from conformix.registry import unknown_name
+from conformix.search.auto import AutoSearch
 from conformix.search.candidates import Candidates
 from conformix.search.gradient import GradientSearch
 from conformix.search.grid import GridSearch
@@ -20,8 +21,12 @@ from conformix.search.result import SearchResult
 from conformix.search.simplex import simplex_grid
 
 Search: TypeAlias = Callable[[SizeObjective, np.random.Generator], SearchResult]
-STRATEGIES: dict[str, Search] = {"gradient": GradientSearch(), "line": LineSearch()}
-SEARCHES = ("auto", "grid", *STRATEGIES)
+STRATEGIES: dict[str, Search] = {
+    "auto": AutoSearch(),
+    "gradient": GradientSearch(),
+    "line": LineSearch(),
+}
+SEARCHES = ("auto", "grid", "gradient", "line")
 
 
 def resolve_search(search: Any, resolution: int = 100) -> Search:
@@ -37,7 +42,7 @@ def resolve_search(search: Any, resolution: int = 100) -> Search:
             raise unknown_name("search", search, list(SEARCHES))
         if search in STRATEGIES:
             return STRATEGIES[search]
-        return GridSearch(resolution if search == "grid" else None)
+        return GridSearch(resolution)
     if callable(search) and not isinstance(search, type):
         return search  # type: ignore[no-any-return]
     if isinstance(search, type) or not hasattr(search, "__len__"):
@@ -63,8 +68,9 @@ def search_weights(
 
     Parameters
     ----------
-    scores : array of shape (n, K, d)
-        Scores of all labels of the labelled rows; higher fits better.
+    scores : array or tensor of shape (n, K, d)
+        Scores of all labels of the labelled rows; higher fits better. Those of a CUDA tensor are
+        counted on its device.
     y : integer array of shape (n,)
         True labels.
     alpha : float
@@ -118,7 +124,7 @@ def landscape(
     weights : array of shape (M, d)
         All grid weights, lexicographically.
     sizes : array of shape (M,)
-        Their mean set sizes.
+        Their mean set sizes; both are tensors on the same device where `scores` is a tensor.
 
     Examples
     --------
@@ -130,7 +136,10 @@ def landscape(
     """
     objective = _objective(scores, y, alpha, size_scores, threads)
     weights = simplex_grid(objective.d, resolution) / resolution
-    return weights, objective(weights)
+    sizes = objective(weights)
+    if is_tensor(scores):
+        return tuple(as_tensor(part).to(scores.device) for part in (weights, sizes))  # type: ignore[return-value]
+    return weights, sizes
 
 
 def _objective(
@@ -140,9 +149,10 @@ def _objective(
     n, n_classes, d = labelled.shape
     labels = check_labels(y, n, n_classes)
     size = labelled if size_scores is None else check_scores(size_scores, name="size_scores")
-    if size.shape[1:] != (n_classes, d):
+    if tuple(size.shape[1:]) != (n_classes, d):
         raise InvalidInput(
-            f"size_scores must have shape (m, {n_classes}, {d}) like scores; got {size.shape}."
+            f"size_scores must have shape (m, {n_classes}, {d}) like scores; got "
+            f"{tuple(size.shape)}."
         )
-    true_scores = labelled[np.arange(n), labels]
+    true_scores = of_labels(labelled, labels)
     return SizeObjective(true_scores, [size], tuning_rank(n, alpha), threads=threads)

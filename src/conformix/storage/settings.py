@@ -11,7 +11,14 @@ from conformix.errors import InvalidInput
 from conformix.normalize import NaturalScale
 from conformix.predictor import Predictor
 from conformix.scores import SCORES, Score, score_columns
-from conformix.search import Candidates, GridSearch
+from conformix.search import (
+    AutoSearch,
+    Candidates,
+    GradientSearch,
+    GridSearch,
+    LineSearch,
+    OneStandardError,
+)
 from conformix.splits import SPLITS
 from conformix.storage.arrays import Arrays
 from conformix.storage.cuts import calibration_in, calibration_out
@@ -21,6 +28,12 @@ _PARAMS = (
     "scores", "alpha", "split", "search", "normalize", "kind", "weights", "tune_alpha",
     "allow_empty", "guarantee", "delta", "calibration", "random_state",
 )  # fmt: skip
+
+_STRATEGIES: dict[str, Any] = {
+    "auto": AutoSearch,
+    "gradient": GradientSearch,
+    "line": LineSearch,
+}
 
 
 def settings_out(params: dict[str, Any], predictor: Predictor, arrays: Arrays) -> dict[str, Any]:
@@ -49,7 +62,7 @@ def settings_in(told: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
     told = {"calibration": "marginal"} | told  # files from before there was a choice
     params = {name: told[name] for name in _PARAMS}
     params["calibration"] = calibration_in(told["calibration"])
-    params["scores"] = tuple(told["scores"])
+    params["scores"] = "auto" if told["scores"] == ["auto"] else tuple(told["scores"])
     params["split"] = _split_in(told["split"])
     params["search"] = _search_in(told["search"], arrays)
     params["weights"] = None if told["weights"] is None else arrays.get(told["weights"])
@@ -62,6 +75,8 @@ def settings_in(told: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
 
 def _scores_out(predictor: Predictor) -> list[str]:
     """Return the scores once where every model has them all, else with their models' names."""
+    if predictor.blend is not None:
+        return ["auto"]
     texts = list(dict.fromkeys(score_out(column.score) for column in predictor.columns))
     if score_columns(predictor.models, texts) == predictor.columns:
         return texts
@@ -99,6 +114,12 @@ def _search_out(search: Any, arrays: Arrays) -> Any:
         return search
     if isinstance(search, GridSearch):
         return {"resolution": None if search.resolution is None else int(search.resolution)}
+    if isinstance(search, OneStandardError):
+        inner = _search_out(search.search, arrays)
+        return {"one_standard_error": vars(search) | {"search": inner}}
+    for name, strategy in _STRATEGIES.items():
+        if isinstance(search, strategy):
+            return {name: vars(search)}
     given = search.weights if isinstance(search, Candidates) else search
     if callable(given):
         raise InvalidInput(f"search {search!r} is not of this library, and cannot be saved.")
@@ -110,6 +131,12 @@ def _search_in(told: Any, arrays: Arrays) -> Any:
         return told
     if "resolution" in told:
         return GridSearch(told["resolution"])
+    if "one_standard_error" in told:
+        inner = told["one_standard_error"]
+        return OneStandardError(**(inner | {"search": _search_in(inner["search"], arrays)}))
+    for name, strategy in _STRATEGIES.items():
+        if name in told:
+            return strategy(**told[name])
     return Candidates(arrays.get(told["candidates"]))
 
 
