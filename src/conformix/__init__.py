@@ -19,20 +19,28 @@ __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
     from conformix import (
+        calibration,
         conformal,
+        cross,
         datasets,
         guarantees,
+        merge,
         metrics,
         normalize,
+        online,
         oracle,
         plots,
         scores,
         search,
+        shift,
         splits,
+        tensors,
         testing,
     )
-    from conformix.classifier import ConformalClassifier
+    from conformix.classifier import ConformalClassifier, small_sets_scorer
     from conformix.conformal import conformal_rank
+    from conformix.cross.classifier import CrossConformalClassifier
+    from conformix.cross.folds import CrossAverage
     from conformix.errors import (
         ConformixWarning,
         InvalidInput,
@@ -41,31 +49,42 @@ if TYPE_CHECKING:
         TrivialSetsWarning,
     )
     from conformix.estimators import ScoreAverage, load
+    from conformix.online import OnlineAverage
     from conformix.scores import score_tensor
     from conformix.sets import NestedSets, PredictionSets
+    from conformix.storage import load_predictor
     from conformix.topk import TopK
 
 _MODULES = frozenset(
     {
+        "calibration",
         "conformal",
+        "cross",
         "datasets",
         "guarantees",
+        "merge",
         "metrics",
         "normalize",
+        "online",
         "oracle",
         "plots",
         "scores",
         "search",
+        "shift",
         "splits",
+        "tensors",
         "testing",
     }
 )
 _NAMES = {
     "ConformalClassifier": "classifier",
     "ConformixWarning": "errors",
+    "CrossAverage": "cross.folds",
+    "CrossConformalClassifier": "cross.classifier",
     "InvalidInput": "errors",
     "NestedSets": "sets",
     "NotFitted": "errors",
+    "OnlineAverage": "online",
     "PredictionSets": "sets",
     "ScoreAverage": "estimators",
     "SmallBatchWarning": "errors",
@@ -73,33 +92,46 @@ _NAMES = {
     "TrivialSetsWarning": "errors",
     "conformal_rank": "conformal",
     "load": "estimators",
+    "load_predictor": "storage",
     "score_tensor": "scores",
+    "small_sets_scorer": "classifier",
 }
 
 __all__ = [
     "ConformalClassifier",
     "ConformixWarning",
+    "CrossAverage",
+    "CrossConformalClassifier",
     "InvalidInput",
     "NestedSets",
     "NotFitted",
+    "OnlineAverage",
     "PredictionSets",
     "ScoreAverage",
     "SmallBatchWarning",
     "TopK",
     "TrivialSetsWarning",
+    "calibration",
     "conformal",
     "conformal_rank",
+    "cross",
     "datasets",
     "guarantees",
     "load",
+    "load_predictor",
+    "merge",
     "metrics",
     "normalize",
+    "online",
     "oracle",
     "plots",
     "score_tensor",
     "scores",
     "search",
+    "shift",
+    "small_sets_scorer",
     "splits",
+    "tensors",
     "testing",
 ]
 

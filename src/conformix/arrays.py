@@ -1,8 +1,15 @@
-"""The array types that signatures speak of."""
+"""The array types that signatures speak of, and which of two libraries an array belongs to.
+
+The array chooses the backend. NumPy arrays, and tensors in the memory of the host, are computed
+with NumPy; tensors on a CUDA device stay there and are computed with PyTorch. PyTorch is never
+imported here: whoever holds a tensor has imported it.
+"""
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+import sys
+from importlib.util import find_spec
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +20,9 @@ FloatArray: TypeAlias = NDArray[np.floating[Any]]
 IntArray: TypeAlias = NDArray[np.integer[Any]]
 BoolArray: TypeAlias = NDArray[np.bool_]
 RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
+# Kinds of devices whose tensors are computed where they are. All others (the host, and devices
+# without float64) go through NumPy, and the answer goes back to them.
+COMPUTING_DEVICES = {"cuda"}
 
 
 def as_generator(random_state: RandomState) -> np.random.Generator:
@@ -32,3 +42,140 @@ def as_generator(random_state: RandomState) -> np.random.Generator:
             "random_state must be a non-negative integer, a NumPy generator or None; got "
             f"{random_state!r}."
         ) from None
+
+
+def is_tensor(values: Any) -> bool:
+    """Whether `values` is a PyTorch tensor, without importing PyTorch.
+
+    Examples
+    --------
+    >>> is_tensor(np.zeros(3))
+    False
+    """
+    tensor = getattr(sys.modules.get("torch"), "Tensor", None)
+    return tensor is not None and isinstance(values, tensor)
+
+
+def on_device(values: Any) -> bool:
+    """Whether `values` is a tensor that is computed on its device.
+
+    Examples
+    --------
+    >>> on_device(np.zeros(3))
+    False
+    """
+    return is_tensor(values) and values.device.type in COMPUTING_DEVICES
+
+
+def torch_module() -> Any:
+    """Return PyTorch, which is there because some argument is a tensor."""
+    return sys.modules["torch"]
+
+
+def to_host(values: Any) -> Any:
+    """Return a tensor as a NumPy array, without a copy where it is in host memory already.
+
+    Number types that NumPy does not have (bfloat16) become float32, which holds all their values.
+
+    Examples
+    --------
+    >>> to_host(np.array([1.0]))
+    array([1.])
+    """
+    if not is_tensor(values):
+        return values
+    plain = values.detach().resolve_conj().resolve_neg().cpu()
+    torch = torch_module()
+    unknown = plain.is_floating_point() and plain.dtype not in (
+        torch.float16, torch.float32, torch.float64,
+    )  # fmt: skip
+    return (plain.float() if unknown else plain).numpy()
+
+
+def to_device(values: Any, like: Any) -> Any:
+    """Return a NumPy array as a tensor on the device of the tensor `like`.
+
+    Examples
+    --------
+    >>> to_device(np.array([1.0]), like=np.zeros(3))  # nothing to do among arrays
+    array([1.])
+    """
+    if not is_tensor(like) or is_tensor(values):
+        return values
+    return torch_module().as_tensor(np.ascontiguousarray(values), device=like.device)
+
+
+def places(rising: FloatArray, values: Any, side: Literal["left", "right"]) -> Any:
+    """Return ``numpy.searchsorted(rising, values, side)``, on a device where `values` is.
+
+    Examples
+    --------
+    >>> places(np.array([0.1, 0.4]), np.array([0.4]), "right")
+    array([2])
+    """
+    if not is_tensor(values):
+        return np.searchsorted(rising, values, side=side)
+    sought = values.contiguous()
+    return torch_module().searchsorted(to_device(rising, values), sought, right=side == "right")
+
+
+def as_float64(values: Any) -> Any:
+    """Return an array or a tensor as float64.
+
+    Examples
+    --------
+    >>> as_float64(np.array([2]))
+    array([2.])
+    """
+    return values.double() if is_tensor(values) else values.astype(np.float64)
+
+
+def of_labels(values: Any, y: IntArray) -> Any:
+    """Return ``values[i, y[i]]`` of every row i, in host memory: one entry per row is little.
+
+    Examples
+    --------
+    >>> of_labels(np.array([[1, 2], [3, 4]]), np.array([1, 0]))
+    array([2, 3])
+    """
+    return to_host(values[to_device(np.arange(len(y)), values), to_device(y, values)])
+
+
+def some_rows(scores: Any, rows: IntArray) -> Any:
+    """Return ``scores[rows]`` of a tensor (n, K, d); on a device d planes stay d planes.
+
+    Examples
+    --------
+    >>> some_rows(np.zeros((3, 2, 1)), np.array([0, 2])).shape
+    (2, 2, 1)
+    """
+    if not is_tensor(scores):
+        return scores[rows]
+    return scores.movedim(-1, 0)[:, to_device(rows, scores)].movedim(0, -1)
+
+
+def beside(values: Any, like: Any) -> Any:
+    """Return `values` where `like` is: on its device, or in host memory.
+
+    Examples
+    --------
+    >>> beside(np.array([1.0]), like=np.zeros(3))
+    array([1.])
+    """
+    return to_device(values, like) if is_tensor(like) else to_host(values)
+
+
+def torch_counts(values: Any) -> bool:
+    """Whether PyTorch does the counting: for tensors, and for arrays where numba is absent."""
+    return is_tensor(values) or (find_spec("numba") is None and find_spec("torch") is not None)
+
+
+def as_tensor(values: Any) -> Any:
+    """Return a tensor as it is, and an array as a tensor of the host, sharing its memory."""
+    if is_tensor(values):
+        return values
+    import torch  # noqa: PLC0415  there already where any argument is a tensor
+
+    # PyTorch takes no negative strides, and warns of arrays that may not be written to.
+    fine = values.flags.writeable and all(stride >= 0 for stride in values.strides)
+    return torch.from_numpy(values if fine else np.array(values))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import IntArray
+from conformix.arrays import IntArray, to_host
 from conformix.errors import InvalidInput
 from conformix.inputs import check_labels
 
@@ -53,6 +53,7 @@ def label_indices(y: Any, classes: Sequence[Any] | None, n: int, n_classes: int)
     """
     if y is None:
         raise InvalidInput("y should be a 1d array of labels, one per row; got None.")
+    y = to_host(y)
     if classes is None or _are_indices(y, classes):
         return check_labels(y, n, n_classes)
     position = {name: index for index, name in enumerate(classes)}

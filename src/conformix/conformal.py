@@ -12,10 +12,11 @@ import numbers
 import operator
 from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray
+from conformix.arrays import FloatArray, IntArray, as_float64, places, to_device
 from conformix.errors import InvalidInput, TrivialSetsWarning, warn
 
 # A float such as 1 - 0.9 is meant as 1/10: the nearest fraction with a small denominator is
@@ -49,7 +50,12 @@ def simple_fraction(alpha: float, name: str = "alpha") -> Fraction:
         raise InvalidInput(f"{name} must be a number strictly between 0 and 1; got {alpha!r}.")
     if isinstance(alpha, np.floating) and alpha.dtype != np.float64:
         alpha = float(str(alpha))  # half and single precision stand for the decimal they print
-    exact = alpha if isinstance(alpha, Fraction) else Fraction(float(alpha))
+    return _snapped(alpha if isinstance(alpha, Fraction) else float(alpha))
+
+
+@lru_cache(maxsize=1024)  # one level is asked for at every prediction
+def _snapped(alpha: Fraction | float) -> Fraction:
+    exact = Fraction(alpha)
     simple = exact.limit_denominator(SNAP_DENOMINATOR)
     close = abs(simple - exact) <= SNAP_DISTANCE and 0 < simple < 1
     return simple if close else exact
@@ -185,7 +191,7 @@ def conformity_ranks(calibration: FloatArray, scores: FloatArray) -> IntArray:
     >>> conformity_ranks(np.array([0.1, 0.4, 0.4]), np.array([0.0, 0.4]))
     array([1, 4])
     """
-    return np.searchsorted(calibration, scores, side="right") + 1
+    return places(calibration, scores, "right") + 1  # type: ignore[no-any-return]
 
 
 def smoothed_ranks(calibration: FloatArray, scores: FloatArray, tau: FloatArray) -> FloatArray:
@@ -205,9 +211,10 @@ def smoothed_ranks(calibration: FloatArray, scores: FloatArray, tau: FloatArray)
     >>> smoothed_ranks(np.array([0.1, 0.4, 0.4]), np.array([[0.4]]), np.array([[0.5]]))
     array([[2.5]])
     """
-    below = np.searchsorted(calibration, scores, side="left")
-    up_to = np.searchsorted(calibration, scores, side="right")
-    return below.astype(np.float64) + tau * (up_to - below + 1)
+    below = places(calibration, scores, "left")
+    up_to = places(calibration, scores, "right")
+    tau = to_device(tau, scores)
+    return as_float64(below) + tau * as_float64(up_to - below + 1)  # type: ignore[no-any-return]
 
 
 def pvalue_ranks(
@@ -221,7 +228,7 @@ def pvalue_ranks(
     array([2.])
     """
     if tau is None:
-        return conformity_ranks(calibration, scores).astype(np.float64)
+        return as_float64(conformity_ranks(calibration, scores))  # type: ignore[no-any-return]
     return smoothed_ranks(calibration, scores, tau)
 
 

@@ -1,25 +1,29 @@
 """What comes in: model outputs and labels, checked once at the edge.
 
 Everything behind this module may rely on the shapes, ranges and types checked here. Arrays are
-never modified and are converted to float64 one block of rows at a time.
+never modified and are converted to float64 one block of rows at a time. Tensors of PyTorch in host
+memory are read as arrays; tensors on a CUDA device stay where they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray
+from conformix.arrays import FloatArray, IntArray, is_tensor, on_device, to_host, torch_module
 from conformix.errors import InvalidInput
+from conformix.homes import all_finite, as_wide, common_home, dense_and_real, is_half, is_suspect
 
 Kind: TypeAlias = Literal["probs", "logits"]
 KINDS = ("probs", "logits")
 
 # Entries held at once while a block of rows is worked on (8 MiB of float64).
 BLOCK_ENTRIES = 2**20
+# The same on a device, whose many cores want larger blocks.
+DEVICE_ENTRIES = 2**24
 # How far a row of probabilities may sum from 1, by the width of its numbers: half precision
 # rounds every entry by up to 2**-12 of its size and drops small ones altogether.
 SUM_TOLERANCE = 1e-4
@@ -36,10 +40,13 @@ class Outputs:
         In the order given by the user; a single unnamed model is called ``""``.
     kind : {"probs", "logits"}
         What the numbers are.
+    home : torch.device or None
+        Where answers go: None for NumPy arrays, else they become tensors on this device.
     """
 
     models: dict[str, FloatArray]
     kind: Kind
+    home: Any = None
 
     @property
     def n(self) -> int:
@@ -53,11 +60,31 @@ class Outputs:
 
     def rows(self, rows: slice) -> Outputs:
         """Return the outputs on some of the rows."""
-        return Outputs({model: values[rows] for model, values in self.models.items()}, self.kind)
+        return replace(self, models={name: values[rows] for name, values in self.models.items()})
 
     def blocks(self) -> Iterator[slice]:
         """Yield slices of rows whose (rows, K) block stays small."""
-        yield from row_blocks(self.n, self.n_classes)
+        entries = DEVICE_ENTRIES if self.on_device else BLOCK_ENTRIES
+        yield from row_blocks(self.n, self.n_classes, entries)
+
+    @property
+    def on_device(self) -> bool:
+        """Whether the outputs are tensors that are computed on their device."""
+        return on_device(next(iter(self.models.values())))
+
+    def empty(self, dtype: str) -> Any:
+        """Return room for one answer per label, shape (n, K), where the outputs are computed."""
+        shape = (self.n, self.n_classes)
+        if not self.on_device:
+            return np.empty(shape, dtype=dtype)
+        torch = torch_module()
+        return torch.empty(shape, dtype=getattr(torch, dtype), device=self.home)
+
+    def sent_home(self, answer: Any) -> Any:
+        """Return an answer as the user's kind of array, on the user's device."""
+        if self.home is None or is_tensor(answer):
+            return answer
+        return torch_module().from_numpy(answer).to(self.home)
 
 
 def row_blocks(n: int, width: int, entries: int = BLOCK_ENTRIES) -> Iterator[slice]:
@@ -78,8 +105,9 @@ def check_outputs(outputs: Any, kind: Kind = "probs", *, name: str = "outputs") 
 
     Parameters
     ----------
-    outputs : array of shape (n, K), or a mapping or sequence of such arrays
-        Several models are given as ``{"vgg": P1, "resnet": P2}`` or ``[P1, P2]``.
+    outputs : array or tensor of shape (n, K), or a mapping or sequence of such
+        Several models are given as ``{"vgg": P1, "resnet": P2}`` or ``[P1, P2]``. An object with
+        ``.logits``, as models of transformers return, stands for these.
     kind : {"probs", "logits"}
         What the numbers are.
     name : str
@@ -93,12 +121,14 @@ def check_outputs(outputs: Any, kind: Kind = "probs", *, name: str = "outputs") 
     if kind not in KINDS:
         raise InvalidInput(f'kind must be "probs" or "logits"; got {kind!r}.')
     named = _by_model(outputs, name)
+    home = common_home(named, name)
+    half = {key for key, value in named.items() if is_half(value)}
     models = {key: _matrix(value, _called(name, key)) for key, value in named.items()}
     shapes = {value.shape for value in models.values()}
     if len(shapes) > 1:
-        told = ", ".join(f"{key!r} {value.shape}" for key, value in models.items())
+        told = ", ".join(f"{key!r} {tuple(value.shape)}" for key, value in models.items())
         raise InvalidInput(f"{name} of several models must share one shape (n, K); got {told}.")
-    checked = Outputs(models, kind)
+    checked = Outputs(models, kind, home)
     for key, value in models.items():
         if _is_truncated(value):
             if kind != "probs":
@@ -106,8 +136,13 @@ def check_outputs(outputs: Any, kind: Kind = "probs", *, name: str = "outputs") 
                     f'{_called(name, key)} is a TopK of probabilities; say kind="probs".'
                 )
             continue
+        tolerance = HALF_SUM_TOLERANCE if key in half else SUM_TOLERANCE
         for rows in checked.blocks():
-            _check_values(value[rows], kind, _called(name, key), rows.start)
+            block = value[rows]
+            if not on_device(block) or is_suspect(
+                block, probabilities=kind == "probs", tolerance=tolerance
+            ):
+                _check_values(to_host(block), kind, _called(name, key), rows.start, tolerance)
     return checked
 
 
@@ -119,7 +154,7 @@ def check_labels(y: Any, n: int, n_classes: int, *, name: str = "y") -> IntArray
     >>> check_labels([0, 2], n=2, n_classes=3)
     array([0, 2])
     """
-    labels = _array(y, name)
+    labels = _array(to_host(y), name)
     if labels.ndim != 1:
         raise InvalidInput(f"{name} must be one label per row, shape (n,); got {labels.shape}.")
     if len(labels) != n:
@@ -148,7 +183,7 @@ def check_groups(groups: Any, n: int) -> IntArray | None:
     """
     if groups is None:
         return None
-    values = _array(groups, "groups")
+    values = _array(to_host(groups), "groups")
     if values.shape != (n,):
         raise InvalidInput(f"groups must hold one value per row, shape ({n},); got {values.shape}.")
     try:
@@ -160,7 +195,7 @@ def check_groups(groups: Any, n: int) -> IntArray | None:
 
 
 def check_scores(scores: Any, *, name: str = "scores") -> FloatArray:
-    """Return a bare score tensor of shape (n, K, d), finite and float32 or float64.
+    """Return bare scores of shape (n, K, d), finite and float32 or float64, on a device or not.
 
     Examples
     --------
@@ -169,10 +204,14 @@ def check_scores(scores: Any, *, name: str = "scores") -> FloatArray:
     conformix.errors.InvalidInput: scores must be an array of shape (n, K, d); got shape (2, 3).
     """
     tensor = _numeric(scores, name)
-    if tensor.ndim != 3:
-        raise InvalidInput(f"{name} must be an array of shape (n, K, d); got shape {tensor.shape}.")
-    if 0 in tensor.shape:
-        raise InvalidInput(f"{name} must not be empty; got shape {tensor.shape}.")
+    shape = tuple(tensor.shape)
+    if len(shape) != 3:
+        raise InvalidInput(f"{name} must be an array of shape (n, K, d); got shape {shape}.")
+    if 0 in shape:
+        raise InvalidInput(f"{name} must not be empty; got shape {shape}.")
+    if on_device(tensor):
+        wide: FloatArray = as_wide(tensor)
+        return wide if all_finite(wide) else check_scores(to_host(wide), name=name)
     if tensor.dtype not in (np.float32, np.float64):
         tensor = tensor.astype(np.float64)
     for rows in row_blocks(tensor.shape[0], tensor.shape[1] * tensor.shape[2]):
@@ -189,7 +228,15 @@ def check_scores(scores: Any, *, name: str = "scores") -> FloatArray:
     return tensor
 
 
+def _refuse_sparse(values: Any, name: str) -> None:
+    if hasattr(values, "tocsr"):
+        raise InvalidInput(f"{name} must be dense, not a sparse matrix; call .toarray() first.")
+
+
 def _by_model(outputs: Any, name: str) -> dict[str, Any]:
+    _refuse_sparse(outputs, name)  # one kind of sparse matrix is a mapping
+    if is_tensor(getattr(outputs, "logits", None)):
+        outputs = outputs.logits
     if isinstance(outputs, Mapping):
         if not outputs:
             raise InvalidInput(f"{name} is an empty mapping; give at least one model.")
@@ -229,7 +276,12 @@ def _is_truncated(values: Any) -> bool:
 
 
 def _numeric(values: Any, name: str) -> FloatArray:
-    array: FloatArray = _array(values, name)
+    _refuse_sparse(values, name)
+    if is_tensor(values):
+        values = dense_and_real(values, name)
+        if on_device(values):
+            return values  # type: ignore[no-any-return]
+    array: FloatArray = _array(to_host(values), name)
     if array.dtype.kind not in "fiu":
         raise InvalidInput(f"{name} must hold real numbers; got dtype {array.dtype}.")
     return array
@@ -241,24 +293,24 @@ def _matrix(values: Any, name: str) -> FloatArray:
     array = _numeric(values, name)
     if array.ndim != 2:
         hint = "; for two classes stack [1 - p, p]" if array.ndim == 1 else ""
-        raise InvalidInput(f"{name} must be a (n, K) matrix; got shape {array.shape}{hint}.")
+        shape = tuple(array.shape)
+        raise InvalidInput(f"{name} must be a (n, K) matrix; got shape {shape}{hint}.")
     if 0 in array.shape:
-        raise InvalidInput(f"{name} must not be empty; got shape {array.shape}.")
+        raise InvalidInput(f"{name} must not be empty; got shape {tuple(array.shape)}.")
     return array
 
 
-def _check_values(block: FloatArray, kind: Kind, name: str, first: int) -> None:
+def _check_values(block: FloatArray, kind: Kind, name: str, first: int, tolerance: float) -> None:
     if not np.isfinite(block).all():
         row, label = np.argwhere(~np.isfinite(block))[0]
         raise InvalidInput(
             f"{name} must be finite; row {first + row}, label {label} is {block[row, label]}."
         )
     if kind == "probs":
-        _check_probabilities(block, name, first)
+        _check_probabilities(block, name, first, tolerance)
 
 
-def _check_probabilities(block: FloatArray, name: str, first: int) -> None:
-    tolerance = HALF_SUM_TOLERANCE if block.dtype == np.float16 else SUM_TOLERANCE
+def _check_probabilities(block: FloatArray, name: str, first: int, tolerance: float) -> None:
     way_out = 'if these are logits, say kind="logits"'
     outside = (block < 0) | (block > 1 + tolerance)
     if outside.any():

@@ -12,15 +12,16 @@ the calibration rows, and no finite-sample bound is known.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
-from conformix.arrays import FloatArray
+from conformix.arrays import FloatArray, is_tensor, places, to_device, to_host
 from conformix.errors import InvalidInput
-from conformix.inputs import row_blocks
+from conformix.inputs import BLOCK_ENTRIES, DEVICE_ENTRIES, row_blocks
 from conformix.registry import unknown_name
 from conformix.scores.names import Column
 
@@ -111,6 +112,8 @@ def rising_line(values: FloatArray, knots: FloatArray, levels: FloatArray) -> Fl
     >>> rising_line(np.array([0.5, 2.0]), np.array([0.0, 1.0]), np.array([0.0, 10.0]))
     array([ 5., 10.])
     """
+    if is_tensor(values):
+        return _rising_line_on_device(values, to_device(knots, values), to_device(levels, values))
     if len(knots) == 1:
         return np.full(values.shape, levels[0])
     left = np.clip(np.searchsorted(knots, values, side="right") - 1, 0, len(knots) - 2)
@@ -120,15 +123,29 @@ def rising_line(values: FloatArray, knots: FloatArray, levels: FloatArray) -> Fl
     return np.minimum(levels[left] + np.minimum(way, 1.0) * rise, levels[left + 1])
 
 
+def _rising_line_on_device(values: Any, knots: Any, levels: Any) -> Any:
+    """Return `rising_line` by the same operations in the same order, for tensors."""
+    values = values.double().contiguous()
+    if len(knots) == 1:
+        return levels.expand(values.shape)
+    left = (places(knots, values, "right") - 1).clamp(0, len(knots) - 2)
+    way = (values - knots[left]).clamp(min=0.0) / (knots[left + 1] - knots[left])
+    rise = levels[left + 1] - levels[left]
+    return (levels[left] + way.clamp(max=1.0) * rise).minimum(levels[left + 1])
+
+
 def _by_score(scores: FloatArray, function: Any) -> FloatArray:
     """Return ``function(j, scores[..., j])`` for every j, one contiguous plane per score."""
     d = scores.shape[-1]
-    rows = scores.reshape(-1, d) if scores.ndim < 3 else scores
-    planes = np.empty((d, *rows.shape[:-1]))
-    for block in row_blocks(len(rows), rows[:1].size // d):
+    rows: Any = scores.reshape(-1, d) if scores.ndim < 3 else scores
+    shape = (d, *rows.shape[:-1])
+    tensors = is_tensor(rows)
+    planes: Any = rows[:0].double().new_empty(shape) if tensors else np.empty(shape)
+    entries = DEVICE_ENTRIES if tensors else BLOCK_ENTRIES
+    for block in row_blocks(len(rows), math.prod(rows.shape[1:-1]), entries):
         for j in range(d):
             planes[j, block] = function(j, rows[block, ..., j])
-    normalized = np.moveaxis(planes, 0, -1)
+    normalized: Any = planes.movedim(0, -1) if tensors else np.moveaxis(planes, 0, -1)
     return normalized if scores.ndim == 3 else normalized.reshape(scores.shape)
 
 
@@ -209,8 +226,12 @@ class Ecdf:
 
 
 def _curve(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    knots, counts = np.unique(values, return_counts=True)
-    levels = np.cumsum(counts) / values.size
+    if is_tensor(values):
+        found = values.double().unique(return_counts=True)  # type: ignore[attr-defined]
+        knots, counts = (to_host(part) for part in found)
+    else:
+        knots, counts = np.unique(values, return_counts=True)
+    levels = np.cumsum(counts) / counts.sum()
     if len(knots) > MAX_KNOTS:
         even = np.linspace(0, 1, MAX_KNOTS // 2)
         towards_top = 1 - (1.0 / len(knots)) ** even

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from conformix.arrays import BoolArray, IntArray
+from conformix import exports
+from conformix.arrays import BoolArray, IntArray, is_tensor, to_host, torch_module
 from conformix.errors import InvalidInput
+from conformix.exports import Layout
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,10 +27,15 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
 
     Parameters
     ----------
-    mask : boolean array of shape (n, K)
-        ``mask[i, y]`` says whether label y is in the set of row i.
+    mask : boolean array or tensor of shape (n, K)
+        ``mask[i, y]`` says whether label y is in the set of row i. The sets of a tensor are a
+        tensor on the same device; ``np.asarray(sets)`` brings them to the host.
     classes : sequence of length K, optional
         Names of the classes; by default ``0 .. K-1``.
+    order : integer array of shape (total size,), optional
+        The labels in the sets, row after row, best first within a row: two bytes or fewer per
+        label up to 65,536 classes, however many classes there are. Without it labels come in
+        class order.
 
     Examples
     --------
@@ -40,18 +48,27 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
     (np.int64(3), array([False,  True]))
     """
 
-    def __init__(self, mask: Any, classes: Sequence[Any] | None = None) -> None:
-        mask = np.asarray(mask)
-        if mask.ndim != 2 or mask.dtype != bool:
+    def __init__(
+        self, mask: Any, classes: Sequence[Any] | None = None, order: IntArray | None = None
+    ) -> None:
+        mask = mask if is_tensor(mask) else np.asarray(mask)
+        if mask.ndim != 2 or str(mask.dtype) not in ("bool", "torch.bool"):
             raise InvalidInput(
-                f"mask must be a boolean (n, K) array; got {mask.dtype} of shape {mask.shape}."
+                f"mask must be a boolean (n, K) array; got {mask.dtype} of shape "
+                f"{tuple(mask.shape)}."
             )
         if classes is not None and len(classes) != mask.shape[1]:
             raise InvalidInput(
                 f"classes must name all {mask.shape[1]} columns; got {len(classes)} names."
             )
+        if order is not None and len(order) != int(mask.sum()):
+            raise InvalidInput(
+                f"order must hold every label of every set, {int(mask.sum())} in all; got "
+                f"{len(order)}."
+            )
         self.mask: BoolArray = mask
         self.classes = None if classes is None else list(classes)
+        self.order = order
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -64,16 +81,103 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
         return self.mask.sum(axis=1)
 
     def labels(self, i: int) -> list[Any]:
-        """Return the labels in set i, as class names where there are any."""
-        members = np.flatnonzero(self.mask[i]).tolist()
+        """Return the labels in set i, best first, as class names where there are any.
+
+        Best is the highest combined score; sets made without scores list labels in class order.
+        """
+        row = np.asarray(self)[i]
+        members = np.flatnonzero(row).tolist()
+        if self.order is not None:
+            stop = int(self._stops()[i])
+            members = self.order[stop - len(members) : stop].tolist()
         return members if self.classes is None else [self.classes[y] for y in members]
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return a pandas frame with one row per set: its size and its labels."""
+    def members(self) -> list[list[Any]]:
+        """Return the labels of every set: ``labels(i)`` for all i, in one go."""
+        flat = np.nonzero(np.asarray(self))[1] if self.order is None else self.order
+        names = flat.tolist() if self.classes is None else [self.classes[y] for y in flat.tolist()]
+        stops = self._stops().tolist()
+        return [names[start:stop] for start, stop in zip([0, *stops], stops, strict=False)]
+
+    def _stops(self) -> IntArray:
+        """Return where the labels of every row end in `order`, shape (n,)."""
+        if "_ends" not in self.__dict__:
+            self._ends = np.cumsum(np.asarray(self).sum(axis=1))
+        return self._ends
+
+    def to_frame(
+        self, layout: Layout = "sets", *, ids: Sequence[Any] | None = None
+    ) -> pd.DataFrame:
+        """Return a pandas frame.
+
+        Parameters
+        ----------
+        layout : {"sets", "long", "wide"}
+            ``sets``: one row per set, its size and its labels, best first. ``long``: one row per
+            label of a set, with its rank, 1 for the best. ``wide``: one boolean column per class.
+        ids : sequence of length n, optional
+            What the rows are called, as a first column ``id``.
+
+        Examples
+        --------
+        >>> sets = PredictionSets(np.array([[True, True]]), ["cat", "dog"], np.array([1, 0]))
+        >>> sets.to_frame()
+           size      labels
+        0     2  [dog, cat]
+        """
         import pandas as pd  # noqa: PLC0415  an extra, loaded where it is used
 
-        labels = [self.labels(i) for i in range(len(self))]
-        return pd.DataFrame({"size": self.sizes, "labels": labels})
+        return pd.DataFrame(self._columns(layout, ids))
+
+    def to_csv(
+        self,
+        path: str | os.PathLike[str],
+        layout: Layout = "sets",
+        *,
+        ids: Sequence[Any] | None = None,
+        separator: str = "|",
+        escape_formulas: bool = False,
+    ) -> None:
+        """Write a csv file, whole or not at all; numpy is all that it needs.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+        layout, ids
+            As in `to_frame`; ``wide`` has 0 and 1.
+        separator : str
+            Joins the labels of a set in the layout ``sets``.
+        escape_formulas : bool
+            Names are written as they are. A spreadsheet takes text that begins with ``= + - @``
+            for a formula: where names come from strangers and people open the file in one, say
+            True, and such text gets a ``'`` in front.
+        """
+        table = self._columns(layout, ids)
+        exports.write_csv(path, table, separator=separator, escape_formulas=escape_formulas)
+
+    def to_parquet(
+        self,
+        path: str | os.PathLike[str],
+        layout: Layout = "sets",
+        *,
+        ids: Sequence[Any] | None = None,
+    ) -> None:
+        """Write a parquet file, whole or not at all; labels are a list column (needs pyarrow).
+
+        Parameters
+        ----------
+        path : path
+            The file.
+        layout, ids
+            As in `to_frame`.
+        """
+        exports.write_parquet(path, self._columns(layout, ids))
+
+    def _columns(self, layout: Layout, ids: Sequence[Any] | None) -> dict[str, Any]:
+        mask = np.asarray(self)
+        names = range(mask.shape[1]) if self.classes is None else self.classes
+        return exports.columns(mask, self.members, names, layout=layout, ids=ids)
 
     def __len__(self) -> int:
         return len(self.mask)
@@ -85,15 +189,14 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
         return iter(self.mask)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        if dtype is None and not copy:
-            return self.mask
-        return np.array(self.mask, dtype=dtype)
+        mask = to_host(self.mask)
+        return mask if dtype is None and not copy else np.array(mask, dtype=dtype)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        plain = [x.mask if isinstance(x, PredictionSets) else x for x in inputs]
+        plain = [np.asarray(x) if isinstance(x, PredictionSets) else x for x in inputs]
         if "out" in options:
             options["out"] = tuple(
-                x.mask if isinstance(x, PredictionSets) else x for x in options["out"]
+                np.asarray(x) if isinstance(x, PredictionSets) else x for x in options["out"]
             )
         return getattr(ufunc, method)(*plain, **options)
 
@@ -107,7 +210,7 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __repr__(self) -> str:
         n, n_classes = self.shape
-        mean = f"{self.sizes.mean():.2f}" if n else "-"
+        mean = f"{int(self.mask.sum()) / n:.2f}" if n else "-"
         return f"PredictionSets({n:,} sets over {n_classes:,} classes, mean size {mean})"
 
 
@@ -123,6 +226,8 @@ class NestedSets:
         At how many levels, counted from the smallest alpha, the label is in the set.
     alphas : sequence of float
         The levels, rising.
+    classes, order
+        As in `PredictionSets`, with the order of the largest sets: those of the smallest alpha.
 
     Examples
     --------
@@ -136,25 +241,47 @@ class NestedSets:
            [1]])
     """
 
-    def __init__(self, depth: IntArray, alphas: Sequence[float]) -> None:
+    def __init__(
+        self,
+        depth: IntArray,
+        alphas: Sequence[float],
+        classes: Sequence[Any] | None = None,
+        order: IntArray | None = None,
+    ) -> None:
         self.depth = depth
         self.alphas = tuple(float(alpha) for alpha in alphas)
+        self.classes = None if classes is None else list(classes)
+        self.order = order
 
     def at(self, alpha: float) -> PredictionSets:
         """Return the sets at one of the levels."""
         if float(alpha) not in self.alphas:
             raise InvalidInput(f"alpha must be one of {list(self.alphas)}; got {alpha!r}.")
-        return PredictionSets(self.depth > self.alphas.index(float(alpha)))
+        level = self.alphas.index(float(alpha))
+        order = self.order
+        if order is not None:
+            depth = to_host(self.depth)
+            rows = np.repeat(np.arange(len(depth)), (depth > 0).sum(axis=1))
+            order = order[depth[rows, order] > level]
+        return PredictionSets(self.depth > level, self.classes, order)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a pandas frame with one row per level and set: its size and its labels."""
+        import pandas as pd  # noqa: PLC0415  an extra, loaded where it is used
+
+        frames = {alpha: self.at(alpha).to_frame() for alpha in self.alphas}
+        return pd.concat(frames, names=["alpha", "row"]).reset_index()
 
     @property
     def sizes(self) -> IntArray:
         """Set sizes by level, shape (number of levels, n)."""
-        return np.stack([(self.depth > i).sum(axis=1) for i in range(len(self.alphas))])
+        rows = [(self.depth > i).sum(axis=1) for i in range(len(self.alphas))]
+        return torch_module().stack(rows) if is_tensor(self.depth) else np.stack(rows)
 
     @property
     def mean_sizes(self) -> FloatArray:
         """Mean set size at every level."""
-        return self.sizes.mean(axis=1)
+        return to_host(self.sizes).mean(axis=1)
 
     def __len__(self) -> int:
         return len(self.depth)

@@ -31,6 +31,7 @@ LAYERS = [
     "topk",
     "kernels",
     "scores",
+    "blend",
     "normalize",
     "exports",
     "probabilities",
@@ -50,6 +51,8 @@ LAYERS = [
     "readings",
     "drift",
     "storage",
+    "tensors",
+    "auto",
     "recipe",
     "estimators",
     "classifier",
@@ -227,6 +230,31 @@ def test_every_public_function_and_class_has_a_docstring_with_an_example(
     assert text, name
     assert "Examples\n--------" in text
     assert ">>>" in text
+
+
+def public_methods() -> list[tuple[str, object]]:
+    """Public methods and properties that our public classes define themselves."""
+    classes = [(name, value) for name, value in documented() if inspect.isclass(value)]
+    found = {}
+    for name, value in classes:
+        for owner in value.__mro__:
+            if owner.__module__.startswith("conformix"):
+                own = {k: v for k, v in vars(owner).items() if not k.startswith("_")}
+                found |= {
+                    f"{name}.{k}": v
+                    for k, v in own.items()
+                    if callable(v) or isinstance(v, property | classmethod | staticmethod)
+                }
+    return sorted(found.items())
+
+
+def test_every_public_method_says_what_it_does() -> None:
+    methods = public_methods()
+    assert {"conformix.estimators.ScoreAverage.fit", "conformix.sets.PredictionSets.labels"} <= {
+        name for name, _ in methods
+    }
+    silent = [name for name, method in methods if not (inspect.getdoc(method) or "").strip()]
+    assert silent == []
 
 
 def test_unknown_names_are_attribute_errors() -> None:

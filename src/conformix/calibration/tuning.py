@@ -36,6 +36,7 @@ def class_objective(
     rank : callable
         The rank for so many rows.
     """
+    plain = plain.on_host()
     n, n_classes = len(y), plain.size_parts[0].shape[1]
     seen = Seen(
         np.zeros(n), y, NO_DATA, (), n_classes, n, alpha, True, np.random.default_rng(0)

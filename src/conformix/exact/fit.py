@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray
+from conformix.arrays import FloatArray, IntArray, of_labels, some_rows
 from conformix.conformal import warn_if_trivial
 from conformix.errors import InvalidInput
 from conformix.exact.fitted import FullFitted
@@ -60,11 +60,11 @@ def fit_exact(
         )
     learnt = hasattr(search, "tour") and len(aside) > 0  # weights found on the rows set aside
     weights = np.zeros((0, len(columns))) if learnt else candidate_weights(search, len(columns))
-    transform = normalizer.fit(scores[aside] if len(aside) else scores, columns)
+    transform = normalizer.fit(some_rows(scores, aside) if len(aside) else scores, columns)
     if len(aside):
-        normalized = transform(scores[aside])
+        normalized = transform(some_rows(scores, aside))
         k = tuning_rank(len(aside), alpha)
-        true_scores = normalized[np.arange(len(aside)), y[aside]]
+        true_scores = of_labels(normalized, y[aside])
         objective = SizeObjective(true_scores, [normalized], k, threads=threads)
         if learnt:
             weights = search.tour(objective, rng).shortlist(objective, split.shortlist, rng)
@@ -73,7 +73,7 @@ def fit_exact(
         # Stable, so that equal counts keep the order that breaks ties.
         weights = weights[np.sort(np.argsort(counts, kind="stable")[: split.shortlist])]
     warn_if_trivial(len(rest), alpha)
-    kept = transform(scores[rest] if len(aside) else scores)
+    kept = transform(some_rows(scores, rest) if len(aside) else scores)
     return FullFitted(kept, y[rest], weights, transform, alpha, normalizer.name, threads=threads)
 
 

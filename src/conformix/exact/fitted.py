@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from conformix.arrays import BoolArray, FloatArray, IntArray
+from conformix.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    as_tensor,
+    beside,
+    of_labels,
+    to_device,
+    to_host,
+    torch_counts,
+)  # fmt: skip
+from conformix.calibration.rows import NO_DATA, RowData
 from conformix.conformal import conformal_rank, pvalue_ranks
 from conformix.errors import InvalidInput
 from conformix.exact.tables import Tables, make_tables
@@ -86,7 +98,7 @@ class FullFitted:
     @property
     def calibration(self) -> FloatArray:
         """Combined true-label scores under the EFCP winner, sorted upwards; for reading only."""
-        return np.sort(combine(self.scores[np.arange(self.n), self.y], self.search.weights))
+        return np.sort(combine(of_labels(self.scores, self.y), self.search.weights))
 
     def threshold(self, alpha: float) -> float:
         """Refuse: every candidate label has a threshold of its own."""
@@ -119,26 +131,27 @@ class FullFitted:
                 self._tables[k] = make_tables(self.scores, self.y, self.weights, k, self.threads)
             return self._tables[k]
 
-    def member(self, scores: FloatArray, alpha: float) -> BoolArray:
+    def member(self, scores: FloatArray, alpha: float, data: RowData = NO_DATA) -> BoolArray:
         """Return the sets of some rows (r, K, d) as a boolean array (r, K)."""
         if conformal_rank(self.n, alpha) > self.n:
-            return np.ones(scores.shape[:2], dtype=bool)
+            return np.ones(tuple(scores.shape[:2]), dtype=bool)
         tables = self.tables(alpha)
-        scores = self.transform(scores)
+        # The selection is where the calibration rows are; the answer goes where its caller is.
+        scores = self.transform(beside(scores, self.scores))
         chosen = self.choose(scores, tables)
-        own = combine(scores, tables.weights[chosen])
-        return own >= tables.cuts[chosen, 1]
+        own = combine(scores, to_device(tables.weights, scores)[chosen])
+        return own >= to_device(tables.cuts[:, 1], scores)[chosen]
 
     def ranks(self, scores: FloatArray, tau: FloatArray | None = None) -> FloatArray:
         """Return ``n + 1`` times the p-values under the weights selected for each label, (r, K)."""
-        scores = self.transform(scores)
+        scores = self.transform(beside(scores, self.scores))
         weights = self.weights
-        chosen: IntArray = np.zeros(scores.shape[:2], dtype=np.int64)
+        chosen: IntArray = np.zeros(tuple(scores.shape[:2]), dtype=np.int64)
         if conformal_rank(self.n, self.alpha) <= self.n:  # else all weights tie: the first wins
             tables = self.tables(self.alpha)
-            weights, chosen = tables.weights, self.choose(scores, tables)
-        own = combine(scores, weights[chosen])
-        true_scores = self.scores[np.arange(self.n), self.y]
+            weights, chosen = tables.weights, to_host(self.choose(scores, tables))
+        own = to_host(combine(scores, to_device(weights[chosen], scores)))
+        true_scores = of_labels(self.scores, self.y)
         found = np.empty(chosen.shape)
         uniforms = None if tau is None else np.broadcast_to(tau, chosen.shape)
         for i in np.unique(chosen):
@@ -149,8 +162,21 @@ class FullFitted:
             )
         return found
 
+    def pvalues(
+        self, scores: FloatArray, tau: FloatArray | None = None, data: RowData = NO_DATA
+    ) -> FloatArray:
+        """Return the p-values of some rows, smoothed where `tau` is given, shape (r, K)."""
+        return self.ranks(scores, tau) / (self.n + 1)
+
     def choose(self, scores: FloatArray, tables: Tables) -> IntArray:
         """Return which weights each label of each row selects, shape (r, K)."""
+        if torch_counts(scores):
+            kernels = import_module("conformix.kernels.torch_selection")
+            found = kernels.select_weights(
+                as_tensor(scores), tables.weights, tables.cuts, tables.counts, tables.order,
+                tables.gap_on_device,
+            )  # fmt: skip
+            return beside(found, scores)  # type: ignore[no-any-return]
         chosen = np.zeros(scores.shape[:2], dtype=np.int64)
         open_rows = np.arange(len(scores))
         while len(open_rows):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray
+from conformix.arrays import FloatArray, IntArray, as_tensor, of_labels, to_host, torch_counts
 from conformix.conformal import conformal_rank
 from conformix.exact.fitted import ROWS_AT_ONCE
 from conformix.inputs import row_blocks
@@ -50,13 +52,11 @@ def leave_one_out_efcp(
     >>> leave_one_out_efcp(scores, data.labels[:200], weights, alpha=0.1)
     0.9
     """
-    from conformix.kernels.selection import leave_out  # noqa: PLC0415  numba loads late
-
     n, n_classes = scores.shape[:2]
     k = conformal_rank(n - 1, alpha)
     if k > n - 1:
         return 1.0
-    true_scores = scores[np.arange(n), y]
+    true_scores = of_labels(scores, y)
     upper = SizeObjective(true_scores, [scores], k, threads=threads)
     lower = SizeObjective(true_scores, [scores], k + 1, threads=threads)
     (at_high, high), (at_low, low) = (o.counts_and_thresholds(weights) for o in (upper, lower))
@@ -65,6 +65,11 @@ def leave_one_out_efcp(
     some = weights[plausible]
     cuts = np.column_stack([high, low])[plausible]
     counts = np.column_stack([at_high, at_low])[plausible]
+    if torch_counts(scores):
+        kernels = import_module("conformix.kernels.torch_selection")
+        return float(to_host(kernels.leave_out(as_tensor(scores), y, some, cuts, counts)).mean())
+    from conformix.kernels.selection import leave_out  # noqa: PLC0415  numba loads late
+
     covered = np.empty(n, dtype=bool)
 
     def work(rows: slice) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from conformix.arrays import BoolArray, FloatArray, IntArray
+from conformix.arrays import BoolArray, FloatArray, IntArray, as_tensor, of_labels
 from conformix.search.objective import SizeObjective
 
 
@@ -52,10 +53,21 @@ class Tables:
     best_count: int
     objective: SizeObjective
     gaps: Gaps = field(init=False)
+    gaps_on_device: dict[int, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         unknown = np.full(len(self.weights), -1, dtype=np.int64)
         self.gaps = Gaps(unknown, unknown, np.empty(0))
+
+    def gap_on_device(self, i: int) -> Any:
+        """Return the scores between the two cuts of weights i, as a rising tensor."""
+        if i not in self.gaps_on_device:
+            from conformix.kernels.torch_selection import gap_scores  # noqa: PLC0415  for tensors
+
+            (scores,) = self.objective.size_parts
+            high, low = self.cuts[i].tolist()
+            self.gaps_on_device[i] = gap_scores(as_tensor(scores), self.weights[i], low, high)
+        return self.gaps_on_device[i]
 
     def learn_gaps(self, wanted: BoolArray) -> None:
         """Collect the gaps of some weights; what is known stays."""
@@ -86,7 +98,7 @@ def make_tables(
     threads : int or None
         Threads to use.
     """
-    true_scores = scores[np.arange(len(y)), y]
+    true_scores = of_labels(scores, y)
     lower = SizeObjective(true_scores, [scores], k, threads=threads)
     at_low, low = lower.counts_and_thresholds(weights)
     at_high, high = np.zeros_like(at_low), np.full(len(weights), np.inf)  # c_0 = +inf

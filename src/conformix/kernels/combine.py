@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from conformix.arrays import FloatArray
+from conformix.arrays import FloatArray, is_tensor, to_device
 
 
 def combine(scores: FloatArray, weights: FloatArray) -> FloatArray:
@@ -28,6 +30,8 @@ def combine(scores: FloatArray, weights: FloatArray) -> FloatArray:
     >>> combine(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([0.5, 0.5]))
     array([1.5, 3.5])
     """
+    if is_tensor(scores):
+        return _combine_tensor(scores, to_device(weights, scores))
     total = np.multiply(scores[..., 0], weights[..., 0], dtype=np.float64)
     for j in range(1, scores.shape[-1]):
         total += np.multiply(scores[..., j], weights[..., j], dtype=np.float64)
@@ -51,4 +55,18 @@ def lift_best(combined: FloatArray) -> FloatArray:
     array([[0.2, inf],
            [inf, inf]])
     """
+    if is_tensor(combined):
+        return _lift_tensor(combined)  # type: ignore[no-any-return]
     return np.where(combined == combined.max(axis=1, keepdims=True), np.inf, combined)
+
+
+def _lift_tensor(combined: Any) -> Any:
+    return combined.masked_fill(combined == combined.max(dim=1, keepdim=True).values, np.inf)
+
+
+def _combine_tensor(scores: Any, weights: Any) -> Any:
+    """Return the same sum on a device: products and sums one by one, never fused into one."""
+    total = scores[..., 0].double() * weights[..., 0]
+    for j in range(1, scores.shape[-1]):
+        total += scores[..., j].double() * weights[..., j]
+    return total

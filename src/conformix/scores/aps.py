@@ -36,6 +36,7 @@ class Aps(Score):
     """
 
     name: ClassVar[str] = "aps"
+    on_device: ClassVar[bool] = True
     randomized: bool = False
     temperature: float = 1.0
     u: float = 0.0

@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from conformix.arrays import FloatArray
 from conformix.scores.ranked import Ranked
 from conformix.scores.score import Score
@@ -33,6 +31,7 @@ class Margin(Score):
     """
 
     name: ClassVar[str] = "margin"
+    on_device: ClassVar[bool] = True
     temperature: float = 1.0
 
     def unit(self, n_classes: int) -> float:
@@ -41,9 +40,10 @@ class Margin(Score):
 
     def __call__(self, ranked: Ranked) -> FloatArray:
         """Return ``p_y - max p_y'``; the probability itself where there is a single class."""
-        probs = ranked.at(self.temperature).probs
-        if probs.shape[1] == 1:
+        ranked = ranked.at(self.temperature)
+        probs = ranked.probs
+        if ranked.n_classes == 1:
             return probs
-        second, first = np.partition(probs, -2, axis=1)[:, -2:].T[..., None]
         # The best rival of the top label is the runner-up, which equals it in a tie.
-        return probs - np.where(probs == first, second, first)
+        rival = ranked.xp.where(probs == ranked.top, ranked.runner_up, ranked.top)
+        return probs - rival

@@ -33,6 +33,7 @@ class Rank(Score):
     """
 
     name: ClassVar[str] = "rank"
+    on_device: ClassVar[bool] = True
     tie_break: Literal["none", "prob"] = "none"
 
     def __post_init__(self) -> None:

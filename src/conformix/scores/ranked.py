@@ -54,6 +54,8 @@ class Ranked:
     array([[0.5, 1. , 0.5, 0.1]])
     """
 
+    xp = np  # where array functions come from; rows on a device have PyTorch's
+
     def __init__(
         self, block: FloatArray, kind: Kind = "probs", u: FloatArray | None = None
     ) -> None:
@@ -180,6 +182,11 @@ class Ranked:
     def top(self) -> FloatArray:
         """The largest probability of every row, shape (n, 1)."""
         return self.probs.max(axis=1, keepdims=True)
+
+    @cached_property
+    def runner_up(self) -> FloatArray:
+        """The second largest probability, which equals the largest in a tie, shape (n, 1)."""
+        return np.partition(self.probs, -2, axis=1)[:, -2:-1]
 
 
 def _minus(logits: FloatArray, top: FloatArray) -> FloatArray:

@@ -51,6 +51,7 @@ class Invrank(Score):
     """
 
     name: ClassVar[str] = "invrank"
+    on_device: ClassVar[bool] = True
 
     def __call__(self, ranked: Ranked) -> FloatArray:
         """Return ``1 / r_y``."""

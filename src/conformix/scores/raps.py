@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from conformix.arrays import FloatArray
 from conformix.scores.aps import Aps
 from conformix.scores.ranked import Ranked
@@ -42,6 +40,7 @@ class Raps(Score):
     """
 
     name: ClassVar[str] = "raps"
+    on_device: ClassVar[bool] = True
     penalty: float = 0.1
     k_reg: int = 2
     randomized: bool = False
@@ -55,4 +54,4 @@ class Raps(Score):
     def __call__(self, ranked: Ranked) -> FloatArray:
         """Return ``aps - penalty * max(rank - k_reg, 0)``."""
         mass = Aps(self.randomized, self.temperature, self.u)(ranked)
-        return mass - self.penalty * np.maximum(ranked.rank - self.k_reg, 0)
+        return mass - self.penalty * (ranked.rank - self.k_reg).clip(0)

@@ -41,7 +41,7 @@ class RowScore(Score):
     def __call__(self, ranked: Ranked) -> FloatArray:
         """Return the number of the row for each of its labels."""
         value = self.of_row(ranked.at(self.temperature))
-        return np.broadcast_to(0.0 - value if self.negative else value, ranked.probs.shape)
+        return ranked.xp.broadcast_to(0.0 - value if self.negative else value, ranked.probs.shape)
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,7 @@ class Maxprob(RowScore):
     """
 
     name: ClassVar[str] = "maxprob"
+    on_device: ClassVar[bool] = True
 
     def of_row(self, ranked: Ranked) -> FloatArray:
         """Return ``p_max``."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from conformix.arrays import FloatArray
 from conformix.scores.ranked import Ranked
 from conformix.scores.score import Score
@@ -39,6 +37,7 @@ class Saps(Score):
     """
 
     name: ClassVar[str] = "saps"
+    on_device: ClassVar[bool] = True
     penalty: float = 0.2
     randomized: bool = False
     temperature: float = 1.0
@@ -53,4 +52,4 @@ class Saps(Score):
         ranked = ranked.at(self.temperature)
         u = ranked.u if self.randomized else self.u
         deeper = ranked.top + self.penalty * (ranked.rank - 2 + u)
-        return -np.where(ranked.rank == 1, u * ranked.top, deeper)
+        return -ranked.xp.where(ranked.rank == 1, u * ranked.top, deeper)

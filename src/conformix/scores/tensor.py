@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import FloatArray, RandomState, as_generator
+from conformix.arrays import FloatArray, RandomState, as_generator, to_host
 from conformix.errors import InvalidInput
 from conformix.inputs import Kind, Outputs, check_outputs, row_blocks
 from conformix.kernels import available_threads, run_blocks
@@ -39,6 +39,10 @@ def fill_tensor(
     The memory is one (n, K) plane per score, seen through a transposed view: the kernels read
     neighbouring labels of one score. Beyond the tensor only one block of rows is held per thread.
     """
+    if outputs.on_device:
+        from conformix.scores.device import fill_on_device  # noqa: PLC0415  for tensors only
+
+        return fill_on_device(outputs, columns, key=key, u=u)  # type: ignore[no-any-return]
     planes = np.empty((len(columns), outputs.n, outputs.n_classes))
     randomized = any(getattr(column.score, "randomized", False) for column in columns)
 
@@ -73,7 +77,7 @@ def score_tensor(
 
     Parameters
     ----------
-    outputs : array of shape (n, K), `TopK`, or a mapping or sequence of such
+    outputs : array or tensor of shape (n, K), `TopK`, or a mapping or sequence of such
         Probabilities or logits of one or several models.
     scores : sequence of names, `Score` objects or functions
         With several models every score is computed for every model, model by model;
@@ -89,7 +93,7 @@ def score_tensor(
     Returns
     -------
     float64 array of shape (n, K, d)
-        One plane per score.
+        One plane per score; a tensor on the same device where `outputs` is a tensor.
 
     Examples
     --------
@@ -101,10 +105,11 @@ def score_tensor(
     checked = check_outputs(outputs, kind)
     columns = score_columns(tuple(checked.models), scores)
     if u is not None:
-        u = np.asarray(u, dtype=np.float64)
+        u = np.asarray(to_host(u), dtype=np.float64)
         if u.shape != (checked.n,) or not ((u >= 0) & (u <= 1)).all():
             raise InvalidInput(
                 f"u must hold one number in [0, 1] per row, shape ({checked.n},); got shape "
                 f"{u.shape}."
             )
-    return fill_tensor(checked, columns, key=draw_key(as_generator(random_state)), u=u)
+    tensor = fill_tensor(checked, columns, key=draw_key(as_generator(random_state)), u=u)
+    return checked.sent_home(tensor)  # type: ignore[no-any-return]

@@ -31,6 +31,7 @@ class Thr(Score):
     """
 
     name: ClassVar[str] = "thr"
+    on_device: ClassVar[bool] = True
     temperature: float = 1.0
 
     def __call__(self, ranked: Ranked) -> FloatArray:

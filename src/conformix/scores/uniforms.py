@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from conformix.arrays import FloatArray
+from conformix.arrays import FloatArray, to_host
 from conformix.inputs import Outputs
 
 # The multipliers and shifts of the splitmix64 finaliser (Steele, Lea & Flood, 2014).
@@ -50,6 +50,6 @@ def row_uniforms(outputs: Outputs, rows: slice, key: int) -> FloatArray:
     total = np.zeros(rows.stop - rows.start, dtype=np.uint64)
     for values in outputs.models.values():
         # Adding 0.0 turns -0.0 into 0.0, so that equal numbers have equal bits.
-        numbers = np.ascontiguousarray(values[rows], dtype=np.float64) + 0.0
+        numbers = np.ascontiguousarray(to_host(values[rows]), dtype=np.float64) + 0.0
         total += _mix(numbers.view(np.uint64) ^ seed).sum(axis=1, dtype=np.uint64)
     return (_mix(total ^ seed) >> np.uint64(11)).astype(np.float64) * 2.0**-53

@@ -7,11 +7,12 @@ scores that set the threshold, and in the sets that are counted.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Self
 
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray
+from conformix.arrays import FloatArray, IntArray, as_tensor, of_labels, to_host, torch_counts
 from conformix.conformal import kth_largest
 from conformix.kernels import combine
 from conformix.search.objective import SizeObjective
@@ -43,8 +44,14 @@ class NonEmptyObjective(SizeObjective):
         *,
         threads: int | None = None,
     ) -> None:
-        super().__init__(scores[np.arange(len(y)), y], size_parts, k, threads=threads)
+        super().__init__(of_labels(scores, y), size_parts, k, threads=threads)
         self.tune_scores = scores
+
+    def on_host(self) -> Self:
+        """Return this objective with its scores in host memory."""
+        other = super().on_host()
+        other.tune_scores = to_host(self.tune_scores)
+        return other
 
     def with_scores(self, change: Callable[[FloatArray], FloatArray]) -> Self:
         """Return this objective over other scores: ``change`` maps arrays (..., d) to (..., r)."""
@@ -54,26 +61,37 @@ class NonEmptyObjective(SizeObjective):
 
     def thresholds(self, weights: FloatArray) -> FloatArray:
         """Return the k-th largest lifted true-label score for every weight vector, (m,)."""
-        from conformix.kernels.counting import row_tops  # noqa: PLC0415  numba loads late
-
         found = []
         for start in range(0, len(weights), WEIGHTS_AT_ONCE):
             some = weights[start : start + WEIGHTS_AT_ONCE]
-            tops = np.empty((len(some), len(self.tune_scores)))
-
-            def fill(rows: slice, some: FloatArray = some, tops: FloatArray = tops) -> None:
-                part = np.empty((len(some), rows.stop - rows.start))
-                row_tops(self.planes(self.tune_scores[rows]), some, part)
-                tops[:, rows] = part
-
-            self.run(fill, self.row_blocks(self.tune_scores))
-            for w, top in zip(some, tops, strict=True):
+            for w, top in zip(some, self.row_tops(some), strict=True):
                 own = combine(self.true_scores, w)
                 found.append(kth_largest(np.where(own == top, np.inf, own), self.k))
         return np.array(found)
 
+    def row_tops(self, weights: FloatArray) -> FloatArray:
+        """Return the largest combined score of every tuning row, under every weight, (m, n)."""
+        if torch_counts(self.tune_scores):
+            kernels = import_module("conformix.kernels.torch_nonempty")
+            return kernels.row_tops(as_tensor(self.tune_scores), weights)  # type: ignore[no-any-return]
+        from conformix.kernels.counting import row_tops  # noqa: PLC0415  numba loads late
+
+        tops = np.empty((len(weights), len(self.tune_scores)))
+
+        def fill(rows: slice) -> None:
+            part = np.empty((len(weights), rows.stop - rows.start))
+            row_tops(self.planes(self.tune_scores[rows]), weights, part)
+            tops[:, rows] = part
+
+        self.run(fill, self.row_blocks(self.tune_scores))
+        return tops
+
     def counts(self, weights: FloatArray) -> IntArray:
         """Return the labels in all non-empty sets of the size rows, int64 (m,)."""
+        if any(torch_counts(part) for part in self.size_parts):
+            kernels = import_module("conformix.kernels.torch_nonempty")
+            parts = [as_tensor(part) for part in self.size_parts]
+            return kernels.count_nonempty(parts, weights, self.thresholds(weights))  # type: ignore[no-any-return]
         from conformix.kernels.counting import count_nonempty  # noqa: PLC0415  numba loads late
 
         weights = np.ascontiguousarray(weights, dtype=np.float64)

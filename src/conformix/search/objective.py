@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
+from importlib import import_module
 from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray
+from conformix.arrays import FloatArray, IntArray, is_tensor, to_host, torch_counts
 from conformix.conformal import conformal_rank, kth_largest, rows_needed
 from conformix.errors import TrivialSetsWarning, warn
 from conformix.inputs import row_blocks
@@ -73,6 +74,20 @@ class SizeObjective:
         """Number of size rows."""
         return sum(part.shape[0] for part in self.size_parts)
 
+    @property
+    def n_pairs(self) -> int:
+        """Number of (row, label) pairs of the size rows."""
+        return sum(part.shape[0] * part.shape[1] for part in self.size_parts)
+
+    @property
+    def engine(self) -> Any:
+        """The module that counts: compiled for arrays, on their device for tensors.
+
+        Where numba is absent and PyTorch is there, PyTorch counts arrays too.
+        """
+        tensors = any(torch_counts(part) for part in self.size_parts)
+        return import_module("conformix.search.device" if tensors else "conformix.search.engine")
+
     def thresholds(self, weights: FloatArray) -> FloatArray:
         """Return the k-th largest combined true-label score for every weight vector, (m,)."""
         one = self.true_scores
@@ -81,18 +96,14 @@ class SizeObjective:
     def counts(self, weights: FloatArray) -> IntArray:
         """Return the labels in all sets of the size rows for every weight vector, int64 (m,)."""
         if self.k > len(self.true_scores):
-            return np.full(len(weights), sum(part[..., 0].size for part in self.size_parts))
-        from conformix.search.engine import candidate_counts  # noqa: PLC0415  numba loads late
-
-        return candidate_counts(
+            return np.full(len(weights), self.n_pairs)
+        return self.engine.candidate_counts(  # type: ignore[no-any-return]
             self.true_scores, self.size_parts, self.k, weights, self.threads_for(weights)
         )
 
     def counts_and_thresholds(self, weights: FloatArray) -> tuple[IntArray, FloatArray]:
         """Return the counts and the thresholds of every weight vector, for ``k <= n``."""
-        from conformix.search.engine import counts_and_thresholds  # noqa: PLC0415  numba late
-
-        return counts_and_thresholds(
+        return self.engine.counts_and_thresholds(  # type: ignore[no-any-return]
             self.true_scores, self.size_parts, self.k, weights, self.threads_for(weights)
         )
 
@@ -101,11 +112,17 @@ class SizeObjective:
         if self.k > len(self.true_scores):
             winner = int(preference(keys)[0])
             return winner, int(self.counts(weights[winner : winner + 1])[0])
-        from conformix.search.engine import smallest_count  # noqa: PLC0415  numba loads late
-
-        return smallest_count(
+        return self.engine.smallest_count(  # type: ignore[no-any-return]
             self.true_scores, self.size_parts, self.k, weights, keys, self.threads_for(weights)
         )
+
+    def on_host(self) -> Self:
+        """Return this objective with its scores in host memory: itself unless they are tensors."""
+        if not any(is_tensor(part) for part in self.size_parts):
+            return self
+        other = copy(self)
+        other.size_parts = tuple(to_host(part) for part in self.size_parts)
+        return other
 
     def with_scores(self, change: Callable[[FloatArray], FloatArray]) -> Self:
         """Return this objective over other scores: ``change`` maps arrays (..., d) to (..., r)."""
@@ -122,8 +139,7 @@ class SizeObjective:
 
     def threads_for(self, weights: FloatArray) -> int:
         """Return how many threads pay off: one where starting a pool would take longer."""
-        pairs = sum(part[..., 0].size for part in self.size_parts)
-        return self.threads if pairs * len(weights) > SMALL_WORK else 1
+        return self.threads if self.n_pairs * len(weights) > SMALL_WORK else 1
 
     def run(self, work: Callable[[Any], R], blocks: Iterable[Any]) -> list[R]:
         """Return ``work(block)`` for all blocks, over this objective's threads."""
