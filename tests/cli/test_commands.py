@@ -11,7 +11,7 @@ import pytest
 from conformix.cli import main
 from conformix.cli.options import listed
 
-COMMANDS = ("demo", "compare", "reproduce")
+COMMANDS = ("demo", "fit", "predict", "evaluate", "info", "compare", "reproduce")
 QUICK = ["--runs", "2", "--rows", "300", "--resolution", "4", "--workers", "1"]
 
 
@@ -72,7 +72,7 @@ def test_what_cannot_be_done_is_one_sentence_and_exit_code_2(
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        (["compare"], "file"),
+        (["fit", "test.csv"], "--out"),
         (["cmpare"], "cmpare"),
         (["compare", "cifar10", "--alpa", "0.1"], "--alpa"),
         (["compare", "cifar10", "--alpha", "many"], "--alpha"),
@@ -107,7 +107,7 @@ def test_a_folder_that_cannot_be_written_is_named(
 def test_what_fails_inside_is_told_without_a_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def broken() -> None:
+    def broken(choices: object) -> None:
         raise RuntimeError("a wire came loose")
 
     monkeypatch.setattr("conformix.experiments.demo.Demo.load", broken)
@@ -120,7 +120,7 @@ def test_what_fails_inside_is_told_without_a_traceback(
 def test_a_stopped_run_says_how_to_go_on(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def stopped() -> None:
+    def stopped(choices: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("conformix.experiments.demo.Demo.load", stopped)
@@ -184,12 +184,24 @@ def test_the_demo_prints_its_table_and_draws_its_picture(
 
     whole = demo.Demo.load()
     rows = np.arange(400)
-    small = demo.Demo(whole.logits, whole.y, rows, rows + 400)
-    monkeypatch.setattr(demo.Demo, "load", lambda: small)
-    monkeypatch.setattr(demo, "ALPHAS", (0.1, 0.05))
+    monkeypatch.setattr(
+        demo.Demo,
+        "load",
+        lambda choices: demo.Demo(whole.logits, whole.y, rows, rows + 400, choices),
+    )
     assert main(["demo", "--table", "--out", str(tmp_path)]) == 0
     text = capsys.readouterr().out
     assert text.count("average, dlcp+") == 2
+    arguments = ["--alpha", "0.2", "--split", "vfcp", "--scores", "thr,aps,margin", "--seed", "1"]
+    assert main(["demo", *arguments, "--out", str(tmp_path)]) == 0
+    *rows_seen, last = map(json.loads, capsys.readouterr().out.splitlines())
+    assert [row["method"] for row in rows_seen] == [
+        "thr", "aps", "margin", "uniform", "average, vfcp",
+    ]  # fmt: skip
+    assert {row["alpha"] for row in rows_seen} == {0.2}
+    assert last == {"picture": str(tmp_path / "triangle.png")}
+    assert main(["demo", "--scores", "thr"]) == 2
+    assert "the demo averages three scores" in capsys.readouterr().err
     assert (tmp_path / "triangle.png").is_file()
 
 

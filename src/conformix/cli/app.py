@@ -8,13 +8,18 @@ from typing import Annotated, Any
 import typer
 
 from conformix import __version__
-from conformix.cli import compare, demo, reproduce
+from conformix.cli import compare, demo, evaluate, fit, info, predict, report, reproduce
 from conformix.cli.output import write_line
 
 # In the order of the help: a command is a function with an example, in a file of its own.
 COMMANDS: dict[Callable[..., None], str] = {
     demo.demo: demo.EXAMPLE,
+    fit.fit: fit.EXAMPLE,
+    predict.predict: predict.EXAMPLE,
+    evaluate.evaluate: evaluate.EXAMPLE,
+    info.info: info.EXAMPLE,
     compare.compare: compare.EXAMPLE,
+    report.report: report.EXAMPLE,
     reproduce.reproduce: reproduce.EXAMPLE,
 }
 
@@ -24,7 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="Smaller prediction sets, same guarantee: averaged conformity scores.",
-    epilog="Example: conformix compare outputs.npz --alpha 0.05",
+    epilog=f"Example: {fit.EXAMPLE}",
 )
 for function, example in COMMANDS.items():
     app.command(epilog=f"Example: {example}")(function)

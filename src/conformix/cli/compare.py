@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
+from conformix.cli.data import (
+    Drop,
+    File,
+    LabelColumn,
+    LabelFile,
+    MaxMemory,
+    NamedFiles,
+    Part,
+    check_target,
+    sources,
+)
 from conformix.cli.options import (
     Alpha,
     Json,
@@ -21,16 +36,21 @@ from conformix.cli.options import (
     Workers,
     listed,
 )
-from conformix.cli.output import reporting, wants_json, write_json, write_line, write_table
+from conformix.cli.output import (
+    reporting,
+    wants_json,
+    working,
+    write_json,
+    write_table,
+    write_verdict,
+)
+from conformix.cli.report import ReportFile, check_report, command_line, write_comparison
 
 EXAMPLE = "conformix compare outputs.npz --alpha 0.05 --runs 40"
 
 
 def compare(
-    file: Annotated[
-        str,
-        typer.Argument(help="npz with 'labels' and one (n, K) array per model, or a data set."),
-    ],
+    file: File = None,
     *,
     alpha: Alpha = 0.1,
     split: Split = "vfcp",
@@ -42,20 +62,42 @@ def compare(
     resolution: Resolution = None,
     kind: Kind = "auto",
     rows: Rows = None,
+    model: NamedFiles = None,
+    labels: LabelFile = None,
+    label_column: LabelColumn = None,
+    drop: Drop = "",
+    part: Part = None,
+    max_memory: MaxMemory = "4G",
     seed: Seed = 0,
     out: OutFolder = None,
     workers: Workers = None,
+    report: ReportFile = None,
     as_json: Json = None,
 ) -> None:
-    """Compare all methods on your outputs and labels, and say which to use."""
+    """Every method on your rows, and which to use."""
     from conformix.experiments import compare as run_comparison  # noqa: PLC0415  loads scipy
 
-    with reporting("comparing") as progress:
-        found = run_comparison(
-            file, alpha=alpha, split=split, scores=listed(scores), models=listed(models),
-            runs=runs, share=share, normalize=normalize, resolution=resolution, kind=kind,
-            rows=rows, seed=seed, folder=out, workers=workers, progress=progress,
-        )  # fmt: skip
+    given = sources(
+        file, model, labels=labels, label_column=label_column, drop=drop, part=part, kind=kind,
+        max_memory=max_memory,
+    )  # fmt: skip
+    check_report(report, given.paths)
+    settings: dict[str, Any] = {
+        "alpha": alpha, "split": split, "scores": listed(scores), "models": listed(models),
+        "runs": runs, "share": share, "normalize": normalize, "resolution": resolution,
+        "kind": kind, "rows": rows, "seed": seed,
+    }  # fmt: skip
+    with _one_file(given, out) as data, reporting("comparing") as progress:
+        shared = {**settings, "folder": out, "workers": workers, "progress": progress}
+        if report is None:
+            found = run_comparison(data, **shared)
+        else:
+            typed = {f"--{name}": ",".join(v) if isinstance(v, tuple) else v
+                     for name, v in settings.items()}  # fmt: skip
+            more = {"--model": model, "--labels": labels, "--label-column": label_column,
+                    "--drop": drop, "--part": part, "--report": report}  # fmt: skip
+            command = command_line("compare", [file] if file else [], typed | more)
+            found = write_comparison(data, report, shared, command, given.paths)
     verdict = found.verdict
     if wants_json(as_json):
         for record in found.summary():
@@ -68,4 +110,45 @@ def compare(
         write_json({"verdict": verdict.sentence, "method": verdict.method, "saved": saved})
         return
     write_table(found.table())
-    write_line(f"\n{verdict.sentence}")
+    write_verdict(verdict.sentence)
+
+
+@contextmanager
+def _one_file(given: Any, out: Path | None) -> Iterator[str]:
+    """Give the path of one npz that all workers read, or the name of a data set.
+
+    Files of other formats are read once and gathered in an npz, in the folder of the rows where
+    there is one. So are those of which only some rows or arrays count.
+    """
+    from conformix import datasets  # noqa: PLC0415  late
+
+    plain = not (given.labels or given.part or given.choice.label or given.choice.drop)
+    ready = given.file is not None and (
+        given.file in datasets.names() or Path(given.file).suffix.lower() == ".npz"
+    )
+    if plain and ready:
+        given.read(labelled=True)  # what is wrong with it is said before the work begins
+        yield given.file
+        return
+    with working("reading"):
+        batch = given.read(labelled=True)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary) if out is None else out
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{batch.name or 'outputs'}.npz"
+        check_target(path, given.paths)
+        write_batch(batch, path)
+        yield str(path)
+
+
+def write_batch(batch: Any, path: Path) -> None:
+    """Write outputs and labels as an npz, whole or not at all."""
+    import numpy as np  # noqa: PLC0415
+
+    from conformix.atomic import write_whole  # noqa: PLC0415  late
+
+    arrays = {model or "outputs": values for model, values in batch.outputs.items()}
+    arrays["labels"] = batch.labels
+    if batch.classes is not None:
+        arrays["class_names"] = np.asarray([str(name) for name in batch.classes])
+    write_whole(path, lambda file: np.savez(file, **arrays))

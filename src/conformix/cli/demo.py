@@ -2,33 +2,57 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from conformix.cli.options import Json
-from conformix.cli.output import wants_json, write_json, write_line
+from conformix.cli.options import Json, Scores, Seed, listed
+from conformix.cli.output import (
+    wants_json,
+    working,
+    write_json,
+    write_line,
+    write_table,
+)
 
 EXAMPLE = "conformix demo --out demo"
 
 
 def demo(
+    *,
     out: Annotated[Path, typer.Option(help="Folder of the picture.")] = Path("demo"),
+    alpha: Annotated[
+        float | None, typer.Option(help="Allowed miscoverage; by default 0.05 and 0.01.")
+    ] = None,
+    split: Annotated[
+        str, typer.Option(help="Under which splits scores are averaged, by commas.")
+    ] = "vfcp,efcp,dlcp,dlcp+",
+    scores: Scores = "thr,aps,rank",
+    seed: Seed = 0,
     as_json: Json = None,
 ) -> None:
-    """Averaged scores on CIFAR-100: a table, and a picture of all weights."""
-    from conformix.experiments.demo import SCORES, Demo, table  # noqa: PLC0415  loads scipy
+    """Averaged scores on CIFAR-100, and a picture."""
+    from conformix.experiments.demo import Choices, Demo, table  # noqa: PLC0415  loads scipy
 
-    case = Demo.load()
-    if wants_json(as_json):
-        from dataclasses import asdict  # noqa: PLC0415
-
-        for row in case.rows():
-            write_json(asdict(row))
-        write_json({"picture": str(case.draw(out))})
-        return
-    write_line(case.title)
-    for line in table(case.rows()):
-        write_line(line)
-    write_line(f"\nset size over the weights of {', '.join(SCORES)}: {case.draw(out)}")
+    alphas = Choices.alphas if alpha is None else (alpha,)
+    case = Demo.load(Choices(alphas, listed(scores), listed(split), seed))
+    json_lines = wants_json(as_json)
+    if not json_lines:
+        write_line(case.title)
+    for level in alphas:
+        with working(f"alpha = {level:g}"):
+            rows = list(case.rows(level))
+        if json_lines:
+            for row in rows:
+                write_json(asdict(row))
+        else:
+            write_line()
+            write_table(table(f"alpha = {level:g} (promised coverage {1 - level:g})", rows))
+    with working("drawing"):
+        picture = str(case.draw(out))
+    if json_lines:
+        write_json({"picture": picture})
+    else:
+        write_line(f"\nset size over the weights of {', '.join(case.choices.scores)}: {picture}")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
-from conformix.errors import InvalidInput
+from conformix.errors import ConformixWarning, InvalidInput
 
 USAGE, FAILED, STOPPED = 2, 1, 130
 STOPPED_SENTENCE = "stopped; the same command goes on where it was."
@@ -39,7 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             FAILED,
         )
     try:
-        code = command()(given, prog_name="conformix", standalone_mode=False) or 0
+        with _warnings_as_sentences():
+            code = command()(given, prog_name="conformix", standalone_mode=False) or 0
         # Some versions of the parser turn an interrupt into a code.
         return _say(STOPPED_SENTENCE, STOPPED) if code == STOPPED else int(code)
     except KeyboardInterrupt:
@@ -51,6 +55,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if debug:
             raise
         return _failed(error)
+
+
+@contextmanager
+def _warnings_as_sentences() -> Iterator[None]:
+    """Say warnings of this library in one sentence each, once, beside the output."""
+    said: set[str] = set()
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", ConformixWarning)
+        usual = warnings.showwarning
+
+        def show(message: Any, category: type[Warning], *place: Any, **more: Any) -> None:
+            if not issubclass(category, ConformixWarning):
+                usual(message, category, *place, **more)
+            elif str(message) not in said:
+                said.add(str(message))
+                _say(f"warning: {message}", 0)
+
+        warnings.showwarning = show
+        yield
 
 
 def _failed(error: Exception) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -48,17 +48,35 @@ def write_line(text: str = "") -> None:
     sys.stdout.flush()
 
 
+def record_table(
+    title: str, header: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str]
+) -> Table:
+    """Return a table of texts."""
+    return Table(title, tuple(header), tuple(tuple(row) for row in rows), tuple(notes))
+
+
+def write_verdict(sentence: str) -> None:
+    """Write the sentence that a command ends in, apart from what stands before."""
+    if not sys.stdout.isatty():
+        write_line(f"\n{sentence}")
+        return
+    console = Console()
+    console.print()
+    console.print(Text(sentence, style="bold"))
+
+
 def write_table(table: Table) -> None:
     """Draw a table on a terminal; elsewhere write it as plain text."""
     if not sys.stdout.isatty():
         write_line(table.text())
         return
-    drawn = RichTable(
-        title=table.title, title_style="bold", title_justify="left", box=SIMPLE_HEAD, pad_edge=False
-    )
+    console = Console()
+    console.print(Text(table.title, style="bold"))
+    console.print()
+    drawn = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for place, name in enumerate(table.header):
         words = " ".join([name, *(row[place] for row in table.rows if row)]).split()
-        side: Any = "right" if place else "left"
+        side: Any = table.sides[place]
         # Texts of their own: names such as [a] are no markup. No word is broken in two.
         drawn.add_column(Text(name), justify=side, min_width=max(map(len, words)))
     for row in table.rows:
@@ -66,10 +84,22 @@ def write_table(table: Table) -> None:
             drawn.add_row(*(Text(cell) for cell in row))
         else:
             drawn.add_section()
-    console = Console()
     console.print(drawn)
+    if table.notes:
+        console.print()
     for note in table.notes:
         console.print(Text(note, style="dim"))
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show that something is going on whose end is not known; nothing without a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(f"{what} ..."):
+        yield
 
 
 @contextmanager

@@ -47,7 +47,7 @@ def reproduce(
     workers: Workers = None,
     as_json: Json = None,
 ) -> None:
-    """Run the experiments of the paper, or your own, and write tables and figures."""
+    """Tables and figures of the paper, or your own."""
     json_lines = wants_json(as_json)
     if what.endswith(".toml"):
         run_specs(what, out, workers, json_lines=json_lines)

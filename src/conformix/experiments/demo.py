@@ -5,7 +5,7 @@ Run it with ``make demo`` or ``conformix demo``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,14 +13,47 @@ import numpy as np
 
 from conformix import datasets, metrics
 from conformix.arrays import FloatArray, IntArray
+from conformix.errors import InvalidInput
 from conformix.estimators import ScoreAverage
+from conformix.experiments.tables import Table
 from conformix.plots import new_figure, plot_triangle
 from conformix.scores import score_tensor
 from conformix.search import landscape
 
-SCORES = ("thr", "aps", "rank")
-SPLITS = ("vfcp", "efcp", "dlcp", "dlcp+")
-ALPHAS = (0.05, 0.01)
+
+@dataclass(frozen=True)
+class Choices:
+    """What the demo compares.
+
+    Parameters
+    ----------
+    alphas : tuple of float
+        Levels, a table each.
+    scores : tuple of str
+        Three scores: the picture has a corner for each.
+    splits : tuple of str
+        Under which splits they are averaged.
+    seed : int
+        Draws the rows that calibrate, and the splits.
+
+    Examples
+    --------
+    >>> Choices(scores=("thr", "aps"))
+    Traceback (most recent call last):
+    conformix.errors.InvalidInput: the demo averages three scores, the corners of its picture; ...
+    """
+
+    alphas: tuple[float, ...] = (0.05, 0.01)
+    scores: tuple[str, ...] = ("thr", "aps", "rank")
+    splits: tuple[str, ...] = ("vfcp", "efcp", "dlcp", "dlcp+")
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if len(self.scores) != 3:
+            raise InvalidInput(
+                "the demo averages three scores, the corners of its picture; got "
+                f"{len(self.scores)}."
+            )
 
 
 @dataclass(frozen=True)
@@ -37,23 +70,76 @@ class Row:
     guarantee: str
 
 
-def methods() -> Iterator[tuple[str, ScoreAverage]]:
+def methods(choices: Choices) -> Iterator[tuple[str, ScoreAverage]]:
     """Yield the compared methods: single scores, the uniform average, the average by split."""
-    for j, name in enumerate(SCORES):
-        yield name, ScoreAverage(SCORES, kind="logits", weights=np.eye(3)[j])
-    yield "uniform", ScoreAverage(SCORES, kind="logits", weights=np.full(3, 1 / 3))
-    for split in SPLITS:
-        yield f"average, {split}", ScoreAverage(SCORES, kind="logits", split=split, random_state=0)
+    scores = choices.scores
+    for j, name in enumerate(scores):
+        yield name, ScoreAverage(scores, kind="logits", weights=np.eye(3)[j])
+    yield "uniform", ScoreAverage(scores, kind="logits", weights=np.full(3, 1 / 3))
+    for split in choices.splits:
+        yield (
+            f"average, {split}",
+            ScoreAverage(scores, kind="logits", split=split, random_state=choices.seed),
+        )
 
 
-def compare(
-    calibration: FloatArray, y: IntArray, test: FloatArray, y_test: IntArray
-) -> Iterator[Row]:
-    """Yield one row per level and method, calibrated and tested on the same rows."""
-    for alpha in ALPHAS:
-        for method, cp in methods():
-            cp.set_params(alpha=alpha).fit(calibration, y, test=test)
-            seen = metrics.evaluate(cp.predict_set(test), y_test)
+def table(title: str, rows: Iterable[Row]) -> Table:
+    """Return the rows of one level as a table.
+
+    Examples
+    --------
+    >>> row = Row("thr", 0.1, 0.91, 0.9, 0.92, 2.5, (1.0, 0.0, 0.0), "exact")
+    >>> print(table("alpha = 0.1", [row]).text())
+    alpha = 0.1
+    <BLANKLINE>
+    method  coverage [95 % interval]  size         weights  guarantee
+    -----------------------------------------------------------------
+    thr      0.9100 [0.9000, 0.9200]  2.50  1.00 0.00 0.00  exact
+    """
+    header = ("method", "coverage [95 % interval]", "size", "weights", "guarantee")
+    cells = [
+        (
+            row.method,
+            f"{row.coverage:.4f} [{row.low:.4f}, {row.high:.4f}]",
+            f"{row.size:.2f}",
+            " ".join(f"{w:.2f}" for w in row.weights),
+            row.guarantee,
+        )
+        for row in rows
+    ]
+    return Table(title, header, tuple(cells))
+
+
+@dataclass(frozen=True, eq=False)
+class Demo:
+    """The data of the demo: half of the rows calibrate, the other half are tested."""
+
+    logits: FloatArray
+    y: IntArray
+    calibration: IntArray
+    test: IntArray
+    choices: Choices = Choices()
+
+    @classmethod
+    def load(cls, choices: Choices | None = None) -> Demo:
+        """Return the demo on the bundled data."""
+        chosen = choices or Choices()
+        data = datasets.load("cifar100")
+        rows = np.random.default_rng(chosen.seed).permutation(len(data.labels))
+        return cls(data.outputs["wideresnet_16_4"], data.labels, rows[:5000], rows[5000:], chosen)
+
+    @property
+    def title(self) -> str:
+        """What the rows are."""
+        n, m = len(self.calibration), len(self.test)
+        return f"CIFAR-100, WideResNet-16-4: {n:,} calibration rows, {m:,} test rows"
+
+    def rows(self, alpha: float) -> Iterator[Row]:
+        """Yield one row per method, calibrated and tested on the same rows."""
+        fit, test = self.calibration, self.test
+        for method, cp in methods(self.choices):
+            cp.set_params(alpha=alpha).fit(self.logits[fit], self.y[fit], test=self.logits[test])
+            seen = metrics.evaluate(cp.predict_set(self.logits[test]), self.y[test])
             yield Row(
                 method,
                 alpha,
@@ -65,60 +151,18 @@ def compare(
                 cp.guarantee_.kind,
             )
 
-
-def table(rows: Iterator[Row]) -> Iterator[str]:
-    """Yield the lines of the table, each as soon as its row is known."""
-    alpha = None
-    for row in rows:
-        if row.alpha != alpha:
-            alpha = row.alpha
-            yield ""
-            yield f"alpha = {alpha:g} (promised coverage {1 - alpha:g})"
-            heads = ("coverage [95 % interval]", "size", "weights", "guarantee")
-            yield f"  {'method':<15} {heads[0]:<25} {heads[1]:>6}   {heads[2]:<18} {heads[3]}"
-        interval = f"{row.coverage:.4f} [{row.low:.4f}, {row.high:.4f}]"
-        weights = " ".join(f"{w:.2f}" for w in row.weights)
-        yield f"  {row.method:<15} {interval:<25} {row.size:>6.2f}   {weights:<18} {row.guarantee}"
-
-
-def draw(logits: FloatArray, y: IntArray, folder: Path) -> Path:
-    """Write the landscape of set sizes over the weight triangle as a PNG."""
-    scores = score_tensor(logits, SCORES, kind="logits")
-    figure = new_figure(11, 4.8)
-    for place, alpha in enumerate(ALPHAS, start=1):
-        weights, sizes = landscape(scores, y, alpha=alpha)
-        title = f"CIFAR-100, WideResNet, alpha = {alpha:g}"
-        ax = figure.add_subplot(1, 2, place)
-        plot_triangle(weights, sizes, names=SCORES, title=title, ax=ax)
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "triangle.png"
-    figure.savefig(path, dpi=150)
-    return path
-
-
-@dataclass(frozen=True, eq=False)
-class Demo:
-    """The data of the demo: half of the rows calibrate, the other half are tested."""
-
-    logits: FloatArray
-    y: IntArray
-    calibration: IntArray
-    test: IntArray
-
-    title = "CIFAR-100, WideResNet-16-4: 5,000 calibration rows, 5,000 test rows"
-
-    @classmethod
-    def load(cls) -> Demo:
-        """Return the demo on the bundled data."""
-        data = datasets.load("cifar100")
-        rows = np.random.default_rng(0).permutation(len(data.labels))
-        return cls(data.outputs["wideresnet_16_4"], data.labels, rows[:5000], rows[5000:])
-
-    def rows(self) -> Iterator[Row]:
-        """Yield the rows of the table, each when it is known."""
-        fit, test = self.calibration, self.test
-        return compare(self.logits[fit], self.y[fit], self.logits[test], self.y[test])
-
     def draw(self, folder: Path) -> Path:
-        """Write the picture and return its path."""
-        return draw(self.logits[self.calibration], self.y[self.calibration], folder)
+        """Write the landscape of set sizes over the weight triangle as a PNG."""
+        names, alphas = self.choices.scores, self.choices.alphas
+        fit = self.calibration
+        scores = score_tensor(self.logits[fit], names, kind="logits")
+        figure = new_figure(5.5 * len(alphas), 4.8)
+        for place, alpha in enumerate(alphas, start=1):
+            weights, sizes = landscape(scores, self.y[fit], alpha=alpha)
+            title = f"CIFAR-100, WideResNet, alpha = {alpha:g}"
+            ax = figure.add_subplot(1, len(alphas), place)
+            plot_triangle(weights, sizes, names=names, title=title, ax=ax)
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / "triangle.png"
+        figure.savefig(path, dpi=150)
+        return path

@@ -48,7 +48,7 @@ class Table:
         """On which side cells stand: names and words left, numbers right."""
         columns = zip(*(row for row in self.rows if row), strict=True)
         found = ["right" if all(map(_is_number, column)) else "left" for column in columns]
-        return ("left", *found[1:]) if found else ("left",) * len(self.header)
+        return tuple(found) or ("left",) * len(self.header)
 
     def text(self) -> str:
         """Return the table for a terminal or a text file."""

@@ -1,0 +1,148 @@
+"""``conformix fit``: from labelled outputs to a model file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from conformix.cli.data import (
+    Drop,
+    File,
+    LabelColumn,
+    LabelFile,
+    MaxMemory,
+    NamedFiles,
+    Part,
+    check_target,
+    sources,
+    unnamed_if_single,
+)
+from conformix.cli.options import (
+    Alpha,
+    Json,
+    Kind,
+    Models,
+    Normalize,
+    Resolution,
+    Scores,
+    Seed,
+    Split,
+    listed,
+)
+from conformix.cli.output import record_table, wants_json, working, write_json, write_table
+
+EXAMPLE = "conformix fit calibration.csv -o model.json --alpha 0.05"
+
+
+def fit(
+    file: File = None,
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The model, a JSON file.")],
+    alpha: Alpha = 0.1,
+    split: Split = "vfcp",
+    scores: Scores = "thr,aps,rank",
+    seed: Seed = 0,
+    normalize: Normalize = "auto",
+    resolution: Resolution = None,
+    guarantee: Annotated[
+        str, typer.Option(help="marginal, or pac: for all but a share delta of the fits.")
+    ] = "marginal",
+    delta: Annotated[float, typer.Option(help="See --guarantee.")] = 0.1,
+    model: NamedFiles = None,
+    labels: LabelFile = None,
+    label_column: LabelColumn = None,
+    drop: Drop = "",
+    models: Models = "",
+    part: Part = None,
+    test: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[NAME=]FILE", help="Unlabelled test rows, for the splits dlcp and dlcp+."
+        ),
+    ] = None,
+    kind: Kind = "auto",
+    max_memory: MaxMemory = "4G",
+    as_json: Json = None,
+) -> None:
+    """Weights and threshold from labelled outputs."""
+    from conformix.estimators import ScoreAverage  # noqa: PLC0415  late
+    from conformix.search import GridSearch  # noqa: PLC0415
+
+    shared: dict[str, Any] = {"drop": drop, "models": models, "max_memory": max_memory}
+    shared["label_column"] = label_column
+    given = sources(file, model, labels=labels, part=part, kind=kind, **shared)
+    check_target(out, [*given.paths, *(Path(one.rpartition("=")[2]) for one in test or ())])
+    with working("reading"):
+        batch = given.read(labelled=True)
+        tests = None if not test else _test_rows(test, batch, shared)
+    estimator = ScoreAverage(
+        listed(scores),
+        alpha=alpha,
+        split=split,
+        search="auto" if resolution is None else GridSearch(resolution),
+        normalize=normalize,
+        kind=batch.kind,
+        guarantee=guarantee,
+        delta=delta,
+        random_state=seed,
+    )
+    with working("searching weights"):
+        estimator.fit(
+            unnamed_if_single(batch.outputs), batch.labels, test=tests, classes=batch.classes
+        )
+    estimator.save(out)
+    record = _record(estimator, batch, out)
+    if wants_json(as_json):
+        write_json(record)
+    else:
+        write_table(_table(record))
+
+
+def _test_rows(test: list[str], batch: Any, shared: dict[str, Any]) -> dict[str, Any]:
+    """Return the outputs on the test rows; their labels, where they have any, are not looked at."""
+    named = [one for one in test if "=" in one]
+    file = None if named else test[0]
+    shared = shared | {"label_column": None}
+    found = sources(file, named, classes=batch.classes, kind=batch.kind, **shared)
+    return unnamed_if_single(found.read(labelled=False).outputs)
+
+
+def _record(estimator: Any, batch: Any, out: Path) -> dict[str, Any]:
+    facts = estimator.guarantee_.facts
+    return {
+        "model": str(out),
+        "rows": batch.n,
+        "classes": estimator.n_classes_,
+        "kind": batch.kind,
+        "alpha": estimator.predictor_.alpha,
+        "split": facts.split,
+        "n_tune": facts.n_tune,
+        "n_calibrate": facts.n_cal,
+        "normalize": estimator.normalizer_,
+        "scores": list(estimator.score_names_),
+        "weights": [float(weight) for weight in estimator.weights_],
+        "held_out_size": estimator.held_out_size_,
+        "guarantee": estimator.guarantee_.kind,
+        "statement": str(estimator.guarantee_),
+    }
+
+
+def _table(record: dict[str, Any]) -> Any:
+    rows = [
+        (name, f"{weight:.3f}")
+        for name, weight in zip(record["scores"], record["weights"], strict=True)
+    ]
+    title = (
+        f"{record['model']}: {record['rows']:,} rows of {record['classes']} classes "
+        f"({record['kind']}), alpha = {record['alpha']:g}, split {record['split']}"
+    )
+    used = f"{record['n_tune']:,} rows chose the weights, {record['n_calibrate']:,} the threshold"
+    size = record["held_out_size"]
+    notes = [
+        f"{used}; scale {record['normalize']}.",
+        *([] if size is None else [f"Mean set size on rows apart from the search: {size:.2f}."]),
+        f"Guarantee {record['statement']}.",
+    ]
+    return record_table(title, ("score", "weight"), rows, notes)

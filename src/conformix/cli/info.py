@@ -1,0 +1,176 @@
+"""``conformix info``: what a model file or a data file holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from conformix.cli.data import LabelColumn, MaxMemory
+from conformix.cli.options import Json
+from conformix.cli.output import record_table, wants_json, write_json, write_line, write_table
+
+EXAMPLE = "conformix info model.json"
+
+
+def info(
+    file: Annotated[
+        str, typer.Argument(help="A model file, a file of outputs, or a bundled data set.")
+    ],
+    *,
+    label_column: LabelColumn = None,
+    max_memory: MaxMemory = "4G",
+    as_json: Json = None,
+) -> None:
+    """Say what a model file or a data file holds."""
+    model = Path(file).suffix.lower() == ".json"
+    record = _model(file) if model else _data(file, label_column, max_memory)
+    if wants_json(as_json):
+        write_json(record)
+        return
+    for number, table in enumerate((_model_tables if model else _data_tables)(record)):
+        if number:
+            write_line()
+        write_table(table)
+
+
+def _model(file: str) -> dict[str, Any]:
+    from conformix.storage import load_predictor  # noqa: PLC0415  late
+
+    predictor = load_predictor(file)
+    fitted = predictor.fitted
+    ledger = fitted.ledger
+    facts = ledger.facts
+    single = facts.split != "exact"
+    return {
+        "file": file,
+        "type": "model",
+        "alpha": predictor.alpha,
+        "split": facts.split,
+        "kind": predictor.kind,
+        "models": [name for name in predictor.models if name],
+        "n_classes": predictor.n_classes,
+        "classes": None if predictor.classes is None else list(predictor.classes),
+        "normalize": fitted.normalizer,
+        "n_tune": facts.n_tune,
+        "n_calibrate": fitted.n,
+        "scores": [str(column) for column in predictor.columns],
+        "weights": [float(weight) for weight in fitted.rule.weights],
+        "threshold": _finite(fitted.threshold(predictor.alpha)) if single else None,
+        "guarantee": ledger.kind,
+        "ledger": [
+            {"source": e.source, "says": e.says, "needs": e.needs, "vacuous": e.vacuous}
+            for e in ledger.entries()
+        ],
+    }
+
+
+def _finite(value: float) -> float | None:
+    """Return a threshold for JSON; one of minus infinity lets every label in."""
+    return float(value) if value > float("-inf") else None
+
+
+def _model_tables(record: dict[str, Any]) -> list[Any]:
+    weights = zip(record["scores"], record["weights"], strict=True)
+    threshold = record["threshold"]
+    exact = record["split"] == "exact"
+    facts = [
+        ("level", f"alpha = {record['alpha']:g}"),
+        ("split", record["split"]),
+        ("outputs", f"{record['kind']} of {', '.join(record['models']) or 'one model'}"),
+        ("classes", _few(record["classes"], record["n_classes"])),
+        ("scale", record["normalize"]),
+        ("rows", f"{record['n_tune']:,} for the weights, {record['n_calibrate']:,} to calibrate"),
+        ("weights", ", ".join(f"{name} {weight:.3f}" for name, weight in weights)),
+    ]
+    if exact:
+        facts.append(("threshold", "one per row and label"))
+    else:
+        facts.append(("threshold", "none: all labels" if threshold is None else f"{threshold:.6g}"))
+    ledger = [
+        (one["source"], f"{one['says']}{' (says nothing)' if one['vacuous'] else ''}", one["needs"])
+        for one in record["ledger"]
+    ]
+    return [
+        record_table(f"{record['file']}: a fitted model", ("setting", "value"), facts, []),
+        record_table("What is promised", ("by", "statement", "needs"), ledger, []),
+    ]
+
+
+def _few(names: list[Any] | None, n: int) -> str:
+    if names is None:
+        return f"{n:,}"
+    told = ", ".join(str(name) for name in names[:6])
+    return f"{n:,}: {told}{', ...' if n > 6 else ''}"
+
+
+def _data(file: str, label_column: str | None, max_memory: str) -> dict[str, Any]:
+    from conformix import datasets  # noqa: PLC0415  late
+    from conformix.readers import Choice, Contents, Limits, parse_size, read_contents  # noqa: PLC0415
+
+    if file in datasets.names():
+        data = datasets.load(file)
+        found = Contents(Path(file), data.outputs, data.labels, "labels", data.class_names)
+    else:
+        limits, choice = Limits(parse_size(max_memory)), Choice(label_column)
+        found = read_contents(file, limits=limits, choice=choice)
+    return {
+        "file": file,
+        "type": "data",
+        "arrays": [_array(name, values) for name, values in found.models.items()],
+        "others": found.others,
+        "classes": None if found.classes is None else list(found.classes),
+        "labels": None if found.labels is None else _labels(found.label_name, found.labels),
+    }
+
+
+def _array(name: str, values: Any) -> dict[str, Any]:
+    from conformix.readers import guess_kind  # noqa: PLC0415  late
+
+    return {
+        "name": name,
+        "shape": list(values.shape),
+        "dtype": values.dtype.name,
+        "kind": guess_kind({name: values}),
+        "low": float(values.min()) if values.size else None,
+        "high": float(values.max()) if values.size else None,
+    }
+
+
+def _labels(name: str | None, labels: Any) -> dict[str, Any]:
+    import numpy as np  # noqa: PLC0415
+
+    values, counts = np.unique(labels, return_counts=True)
+    return {
+        "name": name,
+        "rows": len(labels),
+        "different": len(values),
+        "fewest": int(counts.min()),
+        "most": int(counts.max()),
+        "first": [value.item() for value in labels[:3]],
+    }
+
+
+def _data_tables(record: dict[str, Any]) -> list[Any]:
+    rows = []
+    for one in record["arrays"]:
+        ends = "" if one["low"] is None else f"{one['low']:.4g} to {one['high']:.4g}"
+        shape = " x ".join(f"{length:,}" for length in one["shape"])
+        rows.append((one["name"] or "outputs", shape, one["dtype"], one["kind"], ends))
+    rows += [(name, *what.split(" ", 1)[::-1], "", "") for name, what in record["others"].items()]
+    labels = record["labels"]
+    notes = []
+    if record["classes"] is not None:
+        notes.append(f"Classes, {_few(record['classes'], len(record['classes']))}.")
+    if labels is None:
+        notes.append("No labels: fit and evaluate need them (--label-column or --labels).")
+    else:
+        notes.append(
+            f"Labels in {labels['name']!r}: {labels['rows']:,} rows, {labels['different']:,} "
+            f"different, {labels['fewest']:,} to {labels['most']:,} rows of each."
+        )
+    title = f"{record['file']}: outputs of {len(record['arrays'])} model" + (
+        "s" if len(record["arrays"]) != 1 else ""
+    )
+    return [record_table(title, ("array", "shape", "type", "looks like", "values"), rows, notes)]

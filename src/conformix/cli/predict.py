@@ -1,0 +1,151 @@
+"""``conformix predict``: from a model file and outputs to prediction sets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+import typer
+
+from conformix.cli.data import (
+    Drop,
+    File,
+    LabelColumn,
+    MaxMemory,
+    NamedFiles,
+    Part,
+    check_target,
+    sources,
+    unnamed_if_single,
+)
+from conformix.cli.options import Json, Models
+from conformix.cli.output import (
+    record_table,
+    reporting,
+    wants_json,
+    working,
+    write_json,
+    write_line,
+    write_table,
+)
+from conformix.errors import InvalidInput
+
+EXAMPLE = "conformix predict model.json new.csv -o sets.csv"
+ENDINGS = (".csv", ".parquet", ".npz")
+# Rows of a table on a terminal.
+SHOWN = 10
+# Numbers that are predicted between two steps of the progress bar.
+STEP = 2**22
+
+
+def predict(
+    model_file: Annotated[str, typer.Argument(metavar="MODEL", help="Written by conformix fit.")],
+    file: File = None,
+    *,
+    out: Annotated[
+        str | None,
+        typer.Option("--out", "-o", help="csv, parquet or npz; - is JSON lines, for a pipe."),
+    ] = None,
+    layout: Annotated[
+        str,
+        typer.Option(help="sets: a row per set; long: a row per label; wide: a column per class."),
+    ] = "sets",
+    alpha: Annotated[
+        float | None, typer.Option(help="Another level than the model's, chosen beforehand.")
+    ] = None,
+    model: NamedFiles = None,
+    label_column: LabelColumn = None,
+    drop: Drop = "",
+    models: Models = "",
+    part: Part = None,
+    max_memory: MaxMemory = "4G",
+    as_json: Json = None,
+) -> None:
+    """Prediction sets of new rows, from a model."""
+    from conformix.storage import load_predictor  # noqa: PLC0415  late
+
+    predictor = load_predictor(model_file)
+    given = sources(
+        file, model, classes=predictor.classes, label_column=label_column, drop=drop,
+        models=models, part=part, kind=predictor.kind, max_memory=max_memory,
+    )  # fmt: skip
+    target = None if out in (None, "-") else Path(str(out))
+    if target is not None:
+        check_target(target, [Path(model_file), *given.paths], ENDINGS)
+    with working("reading"):
+        outputs = unnamed_if_single(given.read(labelled=False).outputs)
+    sets = predicted(predictor, outputs, alpha)
+    if target is not None:
+        write_sets(sets, target, layout)
+        _tell(sets, target, json_lines=wants_json(as_json))
+    elif out == "-" or wants_json(as_json):
+        for row, labels in enumerate(sets.members()):
+            write_json({"row": row, "size": len(labels), "labels": labels})
+    else:
+        write_table(_first_rows(sets))
+
+
+def predicted(predictor: Any, outputs: dict[str, Any], alpha: float | None) -> Any:
+    """Return the sets of all rows, with a progress bar on long work."""
+    import numpy as np  # noqa: PLC0415
+
+    from conformix.sets import PredictionSets  # noqa: PLC0415  late
+
+    n = len(next(iter(outputs.values())))
+    step = max(1, STEP // (predictor.n_classes * len(predictor.columns)))
+    # The checks of the whole file come first, so that errors name its rows.
+    predictor.check(outputs)
+    parts = []
+    with reporting("predicting") as progress:
+        for start in range(0, n, step):
+            some = {name: values[start : start + step] for name, values in outputs.items()}
+            parts.append(predictor.predict_set(some, alpha))
+            if progress is not None:
+                progress(min(start + step, n), n)
+    order = np.concatenate([part.order for part in parts])
+    return PredictionSets(np.concatenate([p.mask for p in parts]), predictor.classes, order)
+
+
+def write_sets(sets: Any, target: Path, layout: str) -> None:
+    """Write sets to a file whose ending says how, whole or not at all."""
+    ending = target.suffix.lower()
+    if ending == ".csv":
+        sets.to_csv(target, layout)
+    elif ending == ".parquet":
+        sets.to_parquet(target, layout)
+    else:
+        import numpy as np  # noqa: PLC0415
+
+        from conformix.atomic import write_whole  # noqa: PLC0415  late
+
+        if layout != "sets":
+            raise InvalidInput("an npz holds the sets as a mask (n, K); --layout does not apply.")
+        arrays = {"mask": sets.mask, "sizes": sets.sizes}
+        if sets.classes is not None:
+            arrays["class_names"] = np.asarray(sets.classes)
+
+        def fill(file: IO[bytes]) -> None:
+            np.savez_compressed(file, **arrays)
+
+        write_whole(target, fill)
+
+
+def _tell(sets: Any, target: Path, *, json_lines: bool) -> None:
+    n, n_classes = sets.shape
+    mean = float(sets.sizes.mean())
+    if json_lines:
+        write_json({"sets": str(target), "rows": n, "classes": n_classes, "mean_size": mean})
+    else:
+        write_line(f"{target}: {n:,} sets over {n_classes} classes, mean size {mean:.2f}")
+
+
+def _first_rows(sets: Any) -> Any:
+    n, n_classes = sets.shape
+    rows = []
+    for row in range(min(n, SHOWN)):
+        labels = [str(label) for label in sets.labels(row)]
+        told = ", ".join(labels[:SHOWN]) + (", ..." if len(labels) > SHOWN else "")
+        rows.append((str(row), str(len(labels)), told))
+    left = [f"{n - SHOWN:,} more rows; -o sets.csv writes them all."] if n > SHOWN else []
+    title = f"{n:,} sets over {n_classes} classes, mean size {sets.sizes.mean():.2f}"
+    return record_table(title, ("row", "size", "labels, best first"), rows, left)

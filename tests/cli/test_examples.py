@@ -1,0 +1,66 @@
+"""The example in every help text is run, as it stands, among small files."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from conformix.cli import main
+from conformix.cli.app import COMMANDS
+
+# What would take minutes is made small; everything else runs as it is shown.
+QUICK = ["--runs", "2", "--rows", "200", "--resolution", "4", "--workers", "1"]
+SMALLER = {"compare": QUICK, "reproduce": QUICK}
+NAMES = [function.__name__ for function in COMMANDS]
+
+
+def example_of(command: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """The words of the example in a help text, without ``conformix``."""
+    assert main([*command.split(), "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert text.count("Example: conformix ") == 1
+    return shlex.split(text.partition("Example: conformix ")[2])
+
+
+def test_the_commands_are_those_of_the_design() -> None:
+    assert {"demo", "fit", "predict", "evaluate", "compare", "reproduce", "info"} <= set(NAMES)
+
+
+@pytest.mark.parametrize("command", NAMES)
+def test_the_example_of_a_help_text_runs(
+    command: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    if command == "demo":
+        shrink_the_demo(monkeypatch)
+    if command in ("predict", "evaluate", "info", "report"):
+        assert main(example_of("fit", capsys)) == 0
+    words = example_of(command, capsys)
+    assert words[0] == command
+    assert main([*words, *SMALLER.get(command, [])]) == 0
+    assert capsys.readouterr().out
+
+
+def test_the_example_of_the_first_help_text_runs(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = example_of("", capsys)
+    assert main([*words, *SMALLER.get(words[0], [])]) == 0
+
+
+def shrink_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+    import numpy as np
+
+    from conformix.experiments import demo
+
+    whole = demo.Demo.load()
+    rows = np.arange(400)
+    monkeypatch.setattr(
+        demo.Demo,
+        "load",
+        lambda choices: demo.Demo(whole.logits, whole.y, rows, rows + 400, choices),
+    )
