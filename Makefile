@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format gallery docs results bench bench-peers parity versions clean mutants guarantees release-check
+.PHONY: help setup demo test check format gallery screens docs results bench bench-peers parity versions clean mutants guarantees release-check
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -36,6 +36,10 @@ results: $(STAMP) ## the paper's tables and figures into docs/results (RUNS=100)
 	@$(REPRODUCE) all --data tinyimagenet_trio --out docs/results/tinyimagenet_trio
 	@$(BIN)/python docs/contact_sheet.py
 
+screens: $(STAMP) ## what commands show on a terminal, into docs/images/screens (needs chromium)
+	@$(BIN)/python docs/screens.py
+	@$(BIN)/python docs/contact_sheet.py
+
 gallery: $(STAMP) ## the pictures of docs/plots.md, and the contact sheets
 	@$(BIN)/python examples/plots.py --out docs/images/plots
 	@$(BIN)/python docs/contact_sheet.py
@@ -44,7 +48,7 @@ docs: $(STAMP) ## the documentation as HTML in docs/_build/html, without a netwo
 	@$(BIN)/python -m sphinx -E -W -q -b html docs docs/_build/html
 
 test: $(STAMP) ## all tests, doctests included
-	@$(BIN)/python -m pytest -q
+	@$(BIN)/python -m pytest -q -rs
 
 check: $(STAMP) ## format, lint and types
 	@$(BIN)/ruff format --check .
