@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import conformix as cx
 from conformix import plots
 from conformix.plots.numbers import fit_rows
+from conformix.search.stability import bootstrap_weights
 
 DATA = cx.datasets.load("cifar100")
 LOGITS, Y = DATA.outputs["wideresnet_16_4"][:1500], DATA.labels[:1500]
@@ -130,9 +131,12 @@ def test_the_spread_is_the_search_on_resampled_rows() -> None:
     assert_array_equal(spread.draws, again.draws)
     assert not np.array_equal(spread.draws, other.draws)
     assert_allclose(spread.draws.sum(axis=1), 1)
-    rows = fit_rows(cp, CAL, Y_CAL).resampled(np.random.default_rng(3))
-    first = cx.search.search_weights(rows.tune, rows.y, alpha=0.1, search=cp.search)
-    assert_array_equal(spread.draws[0], first.weights)
+    rows = fit_rows(cp, CAL, Y_CAL)
+    theirs, sizes = bootstrap_weights(
+        rows.tune, rows.y, alpha=0.1, search=cp.search, n_draws=40, random_state=3
+    )
+    assert_array_equal(spread.draws, theirs)
+    assert_array_equal(spread.sizes, sizes)
     inside = (spread.draws >= spread.low) & (spread.draws <= spread.high)
     assert (inside.mean(axis=0) >= 0.9).all()
 
