@@ -6,6 +6,16 @@ dataclass whose ``__call__(objective, rng)`` returns a `SearchResult`.
 
 from conformix.search.auto import AutoSearch
 from conformix.search.candidates import Candidates
+from conformix.search.goals import (
+    OBJECTIVES,
+    CappedSize,
+    ClassGap,
+    LabelCosts,
+    MeanSize,
+    Singletons,
+    SizeStratified,
+    resolve_objective,
+)
 from conformix.search.gradient import GradientSearch
 from conformix.search.grid import GridSearch
 from conformix.search.line import LineSearch
@@ -21,20 +31,28 @@ from conformix.search.stability import (
 from conformix.search.weights import landscape, resolve_search, search_weights
 
 __all__ = [
+    "OBJECTIVES",
     "AutoSearch",
     "Candidates",
+    "CappedSize",
+    "ClassGap",
     "GradientSearch",
     "GridSearch",
+    "LabelCosts",
     "LineSearch",
+    "MeanSize",
     "OneStandardError",
     "Region",
     "SearchResult",
+    "Singletons",
     "SizeObjective",
+    "SizeStratified",
     "bootstrap_weights",
     "first_best",
     "grid_size",
     "landscape",
     "near_optimal_region",
+    "resolve_objective",
     "resolve_search",
     "search_weights",
     "simplex_grid",

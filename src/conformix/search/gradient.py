@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from conformix.arrays import FloatArray, IntArray
+from conformix.errors import InvalidInput
 from conformix.search.line import check_positive, finish, some_size_rows
 from conformix.search.objective import SizeObjective
 from conformix.search.result import SearchResult
@@ -65,6 +66,12 @@ class GradientSearch:
         """Return all weights that were once the best of their walk."""
         check_positive("budget", self.budget)
         check_positive("starts", self.starts)
+        objective = objective.on_host()
+        if not objective.follows_size:
+            raise InvalidInput(
+                'search="gradient" follows the slope of the mean size; for another objective say '
+                'search="line" or "grid".'
+            )
         rng = np.random.default_rng(0) if rng is None else rng
         objective = objective.on_host()
         sketch = Walk(some_size_rows(objective, SURROGATE_PAIRS, rng), self.budget)

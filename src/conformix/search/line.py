@@ -62,6 +62,7 @@ class LineSearch:
         """Return all weights that were once the best of their walk."""
         check_positive("budget", self.budget)
         check_positive("starts", self.starts)
+        objective = objective.on_host()
         rng = np.random.default_rng(0) if rng is None else rng
         objective = objective.on_host()
         sketch = Walk(some_size_rows(objective, SKETCH_PAIRS, rng), self.budget)

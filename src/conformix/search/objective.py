@@ -18,6 +18,7 @@ from conformix.conformal import conformal_rank, kth_largest, rows_needed
 from conformix.errors import TrivialSetsWarning, warn
 from conformix.inputs import row_blocks
 from conformix.kernels import available_threads, combine, run_blocks
+from conformix.search.result import SearchResult
 from conformix.search.simplex import preference
 
 R = TypeVar("R")
@@ -50,6 +51,8 @@ class SizeObjective:
     >>> objective(np.array([[1.0]]))
     array([1.])
     """
+
+    follows_size = True  # what is minimised falls with the size
 
     def __init__(
         self,
@@ -136,6 +139,10 @@ class SizeObjective:
         other = copy(self)
         other.size_parts = tuple(part[rows(len(part))] for part in self.size_parts)
         return other
+
+    def told(self, found: SearchResult) -> SearchResult:
+        """Return what a search found, saying what was minimised: here the size, as it is."""
+        return found
 
     def threads_for(self, weights: FloatArray) -> int:
         """Return how many threads pay off: one where starting a pool would take longer."""

@@ -27,6 +27,10 @@ class SearchResult:
         What was searched, for people.
     reason : str
         Why this strategy, where ``search="auto"`` picked it.
+    objective : str
+        What was minimised.
+    value : float or None
+        Its mean per size row, where it is not the size.
 
     Examples
     --------
@@ -42,6 +46,8 @@ class SearchResult:
     n_evaluated: int
     strategy: str
     reason: str = ""
+    objective: str = "size"
+    value: float | None = None
 
     @property
     def size(self) -> float:
@@ -51,7 +57,8 @@ class SearchResult:
     def __repr__(self) -> str:
         told = np.array2string(np.asarray(self.weights), precision=3, separator=", ")
         why = f" (auto: {self.reason})" if self.reason else ""
+        value = "" if self.value is None else f"{self.objective} {self.value:.3f}, "
         return (
-            f"SearchResult(weights={told}, searched (optimistic) size {self.size:.3f}, "
+            f"SearchResult(weights={told}, searched (optimistic) {value}size {self.size:.3f}, "
             f"{self.strategy}{why}, {self.n_evaluated:,} weights)"
         )

@@ -182,7 +182,8 @@ def mutated(base: FloatArray, units: FloatArray, rng: np.random.Generator) -> Fl
 
     Examples
     --------
-    >>> mutated(np.array([0.5, 0.5]), np.ones(2), np.random.default_rng(0)).sum().round(12)
+    >>> weights = mutated(np.array([0.5, 0.5]), np.ones(2), np.random.default_rng(0))
+    >>> round(float(weights.sum()), 12)
     1.0
     """
     weights = base * np.exp(rng.choice([0.1, 0.3, 1.0]) * rng.standard_normal(len(base)))

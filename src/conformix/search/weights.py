@@ -13,6 +13,7 @@ from conformix.inputs import check_labels, check_scores
 from conformix.registry import unknown_name
 from conformix.search.auto import AutoSearch
 from conformix.search.candidates import Candidates
+from conformix.search.goals import bind
 from conformix.search.gradient import GradientSearch
 from conformix.search.grid import GridSearch
 from conformix.search.line import LineSearch
@@ -60,6 +61,7 @@ def search_weights(
     alpha: float,
     search: Any = "grid",
     resolution: int = 100,
+    objective: Any = "size",
     size_scores: Any = None,
     random_state: RandomState = None,
     threads: int | None = None,
@@ -80,6 +82,9 @@ def search_weights(
         weights themselves.
     resolution : int
         Resolution of the grid.
+    objective : str or goal
+        What is minimised: ``"size"``, another name of `conformix.search.OBJECTIVES`, or a goal
+        such as ``CappedSize(5)``.
     size_scores : array of shape (m, K, d), optional
         Scores of the rows on which sizes are counted; by default the labelled rows.
     random_state : int, Generator or None
@@ -99,8 +104,8 @@ def search_weights(
     >>> search_weights(scores, [0, 1, 0], alpha=0.3, resolution=4).weights
     array([0.5, 0.5])
     """
-    objective = _objective(scores, y, alpha, size_scores, threads)
-    return resolve_search(search, resolution)(objective, as_generator(random_state))
+    bound = _objective(scores, y, alpha, size_scores, threads, objective=objective)
+    return bound.told(resolve_search(search, resolution)(bound, as_generator(random_state)))
 
 
 def landscape(
@@ -109,14 +114,15 @@ def landscape(
     *,
     alpha: float,
     resolution: int = 100,
+    objective: Any = "size",
     size_scores: Any = None,
     threads: int | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the mean set size of every weight of the simplex grid.
+    """Return the mean set size, or another objective, of every weight of the simplex grid.
 
     Parameters
     ----------
-    scores, y, alpha, resolution, size_scores, threads
+    scores, y, alpha, resolution, objective, size_scores, threads
         As in `search_weights`.
 
     Returns
@@ -134,16 +140,16 @@ def landscape(
     >>> sizes
     array([1., 1., 1.])
     """
-    objective = _objective(scores, y, alpha, size_scores, threads)
-    weights = simplex_grid(objective.d, resolution) / resolution
-    sizes = objective(weights)
+    bound = _objective(scores, y, alpha, size_scores, threads, objective=objective)
+    weights = simplex_grid(bound.d, resolution) / resolution
+    sizes = bound(weights)
     if is_tensor(scores):
         return tuple(as_tensor(part).to(scores.device) for part in (weights, sizes))  # type: ignore[return-value]
     return weights, sizes
 
 
 def _objective(
-    scores: Any, y: Any, alpha: float, size_scores: Any, threads: int | None
+    scores: Any, y: Any, alpha: float, size_scores: Any, threads: int | None, *, objective: Any
 ) -> SizeObjective:
     labelled = check_scores(scores)
     n, n_classes, d = labelled.shape
@@ -155,4 +161,5 @@ def _objective(
             f"{tuple(size.shape)}."
         )
     true_scores = of_labels(labelled, labels)
-    return SizeObjective(true_scores, [size], tuning_rank(n, alpha), threads=threads)
+    plain = SizeObjective(true_scores, [size], tuning_rank(n, alpha), threads=threads)
+    return bind(plain, objective, lambda: labelled, labels, alpha)

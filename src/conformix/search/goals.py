@@ -1,0 +1,275 @@
+"""What else weights can be searched for: singletons, capped sizes, costs, even coverage.
+
+A goal turns weights into integer costs on a bound objective (`conformix.search.bound`), and every
+search speaks to it as it speaks to the mean size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from conformix.arrays import FloatArray, IntArray, to_host
+from conformix.errors import InvalidInput
+from conformix.registry import Registry
+from conformix.search.bound import UNIT, Goal, GoalObjective
+from conformix.search.objective import SizeObjective
+
+# Up to so many different label costs the exact engine counts each group of labels by itself.
+FEW_COSTS = 8
+
+
+@dataclass(frozen=True)
+class MeanSize:
+    """Smallest mean set size: the default.
+
+    Examples
+    --------
+    >>> MeanSize().name
+    'size'
+    """
+
+    name: ClassVar[str] = "size"
+
+    def costs(self, bound: GoalObjective, weights: FloatArray) -> IntArray:
+        """Return the labels in all sets, in millionths."""
+        return bound.labels(weights) * UNIT
+
+
+@dataclass(frozen=True)
+class Singletons:
+    """Most sets with exactly one label; the cost is the share of the others.
+
+    Examples
+    --------
+    >>> Singletons().name
+    'singletons'
+    """
+
+    name: ClassVar[str] = "singletons"
+
+    def costs(self, bound: GoalObjective, weights: FloatArray) -> IntArray:
+        """Return the number of sets that do not hold one label, in millionths."""
+        of_size = np.full(_most_labels(bound) + 1, UNIT, dtype=np.int64)
+        of_size[1:2] = 0
+        return bound.cost_of_rows(weights, of_size)
+
+
+@dataclass(frozen=True)
+class CappedSize:
+    """Smallest mean of ``min(size, cap)``: beyond the cap a set is of no use, however large.
+
+    Parameters
+    ----------
+    cap : int
+        What a set costs at most.
+
+    Examples
+    --------
+    >>> CappedSize(5).name
+    'size up to 5'
+    """
+
+    cap: int
+
+    @property
+    def name(self) -> str:
+        """The name in tables."""
+        return f"size up to {self.cap}"
+
+    def costs(self, bound: GoalObjective, weights: FloatArray) -> IntArray:
+        """Return the sum of the capped sizes, in millionths."""
+        if isinstance(self.cap, bool) or not isinstance(self.cap, int | np.integer) or self.cap < 1:
+            raise InvalidInput(f"cap must be a positive integer; got {self.cap!r}.")
+        of_size = np.minimum(np.arange(_most_labels(bound) + 1), self.cap) * UNIT
+        return bound.cost_of_rows(weights, of_size)
+
+
+@dataclass(frozen=True)
+class LabelCosts:
+    """Smallest mean cost of the labels in a set, where labels cost differently.
+
+    Parameters
+    ----------
+    values : sequence of K numbers
+        What each label costs, from 0 on; counted in millionths.
+
+    Examples
+    --------
+    >>> LabelCosts((1.0, 5.0)).name
+    'label costs'
+    """
+
+    values: tuple[float, ...]
+    name: ClassVar[str] = "label costs"
+
+    def costs(self, bound: GoalObjective, weights: FloatArray) -> IntArray:
+        """Return the summed costs of the labels in all sets, in millionths."""
+        n_classes = _most_labels(bound)
+        given = np.asarray(self.values, dtype=np.float64)
+        if given.shape != (n_classes,) or not ((given >= 0) & (given <= UNIT)).all():
+            raise InvalidInput(
+                f"label costs must be {n_classes} numbers between 0 and {UNIT:,}, one per label; "
+                f"got an array of shape {given.shape}."
+            )
+        each = np.rint(given * UNIT).astype(np.int64)
+        kinds = np.unique(each)
+        if len(kinds) > FEW_COSTS:
+            return bound.cost_of_rows(weights, np.zeros(n_classes + 1, dtype=np.int64), each)
+        groups = [(int(kind), np.flatnonzero(each == kind)) for kind in kinds if kind > 0]
+        total = np.zeros(len(weights), dtype=np.int64)
+        for kind, labels in groups:
+            of_group = [part[:, labels] for part in bound.size_parts]
+            plain = SizeObjective(bound.true_scores, of_group, bound.k, threads=bound.threads)
+            total += kind * plain.counts(weights)
+        return total
+
+
+@dataclass(frozen=True)
+class ClassGap:
+    """Mean size plus a penalty for uneven coverage of the classes.
+
+    ``size + strength * gap``; the gap is the mean over classes of ``|coverage - (1 - alpha)|`` on
+    the tuning rows, classes without rows left out (`metrics.class_coverage_gap`).
+
+    Parameters
+    ----------
+    strength : float
+        How many labels per set a gap of one would be worth.
+
+    Examples
+    --------
+    >>> ClassGap(20.0).name
+    'size + 20 class gap'
+    """
+
+    strength: float = 10.0
+
+    @property
+    def name(self) -> str:
+        """The name in tables."""
+        return f"size + {self.strength:g} class gap"
+
+    def costs(self, bound: GoalObjective, weights: FloatArray) -> IntArray:
+        """Return sizes and penalty of all size rows, in millionths."""
+        return _penalised(bound, weights, self.strength, class_gaps(bound, weights))
+
+
+def class_gaps(bound: GoalObjective, weights: FloatArray) -> FloatArray:
+    """Return the class coverage gap on the tuning rows of every weight vector, shape (m,)."""
+    rows = np.bincount(bound.y)
+    present = rows > 0
+    gaps = []
+    for hits in bound.covered(weights):
+        reached = np.bincount(bound.y, weights=hits, minlength=len(rows))[present]
+        gaps.append(np.abs(reached / rows[present] - bound.target).mean())
+    return np.array(gaps)
+
+
+@dataclass(frozen=True)
+class SizeStratified:
+    """Mean size plus a penalty for uneven coverage over set sizes.
+
+    ``size + strength * violation``; the violation is the largest ``|coverage - (1 - alpha)|`` over
+    strata of set size on the tuning rows (`metrics.size_stratified_violation`).
+
+    Parameters
+    ----------
+    strength : float
+        How many labels per set a violation of one would be worth.
+    edges : tuple of int
+        Upper ends of the strata.
+
+    Examples
+    --------
+    >>> SizeStratified(5.0).name
+    'size + 5 size-stratified violation'
+    """
+
+    strength: float = 10.0
+    edges: tuple[int, ...] = (1, 3, 10, 100)
+    reads_tune_scores: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        """The name in tables."""
+        return f"size + {self.strength:g} size-stratified violation"
+
+    def costs(self, bound: GoalObjective, weights: FloatArray) -> IntArray:
+        """Return sizes and penalty of all size rows, in millionths."""
+        strata = np.searchsorted(np.asarray(self.edges), bound.tune_sizes(weights), side="left")
+        n_strata = len(self.edges) + 1
+        worst = []
+        for stratum, hits in zip(strata, bound.covered(weights), strict=True):
+            rows = np.bincount(stratum, minlength=n_strata)
+            reached = np.bincount(stratum, weights=hits, minlength=n_strata)
+            seen = rows > 0
+            worst.append(np.abs(reached[seen] / rows[seen] - bound.target).max())
+        return _penalised(bound, weights, self.strength, np.array(worst))
+
+
+def _penalised(
+    bound: GoalObjective, weights: FloatArray, strength: float, gaps: FloatArray
+) -> IntArray:
+    if not 0 <= strength < np.inf:
+        raise InvalidInput(f"strength must be a number from 0 on; got {strength!r}.")
+    penalty = np.rint(strength * gaps * bound.n_size * UNIT).astype(np.int64)
+    return bound.labels(weights) * UNIT + penalty
+
+
+def _most_labels(bound: GoalObjective) -> int:
+    return max(part.shape[1] for part in bound.size_parts)
+
+
+OBJECTIVES: Registry[Goal] = Registry(
+    "objective",
+    {
+        "size": MeanSize(),
+        "singletons": Singletons(),
+        "class_gap": ClassGap(),
+        "size_stratified": SizeStratified(),
+    },
+)
+
+
+def resolve_objective(objective: Any) -> Goal:
+    """Return the goal for a name, or the goal itself.
+
+    Examples
+    --------
+    >>> resolve_objective("singletons")
+    Singletons()
+    """
+    if isinstance(objective, str):
+        return OBJECTIVES[objective]
+    if isinstance(objective, type) or not hasattr(objective, "costs"):
+        raise InvalidInput(
+            f"objective must be one of {', '.join(OBJECTIVES)}, or a goal object; got "
+            f"{objective!r}."
+        )
+    return objective  # type: ignore[no-any-return]
+
+
+def bind(
+    plain: SizeObjective,
+    objective: Any,
+    tune_scores: Callable[[], FloatArray],
+    y: IntArray,
+    alpha: float,
+) -> SizeObjective:
+    """Return the objective to search: `plain` itself for the mean size, else the bound goal.
+
+    `tune_scores` gives the scores (n, K, d) of all labels of the tuning rows, if they are needed.
+    """
+    goal = resolve_objective(objective)
+    if isinstance(goal, MeanSize):
+        return plain
+    if type(plain) is not SizeObjective:
+        raise InvalidInput(
+            f'objective "{goal.name}" is searched with one threshold and empty sets allowed; say '
+            'objective="size" here.'
+        )
+    return GoalObjective(plain.on_host(), goal, to_host(tune_scores()), y, alpha)

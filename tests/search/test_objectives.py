@@ -1,0 +1,194 @@
+"""Objectives other than the mean size equal their definition, one weight and one row at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import conformix as cx
+from conformix.conformal import conformal_rank, kth_largest
+from conformix.errors import InvalidInput
+from conformix.metrics import class_coverage_gap, size_stratified_violation
+from conformix.search import (
+    CappedSize,
+    ClassGap,
+    LabelCosts,
+    MeanSize,
+    Singletons,
+    SizeStratified,
+    landscape,
+    search_weights,
+    simplex_grid,
+)
+from conformix.search.bound import UNIT
+from search.problems import KINDS
+
+ALPHA = 0.2
+COSTS = tuple(float(c) for c in np.random.default_rng(0).uniform(0, 3, 12))
+
+
+def by_hand(sets: np.ndarray, own: np.ndarray, y: np.ndarray, goal) -> float:
+    """Return the value of a goal from the sets of the size rows and of the tuning rows."""
+    sizes = sets.sum(axis=1)
+    match goal:
+        case MeanSize():
+            return sizes.mean()
+        case Singletons():
+            return np.mean([size != 1 for size in sizes])
+        case CappedSize():
+            return np.mean([min(size, goal.cap) for size in sizes])
+        case LabelCosts():
+            return np.mean([sum(goal.values[e] for e in np.flatnonzero(row)) for row in sets])
+        case ClassGap():
+            return sizes.mean() + goal.strength * class_coverage_gap(own, y, alpha=ALPHA)
+        case SizeStratified():
+            gap = size_stratified_violation(own, y, alpha=ALPHA, edges=goal.edges)
+            return sizes.mean() + goal.strength * gap
+    raise AssertionError(goal)
+
+
+GOALS = [
+    MeanSize(),
+    Singletons(),
+    CappedSize(3),
+    LabelCosts((1.0, 0.0, 2.5) * 4),
+    LabelCosts(COSTS),
+    ClassGap(7.5),
+    SizeStratified(4.0, edges=(1, 2, 5)),
+]
+
+
+def tuned(kind: str, seed: int = 0):
+    rng = np.random.default_rng(seed)
+    tune, size = (KINDS[kind](rng, (n, 12, 3)) for n in (60, 45))
+    y = rng.integers(12, size=60)
+    tune[np.arange(60), y] += 0.3
+    return tune, y, size
+
+
+@pytest.mark.parametrize("goal", GOALS, ids=lambda goal: goal.name)
+@pytest.mark.parametrize("kind", ["plain", "ties", "mixed"])
+def test_a_goal_is_what_its_definition_says(goal, kind: str) -> None:
+    tune, y, size = tuned(kind)
+    k = conformal_rank(60, ALPHA)
+    weights, values = landscape(
+        tune, y, alpha=ALPHA, resolution=5, objective=goal, size_scores=size
+    )
+    for w, value in zip(weights, values, strict=True):
+        own = w[0] * tune[..., 0] + w[1] * tune[..., 1] + w[2] * tune[..., 2]
+        t = kth_largest(own[np.arange(60), y], k)
+        sets = w[0] * size[..., 0] + w[1] * size[..., 1] + w[2] * size[..., 2] >= t
+        # a penalty is rounded to millionths of a label per row, a cost to millionths per label
+        assert_allclose(value, by_hand(sets, own >= t, y, goal), rtol=0, atol=12.0 / UNIT)
+
+
+@pytest.mark.parametrize("goal", GOALS, ids=lambda goal: goal.name)
+@pytest.mark.parametrize("search", ["grid", "line"])
+def test_the_winner_is_the_best_and_says_so(goal, search: str) -> None:
+    tune, y, _ = tuned("plain", seed=3)
+    weights, values = landscape(tune, y, alpha=ALPHA, resolution=8, objective=goal)
+    found = search_weights(
+        tune, y, alpha=ALPHA, search=search, resolution=8, objective=goal, random_state=0
+    )
+    value = found.size if found.value is None else found.value
+    assert found.objective == goal.name
+    if search == "grid":
+        best = values.min()
+        assert_allclose(value, best, rtol=1e-12)
+        tied = np.flatnonzero(values == best)
+        grid = simplex_grid(3, 8)[tied]
+        order = sorted(range(len(tied)), key=lambda i: ((grid[i] ** 2).sum(), tuple(grid[i])))
+        assert (found.weights == weights[tied[order[0]]]).all()
+    else:
+        assert value <= values.min() * 1.02
+
+
+def test_the_size_beside_another_objective_is_the_size() -> None:
+    tune, y, _ = tuned("plain")
+    found = search_weights(tune, y, alpha=ALPHA, objective="singletons", resolution=10)
+    weights, sizes = landscape(tune, y, alpha=ALPHA, resolution=10)
+    assert found.size == sizes[(weights == found.weights).all(axis=1)][0]
+    assert "singletons" in repr(found)
+
+
+def test_when_every_label_must_be_in_goals_still_have_a_value() -> None:
+    tune, y, _ = tuned("plain")
+    with pytest.warns(cx.TrivialSetsWarning):
+        values = landscape(tune[:3], y[:3], alpha=0.1, resolution=2, objective=CappedSize(5))[1]
+    assert (values == 5).all()
+
+
+def test_an_estimator_searches_for_singletons_and_keeps_its_guarantee(tmp_path) -> None:
+    data = cx.datasets.load("cifar100")
+    logits, y = data.outputs["densenet_bc_100"][:2000], data.labels[:2000]
+    settings = {
+        "alpha": 0.1,
+        "kind": "logits",
+        "random_state": 0,
+        "search": cx.search.GridSearch(20),
+    }
+    plain = cx.ScoreAverage(**settings).fit(logits, y)
+    single = cx.ScoreAverage(objective="singletons", **settings).fit(logits, y)
+    assert single.guarantee_.kind == "exact"
+    assert single.search_.size >= plain.search_.size
+    assert 0 < single.search_.value < 1
+    single.save(tmp_path / "model.json")
+    assert cx.load(tmp_path / "model.json").objective == "singletons"
+    capped = cx.ScoreAverage(objective=LabelCosts((1.0,) * 50 + (2.0,) * 50), **settings)
+    capped.fit(logits, y).save(tmp_path / "model.json")
+    assert cx.load(tmp_path / "model.json").objective == capped.objective
+
+
+def test_a_penalty_for_the_class_gap_closes_it_on_the_tuning_rows() -> None:
+    data = cx.datasets.load("cifar100")
+    scores = cx.score_tensor(
+        data.outputs["densenet_bc_100"][:1500], ("thr", "aps", "rank"), kind="logits"
+    )
+    y = data.labels[:1500]
+    found = [
+        search_weights(scores, y, alpha=0.1, objective=ClassGap(strength), resolution=20)
+        for strength in (0.0, 200.0)
+    ]
+    gaps = [(f.value - f.size) / s for f, s in zip(found, (1.0, 200.0), strict=True)]
+    weights, plain = landscape(scores, y, alpha=0.1, resolution=20)
+    loose, tight = (
+        (landscape(scores, y, alpha=0.1, resolution=20, objective=ClassGap(1.0))[1] - plain)[
+            (weights == f.weights).all(axis=1)
+        ][0]
+        for f in found
+    )
+    assert tight < loose
+    assert_allclose(gaps[1], tight, atol=1e-5)
+
+
+REFUSED = {
+    "no goal": ("objective must be one of", {"objective": 3}),
+    "unknown": ("did you mean 'singletons'", {"objective": "singeltons"}),
+    "gradients": ("follows the slope", {"objective": "singletons", "search": "gradient"}),
+    "cap": ("cap must be a positive integer", {"objective": CappedSize(0)}),
+    "costs": ("label costs must be 12 numbers", {"objective": LabelCosts((1.0, 2.0))}),
+    "strength": ("strength must be a number from 0 on", {"objective": ClassGap(-1.0)}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_searched_for_is_refused_in_a_sentence(case: str) -> None:
+    sentence, settings = REFUSED[case]
+    tune, y, _ = tuned("plain")
+    with pytest.raises(InvalidInput, match=sentence):
+        search_weights(tune, y, alpha=ALPHA, **settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"split": "exact"}, "another objective does not apply"),
+        ({"allow_empty": False}, "searched with one threshold and empty sets allowed"),
+    ],
+)
+def test_where_goals_do_not_apply_the_estimator_says_so(settings, sentence: str) -> None:
+    data = cx.datasets.load("cifar10")
+    model = cx.ScoreAverage(objective="singletons", alpha=0.1, kind="logits", **settings)
+    with pytest.raises(InvalidInput, match=sentence):
+        model.fit(data.outputs["vgg16"][:200], data.labels[:200])
