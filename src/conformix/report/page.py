@@ -122,6 +122,11 @@ def texts(report: Report) -> dict[str, list[str]]:
     }
 
 
+def breakable(name: str) -> Markup:
+    """Return a name that may be broken after an underscore, and is text otherwise."""
+    return Markup("_<wbr>").join(name.split("_"))
+
+
 def spaced(text: str) -> str:
     """Return a text whose numbers keep their percent sign on the same line."""
     return text.replace(" %", "\u202f%")
@@ -136,6 +141,7 @@ def render(report: Report) -> str:
                               lstrip_blocks=True)  # fmt: skip
     environment.filters["fixed"] = fixed
     environment.filters["spaced"] = spaced
+    environment.filters["breakable"] = breakable
     environment.filters["count"] = "{:,}".format
     template = environment.from_string(asset("page.html"))
     return template.render(

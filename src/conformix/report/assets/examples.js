@@ -32,9 +32,9 @@ function drawBar(svg, widths, line) {
     drawn.push(el("rect", { x: from.toFixed(2), y: 1, width: cut.toFixed(2), height: 10, class: `part p${j}` }));
     from += cut;
   });
+  if (from >= END) drawn.push(el("path", { d: "M204 2l5 4l-5 4", class: "more" }));
   if (line) drawn.push(el("line", { x1: LINE, x2: LINE, y1: -3, y2: 15, class: "promise" }));
   svg.replaceChildren(...drawn);
-  return from >= END;
 }
 
 follow(() => {
@@ -50,8 +50,8 @@ follow(() => {
       const inside = Boolean(member[place]);
       const threshold = thresholds[place];
       const widths = shortfalls(parts.data, l, threshold, most);
-      const beyond = drawBar($("svg", row), widths, Number.isFinite(threshold));
-      row.className = `${inside ? "in" : "out"}${beyond ? " beyond" : ""}`;
+      drawBar($("svg", row), widths, Number.isFinite(threshold));
+      row.className = inside ? "in" : "out";
       $(".mark", row).textContent = inside ? "in" : "out";
       limits[l].textContent = fixed(threshold, 4);
     });

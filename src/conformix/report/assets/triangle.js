@@ -1,6 +1,6 @@
 // Three scores: every weighting is a point of a triangle, coloured by the size of its sets.
 const TOP = Math.sqrt(3) / 2;
-const STAR = "M0 -9L2.1 -2.9L8.6 -2.8L3.4 1.1L5.3 7.3L0 3.6L-5.3 7.3L-3.4 1.1L-8.6 -2.8L-2.1 -2.9Z";
+const STAR = "M0.0 -11.0L2.7 -3.7L10.5 -3.4L4.4 1.4L6.5 8.9L0.0 4.6L-6.5 8.9L-4.4 1.4L-10.5 -3.4L-2.7 -3.7Z";
 
 function colourScale() {
   let low = Infinity;
