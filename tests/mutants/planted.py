@@ -1,0 +1,157 @@
+"""Bugs to plant: each one line of the library, turned into a mistake that somebody has made.
+
+``python -m mutants`` (``make mutants``) plants them one by one in a copy of the package and runs
+the suite there; a bug that no test notices is a hole in the suite.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Bug:
+    """One planted mistake.
+
+    Parameters
+    ----------
+    name : str
+        What went wrong, in words.
+    file : str
+        Below ``src/conformix``.
+    right, wrong : str
+        The text that is there exactly once, and what replaces it.
+    """
+
+    name: str
+    file: str
+    right: str
+    wrong: str
+
+
+BUGS = [
+    # The rank and the threshold.
+    Bug("rank off by one", "conformal.py",
+        "return rows + 1 - math.floor(", "return rows - math.floor("),
+    Bug("rank without the row to come", "conformal.py",
+        "rows + 1 - math.floor((rows + 1) * simple_fraction(alpha))",
+        "rows - math.floor(rows * simple_fraction(alpha))"),
+    Bug("rank in floats", "conformal.py",
+        "rows + 1 - math.floor((rows + 1) * simple_fraction(alpha))",
+        "math.ceil((rows + 1) * (1 - float(simple_fraction(alpha))))"),
+    Bug("k-th smallest, as the paper says", "conformal.py",
+        "np.partition(values, n - k)[n - k]", "np.partition(values, k - 1)[k - 1]"),
+    Bug("finite threshold where the rows are too few", "conformal.py",
+        "        return -math.inf", "        return float(values.min())"),
+    Bug("p-value that does not count ties", "conformal.py",
+        'return places(calibration, scores, "right") + 1',
+        'return places(calibration, scores, "left") + 1'),
+    Bug("p-value without the row itself", "conformal.py",
+        'return places(calibration, scores, "right") + 1',
+        'return places(calibration, scores, "right")'),
+    Bug("smoothed p-value without the row itself", "conformal.py",
+        "tau * as_float64(up_to - below + 1)", "tau * as_float64(up_to - below)"),
+    # Membership and roles.
+    Bug("> for >=", "fitted.py",
+        "return values >= threshold  #", "return values > threshold  #"),
+    Bug("> for >= at several levels", "fitted.py",
+        'np.searchsorted(np.array(thresholds), values, side="right")',
+        'np.searchsorted(np.array(thresholds), values, side="left")'),
+    Bug("calibration on the tuning rows", "pipeline.py",
+        "cal = _rows(scores, roles.calibrate), y[roles.calibrate]",
+        "cal = _rows(scores, roles.tune), y[roles.tune]"),
+    Bug("tuning sees the calibration rows", "pipeline.py",
+        "tune = _rows(scores, roles.tune), y[roles.tune]",
+        "tune = scores, y"),
+    Bug("normaliser sees the calibration rows", "pipeline.py",
+        "transform = normalizer.fit(tune[0], columns)",
+        "transform = normalizer.fit(scores, columns)"),
+    Bug("calibration rows that tuned", "splits.py",
+        "return Roles(tune, tune, np.flatnonzero(~tuning[units]))",
+        "return Roles(tune, tune, np.arange(n))"),
+    Bug("groups torn apart", "splits.py",
+        "units = np.arange(n) if groups is None else groups", "units = np.arange(n)"),
+    Bug("DLCP counts sizes on the labelled rows", "splits.py",
+        "return Roles(rows, np.arange(n, n + n_test), rows)", "return Roles(rows, rows, rows)"),
+    Bug("DLCP+ forgets the test rows", "splits.py",
+        "return Roles(rows, np.arange(n + n_test), rows)", "return Roles(rows, rows, rows)"),
+    Bug("non-empty sets in prediction only", "fitted.py",
+        "        if self.allow_empty and self.limits is None:", "        if self.limits is None:"),
+    Bug("only one of tied best labels lifted", "kernels/combine.py",
+        "combined == combined.max(axis=1, keepdims=True)",
+        "np.arange(combined.shape[1]) == combined.argmax(axis=1)[:, None]"),
+    # The exact split.
+    Bug("candidate left out of the selection", "kernels/selection.py",
+        "at_high, at_low = counts[i, 0] + own_high, counts[i, 1] + own_low",
+        "at_high, at_low = counts[i, 0], counts[i, 1]"),
+    Bug("threshold not moved by the candidate", "kernels/selection.py",
+        "                if s < low:\n", "                if True:\n"),
+    Bug("> for >= in the exact split", "exact/fitted.py",
+        "return own >= to_device(tables.cuts[:, 1], scores)[chosen]",
+        "return own > to_device(tables.cuts[:, 1], scores)[chosen]"),
+    Bug("tie rule turned round", "kernels/selection.py",
+        "order[i] < order[chosen[r, y]]", "order[i] > order[chosen[r, y]]"),
+    Bug("plausible weights pruned too far", "exact/tables.py",
+        "<= at_low.min() + scores.shape[1]", "<= at_low.min()"),
+    Bug("one weight vector for all candidates", "exact/fitted.py",
+        "        chosen = self.choose(scores, tables)\n        own = combine(",
+        "        chosen = self.choose(scores, tables)\n"
+        "        chosen[:] = np.flatnonzero(tables.order == tables.best)[0]\n"
+        "        own = combine("),
+    Bug("the gap counted without its lower end", "kernels/selection.py",
+        "return total + part.shape[0] - np.searchsorted(part, s)",
+        'return total + part.shape[0] - np.searchsorted(part, s, side="right")'),
+    # Conditional, weighted, online, cross.
+    Bug("rank of all rows for every class", "calibration/strata.py",
+        "k = np.array([rank(int(n), alpha) for n in sizes], dtype=np.int64)[inverse.ravel()]",
+        "k = np.full(len(self.counts), rank(int(self.counts.mean()), alpha))"),
+    Bug("weighted threshold without the row's own weight", "calibration/weighted.py",
+        "(self._up_to[-1] + own)", "self._up_to[-1] + 0 * own"),
+    Bug("online step with the wrong sign", "online/control.py",
+        "self.level += self.step(self._steps) * (self.alpha - error)",
+        "self.level -= self.step(self._steps) * (self.alpha - error)"),
+    Bug("CV+ without the row to come", "cross/folds.py",
+        "level.numerator * (self.n_ + 1)", "level.numerator * (self.n_ + 9)"),
+    # Scores.
+    Bug("u drawn by place, not by row", "scores/uniforms.py",
+        "return (_mix(total ^ seed)",
+        "return (_mix(np.arange(len(total), dtype=np.uint64) ^ seed)"),
+    Bug("u of smoothing is the u of the scores", "predictor.py",
+        "key = self.key ^ 0x5DEECE66D", "key = self.key"),
+    Bug("mass of tied labels by position", "scores/ranked.py",
+        "        mass[rows] = np.take_along_axis(mass[rows], last, axis=1)\n", ""),
+    Bug("rank of tied labels by the last of them", "scores/ranked.py",
+        "return self.n_classes - self._positions(self._ties[2])",
+        "return self.n_classes - self._positions(self._ties[1])"),
+    Bug("SAPS one rank too deep", "scores/saps.py",
+        "(ranked.rank - 2 + u)", "(ranked.rank - 1 + u)"),
+    Bug("RAPS penalty one rank late", "scores/raps.py",
+        "(ranked.rank - self.k_reg).clip(0)", "(ranked.rank - self.k_reg - 1).clip(0)"),
+    Bug("input overwritten by softmax", "scores/ranked.py",
+        "        self._raw: FloatArray = numbers\n",
+        "        self._raw: FloatArray = numbers\n        if kind == 'logits':\n"
+        "            numbers -= numbers.max(axis=1, keepdims=True)\n"),
+    # Search.
+    Bug("combined in another order", "kernels/combine.py",
+        "    for j in range(1, scores.shape[-1]):\n        total += np.multiply",
+        "    for j in reversed(range(1, scores.shape[-1])):\n        total += np.multiply"),
+    Bug("grid that loses an edge", "search/simplex.py",
+        "repeats = left + 1", "repeats = np.maximum(left, 1)"),
+    Bug("ties towards the corners", "search/simplex.py",
+        "return np.lexsort((*weights.T[::-1], (weights**2).sum(axis=1)))",
+        "return np.lexsort((*weights.T[::-1], -(weights**2).sum(axis=1)))"),
+    Bug("> for >= in the search", "search/engine/lists.py",
+        "inside += value[q] >= thresholds[i]", "inside += value[q] > thresholds[i]"),
+    Bug("bounds too tight in the search", "search/engine/lists.py",
+        "marks[i] = not (value[i] + radius[i] < floor or value[i] - radius[i] >= ceiling)",
+        "marks[i] = not (value[i] + 0.9 * radius[i] < floor or value[i] - radius[i] >= ceiling)"),
+    # Guarantees and files.
+    Bug("PAC without the union over weights", "guarantees/order.py",
+        "lambda k: n_weights * betainc(k, n + 1 - k, level) <= bad",
+        "lambda k: betainc(k, n + 1 - k, level) <= bad"),
+    Bug("PAC rank that promises delta, not 1 - delta", "guarantees/order.py",
+        "lambda k: n_weights * betainc(k, n + 1 - k, level) <= bad",
+        "lambda k: n_weights * betainc(k, n + 1 - k, level) <= 1 - bad"),
+    Bug("ecdf that overshoots its last knot", "normalize.py",
+        "np.minimum(way, 1.0) * rise", "way * rise"),
+]  # fmt: skip
