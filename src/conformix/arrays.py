@@ -130,6 +130,20 @@ def as_float64(values: Any) -> Any:
     return values.double() if is_tensor(values) else values.astype(np.float64)
 
 
+def quotient(values: Any, divisor: float) -> Any:
+    """Return ``values / divisor``, exactly rounded.
+
+    PyTorch turns a division by a plain number on a CUDA device into a product with its inverse,
+    which is off by a last bit; a division by a tensor stays one.
+
+    Examples
+    --------
+    >>> quotient(np.array([1, 2]), 4)
+    array([0.25, 0.5 ])
+    """
+    return values / (values.new_full((), divisor) if is_tensor(values) else divisor)
+
+
 def of_labels(values: Any, y: IntArray) -> Any:
     """Return ``values[i, y[i]]`` of every row i, in host memory: one entry per row is little.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from conformix.arrays import FloatArray, IntArray
+from conformix.arrays import FloatArray, IntArray, quotient
 from conformix.calibration.rows import NO_DATA, RowData
 from conformix.conformal import kth_largest, pvalue_ranks, warn_if_trivial
 from conformix.guarantees import Guarantee
@@ -110,7 +110,8 @@ class Single:
         self, values: FloatArray, tau: FloatArray | None = None, data: RowData = NO_DATA
     ) -> FloatArray:
         """Return ``(1 + #{c_i <= s}) / (n + 1)``, smoothed where `tau` is given."""
-        return pvalue_ranks(self.values, values, tau) / (len(self.values) + 1)
+        ranks = pvalue_ranks(self.values, values, tau)
+        return quotient(ranks, len(self.values) + 1)  # type: ignore[no-any-return]
 
     def promise(self, base: Guarantee) -> Guarantee:
         """Return the marginal statement."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from conformix.arrays import FloatArray
+from conformix.arrays import FloatArray, quotient
 from conformix.errors import InvalidInput
 from conformix.scores.ranked import Ranked
 from conformix.scores.score import Score
@@ -43,4 +43,4 @@ class Rank(Score):
     def __call__(self, ranked: Ranked) -> FloatArray:
         """Return ``#{y' : p_y' < p_y} / (K - 1)``; zero where there is a single class."""
         below = ranked.below + ranked.probs if self.tie_break == "prob" else ranked.below
-        return below / max(ranked.n_classes - 1, 1)
+        return quotient(below, max(ranked.n_classes - 1, 1))  # type: ignore[no-any-return]
