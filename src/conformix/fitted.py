@@ -14,6 +14,7 @@ from conformix.calibration.rows import NO_DATA, RowData
 from conformix.guarantees import Ledger
 from conformix.inputs import row_blocks
 from conformix.kernels import combine, lift_best
+from conformix.kernels.limits import RankLimits, true_ranks
 from conformix.normalize import Transform
 from conformix.search.result import SearchResult
 
@@ -30,25 +31,39 @@ class Rule:
         The weights of the scores.
     allow_empty : bool
         Whether a set may be empty; if not, the best labels of a row count as ``+inf``.
+    limits : RankLimits, optional
+        Labels beyond a rank of their own fall to a lower tier.
     """
 
     transform: Transform
     weights: FloatArray
     allow_empty: bool = True
+    limits: RankLimits | None = None
 
     def combined(self, scores: FloatArray) -> FloatArray:
         """Return the combined scores (n, K) of all labels of some rows (n, K, d)."""
         values = combine(self.transform(scores), self.weights)
+        if self.limits is not None:
+            values = self.limits(values)
         return values if self.allow_empty else lift_best(values)
 
     def of_true_labels(self, scores: FloatArray, y: IntArray) -> FloatArray:
         """Return the combined scores (n,) of the true labels."""
-        if self.allow_empty:
+        if self.allow_empty and self.limits is None:
             return combine(self.transform(of_labels(scores, y)), self.weights)
         found = np.empty(len(y))
         for block in row_blocks(*scores.shape[:2]):
             found[block] = of_labels(self.combined(scores[block]), y[block])
         return found
+
+    def true_ranks(self, scores: FloatArray, y: IntArray) -> tuple[IntArray, float]:
+        """Return the ranks from the top of the true labels (n,), and the range of all scores."""
+        found, ends = np.empty(len(y), dtype=np.int64), [np.inf, -np.inf]
+        for block in row_blocks(*scores.shape[:2]):
+            values = to_host(self.combined(scores[block]))
+            found[block] = true_ranks(values, y[block])
+            ends = [min(ends[0], values.min()), max(ends[1], values.max())]
+        return found, float(ends[1] - ends[0])
 
 
 @dataclass(frozen=True)
@@ -123,4 +138,7 @@ class Fitted:
         self, scores: FloatArray, tau: FloatArray | None = None, data: RowData = NO_DATA
     ) -> FloatArray:
         """Return the p-values of some rows, smoothed where `tau` is given, shape (r, K)."""
-        return self.cuts.pvalues(self.rule.combined(scores), tau, data)
+        values = self.rule.combined(scores)
+        # One threshold is looked up where the scores are, strata on the host.
+        values = values if isinstance(self.cuts, Single) else to_host(values)
+        return self.cuts.pvalues(values, tau, data)

@@ -283,7 +283,9 @@ def test_smoothed_pvalues_are_uniform_within_every_class() -> None:
         assert abs(u.mean() - 0.5) < Z * np.sqrt((1 / len(u) + 1 / n) / 12)
 
 
-@pytest.mark.parametrize("calibration", ["class", Clustered(2), PerGroup("pooled"), "group"])
+@pytest.mark.parametrize(
+    "calibration", ["class", "rc3p", Clustered(2), PerGroup("pooled"), "group"], ids=str
+)
 def test_a_saved_model_answers_alike(calibration: object, tmp_path) -> None:
     probs, y = uneven_classes(np.random.default_rng(6), 600)
     named = getattr(calibration, "name", calibration) == "group"
@@ -317,6 +319,26 @@ def test_tuned_weights_have_the_smallest_class_conditional_sets_on_the_tuning_ro
     assert scores.shape[2] == 3
 
 
+def test_rc3p_is_exact_given_the_class_and_smaller_than_plain_thresholds(cifar100: tuple) -> None:
+    logits, y = cifar100
+    options = {"alpha": 0.1, "kind": "logits", "random_state": 0, "threads": 1}
+    sizes = {}
+    for name in ("class", "rc3p"):
+        cp = cx.ScoreAverage("aps", calibration=name, **options).fit(logits[:6000], y[:6000])
+        sizes[name] = cp.predict_set(logits[6000:]).sizes.mean()
+    assert sizes["rc3p"] < 0.9 * sizes["class"]
+    # Ranks and weights stay frozen while each row of a bag is held out: exact within every class.
+    bag = np.flatnonzero(y[6000:] < 2)[:60] + 6000
+    hits = np.zeros(len(bag), dtype=bool)
+    for i, row in enumerate(bag):
+        rest = np.delete(bag, i)
+        again = cp.recalibrate(logits[rest], y[rest])
+        hits[i] = np.asarray(again.predict_set(logits[row : row + 1]))[0, y[row]]
+    for c in (0, 1):
+        own = y[bag] == c
+        assert hits[own].sum() >= cx.conformal_rank(int(own.sum()) - 1, 0.1)
+
+
 def test_a_class_conditional_classifier_needs_one_word() -> None:
     from sklearn.naive_bayes import GaussianNB
 
@@ -342,6 +364,8 @@ def test_a_class_conditional_classifier_needs_one_word() -> None:
         ({"calibration": "group"}, {"strata": [0.5, 1, 2]}, "strata must hold one text or integer"),
         ({"calibration": "class", "split": "exact"}, {}, 'split "exact" selects by one marginal'),
         ({"calibration": "cluster", "split": "efcp"}, {}, "clusters are learnt on rows apart"),
+        ({"calibration": "rc3p", "split": "efcp"}, {}, '"rc3p" freezes its ranks on rows apart'),
+        ({"calibration": "rc3p", "weights": [1, 0, 0]}, {}, "fixed weights leave none"),
         ({"calibration": PerClass("none")}, {}, "unknown fallback 'none'"),
         ({"calibration": PerClass("pooled", min_rows=-1)}, {}, "min_rows must be a number of rows"),
         ({"calibration": Clustered(clusters=[0])}, {}, "clusters must hold one integer per class"),

@@ -6,6 +6,7 @@ To add one, write a frozen dataclass with `name`, `needs`, `tune` and `learn(see
 
 from conformix.calibration.clusters import Clustered
 from conformix.calibration.names import CALIBRATIONS, resolve_calibration
+from conformix.calibration.ranks import RankedPerClass
 from conformix.calibration.schemes import Marginal, PerClass, PerGroup
 from conformix.calibration.weighted import LabelShift, Weighted, effective_rows
 
@@ -16,6 +17,7 @@ __all__ = [
     "Marginal",
     "PerClass",
     "PerGroup",
+    "RankedPerClass",
     "Weighted",
     "effective_rows",
     "resolve_calibration",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from conformix.calibration.clusters import Clustered
+from conformix.calibration.ranks import RankedPerClass
 from conformix.calibration.schemes import Calibration, Marginal, PerClass, PerGroup
 from conformix.calibration.weighted import Weighted
 from conformix.errors import InvalidInput
@@ -17,6 +18,7 @@ CALIBRATIONS: Registry[Calibration] = Registry(
         "class": PerClass(),
         "cluster": Clustered(),
         "group": PerGroup(),
+        "rc3p": RankedPerClass(),
         "weighted": Weighted(),
     },
 )

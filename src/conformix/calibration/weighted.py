@@ -55,7 +55,7 @@ class Weighted:
     >>> cp = cx.ScoreAverage(weights=[1, 0, 0], alpha=0.5, calibration=Weighted(known=True))
     >>> probs, y = [[0.2, 0.8], [0.7, 0.3], [0.6, 0.4]], [1, 0, 1]
     >>> cp.fit(probs, y, sample_weight=[1, 1, 4]).predict_set(probs, sample_weight=[1, 1, 9]).sizes
-    array([1, 2, 2])
+    array([1, 1, 2])
     """
 
     name: ClassVar[str] = "weighted"
@@ -96,7 +96,7 @@ class LabelShift:
     >>> shift = LabelShift((0.5, 1.5), known=True)
     >>> cp = cx.ScoreAverage(weights=[1, 0, 0], alpha=0.5, calibration=shift)
     >>> cp.fit([[0.2, 0.8], [0.7, 0.3], [0.6, 0.4]], [1, 0, 1]).threshold_
-    array([0.4, 0.4])
+    array([0.7, 0.4])
     """
 
     name: ClassVar[str] = "label shift"

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import FloatArray
+from conformix.arrays import FloatArray, IntArray
 from conformix.calibration import CALIBRATIONS, LabelShift, Weighted
 from conformix.calibration.cuts import Cuts, Single
 from conformix.calibration.strata import Partition, Stratified
 from conformix.calibration.weighted import Reweighted
 from conformix.errors import InvalidInput
+from conformix.fitted import Fitted
+from conformix.kernels.limits import RankLimits
 from conformix.storage.arrays import Arrays
 
 _KNOWN: dict[str, Any] = {
@@ -73,6 +75,27 @@ def cuts_out(cuts: Cuts, arrays: Arrays) -> dict[str, Any] | None:
     if isinstance(cuts, Single):
         return None
     raise InvalidInput(f"calibration {cuts.name!r} is not of this library, and cannot be saved.")
+
+
+def conditional_out(fitted: Fitted, arrays: Arrays) -> dict[str, Any]:
+    """Return what a fit that is not marginal has besides: nothing for one that is."""
+    cuts, limits = cuts_out(fitted.cuts, arrays), fitted.rule.limits
+    told: dict[str, Any] = {} if cuts is None else {"cuts": cuts}
+    if limits is None:
+        return told
+    ranks = arrays.put(limits.ranks.astype(np.int64))
+    return told | {"limits": {"ranks": ranks, "drop": limits.drop}}
+
+
+def limits_in(told: dict[str, Any] | None, n_classes: int, arrays: Arrays) -> RankLimits | None:
+    """Return the largest ranks by class, where a file has them."""
+    if told is None:
+        return None
+    ranks: IntArray = arrays.get(told["ranks"])
+    _require(ranks.shape == (n_classes,) and ranks.dtype == np.int64)
+    _require(bool(((ranks >= 1) & (ranks <= n_classes)).all()))
+    _require(bool(0 < told["drop"] < np.inf))
+    return RankLimits(ranks, float(told["drop"]))
 
 
 def cuts_in(
