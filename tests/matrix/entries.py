@@ -45,6 +45,15 @@ def classifier() -> cx.ConformalClassifier:
     return cx.ConformalClassifier(alpha=0.2, random_state=0, search=search.GridSearch(4)).fit(X, Y)
 
 
+def fit_classifier(
+    y: Any = Y, alpha: Any = 0.2, scores: Any = "thr", split: Any = "vfcp", normalize: Any = "auto"
+) -> object:
+    clf = cx.ConformalClassifier(
+        alpha=alpha, scores=scores, split=split, normalize=normalize, random_state=0
+    )
+    return clf.fit(X, y)
+
+
 Entry = Callable[..., object]
 ENTRIES: dict[str, Entry] = {
     "ScoreAverage.fit": lambda outputs=P, y=Y, **o: good(**o).fit(outputs, y),
@@ -70,11 +79,7 @@ ENTRIES: dict[str, Entry] = {
         outputs, y
     ),
     "score_tensor": lambda outputs=P, scores=("thr",): cx.score_tensor(outputs, scores),
-    "ConformalClassifier.fit": lambda y=Y, alpha=0.2, scores="thr", split="vfcp", normalize="auto": (
-        cx.ConformalClassifier(
-            random_state=0, alpha=alpha, scores=scores, split=split, normalize=normalize
-        ).fit(X, y)
-    ),
+    "ConformalClassifier.fit": fit_classifier,
     "ConformalClassifier.predict_set": lambda alpha=0.2: classifier().predict_set(X, alpha=alpha),
     "search.search_weights": lambda tensor=S, y=Y, alpha=0.2: search.search_weights(
         tensor, y, alpha=alpha, resolution=4
