@@ -46,8 +46,8 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
     estimators : classifier, or list of (name, classifier); default LogisticRegression()
         Whose probabilities are conformalised. Already fitted ones come in a `FrozenEstimator`;
         when all are, every row calibrates.
-    alpha, scores, split, search, normalize, allow_empty, guarantee, delta, calibration, threads
-        As in `conformix.ScoreAverage`.
+    alpha, scores, split, search, normalize, allow_empty, guarantee, delta, calibration, objective
+        As in `conformix.ScoreAverage`, and so are weights, tune_alpha and threads.
     calibration_share : float
         Share of the rows (or groups) set aside for calibration.
     random_state : int, Generator or None
@@ -87,10 +87,13 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
         split: Any = "vfcp",
         search: Any = "auto",
         normalize: Any = "auto",
+        weights: Any = None,
+        tune_alpha: float | None = None,
         allow_empty: bool = True,
         guarantee: str = "marginal",
         delta: float = 0.1,
         calibration: Any = "marginal",
+        objective: Any = "size",
         calibration_share: float = 0.3,
         random_state: RandomState = None,
         threads: int | None = None,
@@ -101,10 +104,13 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
         self.split = split
         self.search = search
         self.normalize = normalize
+        self.weights = weights
+        self.tune_alpha = tune_alpha
         self.allow_empty = allow_empty
         self.guarantee = guarantee
         self.delta = delta
         self.calibration = calibration
+        self.objective = objective
         self.calibration_share = calibration_share
         self.random_state = random_state
         self.threads = threads

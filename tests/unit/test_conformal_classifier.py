@@ -150,6 +150,12 @@ def test_what_it_learnt_can_be_saved_and_served_without_it(tmp_path):
     assert sets.members() == clf.predict_set(X[1200:]).members()
 
 
+def test_every_setting_of_the_average_is_a_setting_of_the_classifier():
+    missing = set(cx.ScoreAverage().get_params()) - set(cx.ConformalClassifier().get_params())
+    assert missing == {"kind"}  # it makes probabilities itself
+    assert fitted(weights=[1.0, 0.0, 0.0]).conformal_.weights_.tolist() == [1.0, 0.0, 0.0]
+
+
 def test_clone_keeps_the_settings_and_forgets_the_fit():
     copy = clone(fitted(alpha=0.3, split="exact"))
     assert (copy.alpha, copy.split) == (0.3, "exact")

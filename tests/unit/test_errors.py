@@ -121,7 +121,7 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("too few labels", lambda: fit(y=[0]), "y must hold one label per row; got 1 for 3 rows."),
     ("labels in a column", lambda: fit(y=[[0], [1], [0]]),
      "y must be one label per row, shape (n,); got (3, 1)."),
-    ("no labels", lambda: fit(y=None), "y must be one label per row, shape (n,); got ()."),
+    ("no labels", lambda: fit(y=None), "y should be a 1d array of labels, one per row; got None."),
     # levels
     ("alpha of fit", lambda: fit(alpha=1.0),
      "alpha must be a number strictly between 0 and 1; got 1.0."),
