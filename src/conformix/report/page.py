@@ -21,6 +21,7 @@ from markupsafe import Markup
 
 from conformix import __version__
 from conformix.errors import InvalidInput
+from conformix.pipeline import Fitted
 from conformix.report.compact import as_json, fixed, packed
 from conformix.report.examples import KINDS
 from conformix.report.gather import MOST_CLASSES, Report
@@ -152,6 +153,8 @@ def render(report: Report) -> str:
         texts=texts(report),
         num=moving.num,
         kinds=KINDS,
+        one_rule=isinstance(report.rows.predictor.fitted, Fitted),
+        pac=report.rows.predictor.fitted.ledger.kind == "pac",
         most_classes=MOST_CLASSES,
         version=__version__,
         style=Markup(style),

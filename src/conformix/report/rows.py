@@ -17,6 +17,7 @@ from conformix.estimators import ScoreAverage
 from conformix.inputs import Outputs
 from conformix.pipeline import Fitted
 from conformix.predictor import Predictor
+from conformix.sets import NestedSets
 
 ALPHAS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
 # Normalised scores held at once while weights are compared; beyond it rows are drawn.
@@ -108,17 +109,21 @@ class Rows:
 
     def sets(self, alpha: float) -> BoolArray:
         """Return the sets (n, K) of the model at one of the levels, by the library's own call."""
-        if not self._masks:
-            self._masks.update(self._all_sets())
+        if isinstance(self.predictor.fitted, Fitted):
+            return np.asarray(self.nested.at(alpha))
+        if alpha not in self._masks:
+            found = self.predictor.predict_at(self.outputs.models, alpha, **self._more)
+            self._masks[alpha] = np.asarray(found)
         return self._masks[alpha]
 
-    def _all_sets(self) -> dict[float, BoolArray]:
-        models = self.outputs.models
-        more = {"strata": self.data.strata, "sample_weight": self.data.weight}
-        if isinstance(self.predictor.fitted, Fitted):  # one pass serves all levels
-            nested = self.predictor.predict_nested(models, self.alphas, **more)
-            return {alpha: np.asarray(nested.at(alpha)) for alpha in nested.alphas}
-        return {a: np.asarray(self.predictor.predict_at(models, a, **more)) for a in self.alphas}
+    @cached_property
+    def nested(self) -> NestedSets:
+        """The sets at all levels: one pass over the rows, one small number per label."""
+        return self.predictor.predict_nested(self.outputs.models, self.alphas, **self._more)
+
+    @property
+    def _more(self) -> dict[str, Any]:
+        return {"strata": self.data.strata, "sample_weight": self.data.weight}
 
     def thresholds(self, rows: IntArray) -> FloatArray:
         """Return the thresholds (A, len(rows), K) of some rows; NaN where there is no one weight.
