@@ -7,12 +7,14 @@ import struct
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from conformix.readers import Limits
+from conformix import InvalidInput
+from conformix.readers import Limits, Sources
 from readers.hostile import (
     MIB,
     Bomb,
@@ -56,6 +58,45 @@ def test_noise_is_refused_by_every_reader(ending: str, tmp_path: Path) -> None:
     for seed in range(8):
         file.write_bytes(np.random.default_rng(seed).bytes(3000))
         refused(file)
+
+
+def mutations(whole: bytes, seed: int, count: int) -> Iterator[bytes]:
+    """Damaged copies of a file: bytes changed, cut off, put in, taken out."""
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        content, place = bytearray(whole), int(rng.integers(1, len(whole)))
+        match int(rng.integers(4)):
+            case 0:
+                content[place] = int(rng.integers(256))
+            case 1:
+                del content[place:]
+            case 2:
+                content[place:place] = rng.bytes(int(rng.integers(1, 20)))
+            case _:
+                del content[place : place + int(rng.integers(1, 30))]
+        yield bytes(content)
+
+
+@pytest.mark.parametrize("ending", ["csv", "npy", "npz", "parquet", "pt"])
+def test_damaged_files_are_read_or_refused_and_nothing_else(ending: str, tmp_path: Path) -> None:
+    from readers.test_formats import PROBS, write_all
+
+    write_all(tmp_path)
+    np.save(tmp_path / "rows.npy", PROBS)
+    if ending == "pt":
+        torch = pytest.importorskip("torch")
+        torch.save(
+            {"labels": torch.tensor([0, 2, 1]), "m": torch.tensor(PROBS)}, tmp_path / "rows.pt"
+        )
+    file, said = tmp_path / f"damaged.{ending}", []
+    for content in mutations((tmp_path / f"rows.{ending}").read_bytes(), seed=0, count=150):
+        file.write_bytes(content)
+        try:
+            Sources(str(file), limits=Limits(2**26)).read(labelled=ending != "npy")
+        except InvalidInput as error:
+            said.append(str(error))
+    assert len(said) > 75
+    assert not any("\n" in sentence for sentence in said)
 
 
 # -- npy and npz ----------------------------------------------------------------------------------

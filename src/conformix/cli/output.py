@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,8 +21,10 @@ from rich.progress import (
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from conformix.experiments.runner import Progress as Report
-from conformix.experiments.tables import Table
+from conformix.tables import Table
+
+# Called with how much is done, and how much there is.
+Report = Callable[[int, int], None]
 
 
 def wants_json(asked: bool | None) -> bool:

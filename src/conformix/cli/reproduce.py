@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from conformix.cli.options import SCALES, Json, Kind, Resolution, Rows, Seed, Workers
 from conformix.cli.output import reporting, wants_json, write_json, write_line, write_table
-from conformix.experiments import (
-    Results,
-    Setup,
-    Spec,
-    Table,
-    read_specs,
-    resolve_experiments,
-    run,
-)
-from conformix.experiments import reproduce as reproduce_paper
+from conformix.tables import Table
+
+if TYPE_CHECKING:
+    from conformix.experiments import Results, Setup, Spec
 
 EXAMPLE = "conformix reproduce table1 --data cifar100 --runs 100 --out results"
 
@@ -48,6 +42,8 @@ def reproduce(
     as_json: Json = None,
 ) -> None:
     """Tables and figures of the paper, or your own."""
+    from conformix.experiments import Setup  # noqa: PLC0415  loads scipy
+
     json_lines = wants_json(as_json)
     if what.endswith(".toml"):
         run_specs(what, out, workers, json_lines=json_lines)
@@ -61,6 +57,9 @@ def reproduce(
 
 def run_paper(what: str, setup: Setup, out: Path, workers: int | None, *, json_lines: bool) -> None:
     """Run experiments of the paper; write files, show tables and what follows from them."""
+    from conformix.experiments import reproduce as reproduce_paper  # noqa: PLC0415
+    from conformix.experiments import resolve_experiments  # noqa: PLC0415
+
     names = resolve_experiments(what, setup.data)
     with reporting(f"{what}, {setup.data}") as progress:
         made = reproduce_paper(names, setup, out, workers=workers, progress=progress)
@@ -80,6 +79,8 @@ def run_paper(what: str, setup: Setup, out: Path, workers: int | None, *, json_l
 
 def run_specs(file: str, out: Path, workers: int | None, *, json_lines: bool) -> None:
     """Run the experiments of a TOML file; write rows, show a table of each."""
+    from conformix.experiments import Results, read_specs, run  # noqa: PLC0415
+
     specs = read_specs(file)
     path = out / "rows.jsonl"
     with reporting(Path(file).stem) as progress:

@@ -12,7 +12,7 @@ from conformix.experiments.runner import run
 from conformix.experiments.sources import load_data
 from conformix.experiments.spec import Case, Spec, read_specs
 from conformix.experiments.statistics import Estimate, Results, interval
-from conformix.experiments.tables import Table
+from conformix.tables import Table
 
 __all__ = [
     "Case",

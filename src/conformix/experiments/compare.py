@@ -21,7 +21,7 @@ from conformix.experiments.statistics import (
     percent,
     told,
 )
-from conformix.experiments.tables import Table
+from conformix.tables import Table
 
 TUNED = ("best-single", "tuned-thr", "tuned-raps", "tuned-saps")
 ENSEMBLES = ("probability-ensemble", "logit-ensemble")

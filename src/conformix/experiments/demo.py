@@ -15,10 +15,10 @@ from conformix import datasets, metrics
 from conformix.arrays import FloatArray, IntArray
 from conformix.errors import InvalidInput
 from conformix.estimators import ScoreAverage
-from conformix.experiments.tables import Table
 from conformix.plots import new_figure, plot_triangle
 from conformix.scores import score_tensor
 from conformix.search import landscape
+from conformix.tables import Table
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import math
-from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 import numpy as np
-from numpy.lib import format as npy_format
 
 from conformix.errors import InvalidInput
 from conformix.readers.contents import Choice, Contents, from_arrays
@@ -66,28 +65,32 @@ def read_array(file: IO[bytes], path: Path, size: int, limits: Limits, name: str
 
 
 def _header(file: IO[bytes], whose: str) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
-    """Return shape, whether columns come first, type, and where the data begin."""
-    readers = {
-        (1, 0): npy_format.read_array_header_1_0,
-        (2, 0): npy_format.read_array_header_2_0,
-    }
+    """Return shape, whether columns come first, type, and where the data begin.
+
+    The header is a Python literal behind its length. It is parsed here and not by NumPy, which
+    reads as much as the length says, up to 4 GiB, and mends old headers by tokenising them.
+    """
     try:
-        version = npy_format.read_magic(file)
-        # The length is looked at first: NumPy would read as much as it says, up to 4 GiB.
-        width = 2 if version == (1, 0) else 4
-        told = file.read(width)
-        if len(told) < width or int.from_bytes(told, "little") > LONGEST_HEADER:
+        start = file.read(8)
+        width = {b"\x93NUMPY\x01\x00": 2, b"\x93NUMPY\x02\x00": 4}[start]
+        length = int.from_bytes(file.read(width), "little")
+        if not 0 < length <= LONGEST_HEADER:
             raise ValueError
-        header = BytesIO(told + file.read(int.from_bytes(told, "little")))
-        shape, in_columns, dtype = readers[version](header)
-    # A header is parsed as a Python literal: deep nesting ends in the last three.
-    except (ValueError, KeyError, TypeError, SyntaxError, RecursionError, MemoryError, EOFError):
+        told = ast.literal_eval(file.read(length).decode("latin-1").strip())
+        shape, in_columns, descr = told["shape"], told["fortran_order"], told["descr"]
+        proper = isinstance(shape, tuple) and all(type(length) is int for length in shape)
+        if not proper or not isinstance(in_columns, bool):
+            raise TypeError
+        # Fields are listed where a type has any; such a type is refused by its kind.
+        dtype = np.dtype(descr) if isinstance(descr, str) else np.dtype("V1")
+    # Deep nesting ends in the last two.
+    except (ValueError, KeyError, TypeError, SyntaxError, RecursionError, MemoryError):
         raise InvalidInput(
             f"{whose} is no npy array, or its header is damaged; {WAY_OUT}."
         ) from None
     if any(length < 0 for length in shape):
         raise InvalidInput(f"{whose} has a header with the impossible shape {shape}.")
-    return shape, in_columns, dtype, file.tell()
+    return shape, in_columns, dtype, len(start) + width + length
 
 
 def _fill(file: IO[bytes], array: Any) -> int:

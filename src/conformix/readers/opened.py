@@ -29,7 +29,8 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     """
     try:
         # Without waiting: opening a pipe that nobody writes to would hang.
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        handle = os.open(path, flags)
     except (FileNotFoundError, NotADirectoryError):
         raise InvalidInput(f"{path} does not exist or is no file.") from None
     except (OSError, ValueError) as error:

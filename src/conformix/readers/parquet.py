@@ -28,7 +28,10 @@ def read_parquet(file: BinaryIO, path: Path, limits: Limits, choice: Choice) -> 
     file.seek(0)
     try:
         return _read(pq.ParquetFile(file), path, limits, choice, pa)
-    except (pa.ArrowException, OSError, EOFError) as error:
+    except InvalidInput:
+        raise
+    # Damage shows in many ways, names that are no text among them.
+    except (pa.ArrowException, OSError, ValueError, LookupError, OverflowError) as error:
         first = str(error).strip().splitlines()[0][:160].rstrip(".") if str(error).strip() else "?"
         raise InvalidInput(f"{path} is truncated or damaged ({first}); write it again.") from None
 
@@ -44,23 +47,20 @@ def _read(source: Any, path: Path, limits: Limits, choice: Choice, pa: Any) -> C
     if n < 1:
         raise InvalidInput(f"{path} has no rows.")
     limits.check_memory(path, 8 * n * (len(outputs) + 1), f"{n:,} rows of {len(names):,} columns")
-    packed = _declared(source.metadata, {*outputs, label})
-    limits.check_memory(path, packed, "its columns")
+    limits.check_memory(path, _declared(source.metadata), "its columns")
     values, labels = _filled(source, path, n, outputs=outputs, label=label, pa=pa)
     models = {"": values} if outputs else {}
     return Contents(path, models, labels, label, columns.classes or None, columns.others)
 
 
-def _declared(metadata: Any, names: set[str | None]) -> int:
-    """Return the bytes that the columns take once they are decompressed, as the footer says."""
-    total = 0
-    for group in range(metadata.num_row_groups):
-        rows = metadata.row_group(group)
-        for place in range(rows.num_columns):
-            column = rows.column(place)
-            if column.path_in_schema in names:
-                total += max(0, int(column.total_uncompressed_size))
-    return total
+def _declared(metadata: Any) -> int:
+    """Return the bytes that the columns take once they are decompressed, as the footer says.
+
+    Row groups are asked, and not their columns: a damaged description of a column makes pyarrow
+    end the whole process.
+    """
+    groups = range(metadata.num_row_groups)
+    return sum(max(0, int(metadata.row_group(group).total_byte_size)) for group in groups)
 
 
 def _check_types(schema: Any, path: Path, outputs: list[str], label: str | None, pa: Any) -> None:

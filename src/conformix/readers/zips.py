@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,12 +49,14 @@ def opened_zip(file: BinaryIO, path: Path, limits: Limits, what: str) -> Iterato
         with zipfile.ZipFile(file) as packed:
             _check_members(packed, path, limits)
             yield packed
-    except (zipfile.BadZipFile, EOFError, struct.error, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{path} is truncated or damaged ({error}); write it again.") from None
-    except (NotImplementedError, RuntimeError, zipfile.LargeZipFile) as error:
-        raise InvalidInput(f"{path} is an archive of an unknown kind ({error}).") from None
-    except zipfile.zlib.error as error:  # type: ignore[attr-defined]
-        raise InvalidInput(f"{path} is damaged: it does not unpack ({error}).") from None
+    except InvalidInput:
+        raise
+    # What damage does to an archive shows in many ways; what they say may hold parts of the file.
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, struct.error) as error:
+        said = " ".join(str(error).split())[:60]
+        raise InvalidInput(f"{path} is truncated or damaged ({said}); write it again.") from None
+    except (NotImplementedError, RuntimeError, AssertionError, LookupError):
+        raise InvalidInput(f"{path} is an archive of an unknown kind; write it again.") from None
 
 
 def _check_directory(file: BinaryIO, path: Path, limits: Limits, what: str) -> None:

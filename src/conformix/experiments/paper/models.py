@@ -9,8 +9,8 @@ from conformix.experiments.paper.scores import curve
 from conformix.experiments.paper.setup import ALPHAS, Product, Setup, label
 from conformix.experiments.spec import Spec
 from conformix.experiments.statistics import Estimate, Results, percent
-from conformix.experiments.tables import Table
 from conformix.plots import new_figure, plot_size_coverage
+from conformix.tables import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

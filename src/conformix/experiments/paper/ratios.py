@@ -5,8 +5,8 @@ from __future__ import annotations
 from conformix.experiments.paper.setup import SPLITS, Product, Setup, label
 from conformix.experiments.spec import Spec
 from conformix.experiments.statistics import Results, told
-from conformix.experiments.tables import Table
 from conformix.plots import new_figure, plot_boxes
+from conformix.tables import Table
 
 RATIOS = ((0.8, "80:20"), (0.99, "99:1"))
 ALPHA = 0.05

@@ -16,8 +16,8 @@ from conformix.experiments.paper.setup import (
 )
 from conformix.experiments.spec import Spec
 from conformix.experiments.statistics import Results, told
-from conformix.experiments.tables import Table
 from conformix.plots import new_figure, plot_boxes, plot_size_coverage
+from conformix.tables import Table
 
 TABLE_ALPHAS = (0.01, 0.05)
 SHOWN = ("average:vfcp", *SINGLES)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from conformix.experiments.sources import load_data
 from conformix.experiments.spec import Spec
-from conformix.experiments.tables import Table
+from conformix.tables import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
