@@ -12,7 +12,7 @@ import numpy as np
 
 from conformix.arrays import FloatArray, IntArray
 from conformix.errors import InvalidInput
-from conformix.search.line import check_positive, finish, some_size_rows
+from conformix.search.line import SWEEPS, check_positive, finish, some_size_rows
 from conformix.search.objective import SizeObjective
 from conformix.search.result import SearchResult
 from conformix.search.span import on_simplex
@@ -82,7 +82,11 @@ class GradientSearch:
         if objective.k <= len(objective.true_scores):
             for theta in _starts(best_first)[: self.starts]:
                 if sketch.span.evaluated < self.budget / 2:
-                    ends += descend(sketch, theta)
+                    ends.append(best_stage(sketch, theta))
+        for place, end in enumerate(ends):  # where slopes end, steps may go on
+            sketch.start(end)
+            sketch.sweep(1 if place > 1 else SWEEPS)
+            ends[place] = sketch.visited[-1]
         counts = sketch.objective.counts(np.array(ends))
         ends = [ends[i] for i in np.argsort(counts, kind="stable")]
         sketch.span.evaluated += len(ends)
@@ -96,8 +100,8 @@ def _starts(best_first: IntArray) -> list[FloatArray]:
     return [np.zeros(d), *(-CORNER * (np.arange(d) != j) for j in best_first)]
 
 
-def descend(sketch: Walk, theta: FloatArray) -> list[FloatArray]:
-    """Return the weights after every stage, from wide sigmoids to narrow ones."""
+def best_stage(sketch: Walk, theta: FloatArray) -> FloatArray:
+    """Return the best weights after any stage, from wide sigmoids to narrow ones."""
     from scipy.optimize import minimize  # noqa: PLC0415  loads late
 
     smooth = stand_in(sketch.objective, sketch.units)
@@ -118,7 +122,8 @@ def descend(sketch: Walk, theta: FloatArray) -> list[FloatArray]:
         theta = done.x
         sketch.span.evaluated += COST * done.nfev
         found.append(on_simplex(softmax(theta) * sketch.units))
-    return found
+    sketch.span.evaluated += len(found)
+    return found[int(sketch.objective.counts(np.array(found)).argmin())]
 
 
 def stand_in(objective: SizeObjective, units: FloatArray) -> Surrogate:

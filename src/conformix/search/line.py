@@ -17,7 +17,7 @@ from conformix.search.walk import Tour, Walk
 SKETCH_PAIRS = 2**17
 # Of the budget, what goes to the starts; of the ends, how many go on with all rows.
 SKETCH_SHARE = 0.5
-FINALISTS = 2
+FINALISTS = 3
 SWEEPS = 4
 PATIENCE = 30
 
