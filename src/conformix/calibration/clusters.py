@@ -15,7 +15,7 @@ import numpy as np
 
 from conformix.arrays import FloatArray, IntArray
 from conformix.calibration.cuts import Plan
-from conformix.calibration.schemes import Seen, rare_units, stand_in
+from conformix.calibration.schemes import Seen, check_fallback, stand_in
 from conformix.calibration.strata import Partition
 from conformix.conformal import conformal_rank, kth_largest, rows_needed
 from conformix.errors import InvalidInput
@@ -63,6 +63,7 @@ class Clustered:
 
     def learn(self, seen: Seen) -> Plan:
         """Return one stratum per cluster."""
+        check_fallback(self.fallback, self.min_rows)
         if self.clusters is not None:
             cells = _given(self.clusters, seen.n_classes)
         elif not seen.separate:
@@ -73,7 +74,6 @@ class Clustered:
         else:
             cells = self._learnt(seen)
         rare = cells < 0
-        rare_units(np.ones(1), self.min_rows, self.fallback, seen.alpha)  # checks both
         cells[rare] = stand_in(self.fallback, pool=int(cells.max(initial=-1)) + 1)
         return Partition(cells[None, :], (), "cluster", self.fallback, int(rare.sum()))
 
@@ -87,9 +87,8 @@ class Clustered:
         n_clusters = self.n_clusters
         if n_clusters is None:
             n_clusters = max(int(counts[kept].min()) // 2, 1)
-        if isinstance(n_clusters, bool) or not isinstance(n_clusters, int | np.integer):
-            raise InvalidInput(f"n_clusters must be a positive integer; got {n_clusters!r}.")
-        if n_clusters < 1:
+        whole = isinstance(n_clusters, int | np.integer) and not isinstance(n_clusters, bool)
+        if not whole or n_clusters < 1:
             raise InvalidInput(f"n_clusters must be a positive integer; got {n_clusters!r}.")
         points = np.array([embedding(seen.values[seen.y == c], seen.alpha) for c in kept])
         found = weighted_kmeans(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import FloatArray
+from conformix.arrays import FloatArray, to_host
 from conformix.errors import InvalidInput
 
 
@@ -95,7 +95,7 @@ def check_rows(
 
 
 def _strata(strata: Any, n: int) -> Any:
-    values = np.asarray(strata)
+    values = np.asarray(to_host(strata))
     if values.dtype == object and all(isinstance(value, str) for value in values.ravel()):
         values = values.astype(np.str_)
     if values.shape != (n,) or values.dtype.kind not in "iubU":
@@ -107,7 +107,7 @@ def _strata(strata: Any, n: int) -> Any:
 
 
 def _weight(sample_weight: Any, n: int) -> FloatArray:
-    values = np.asarray(sample_weight)
+    values = np.asarray(to_host(sample_weight))
     if values.shape != (n,) or values.dtype.kind not in "fiu":
         raise InvalidInput(
             f"sample_weight must hold one number per row, shape ({n},); got {values.dtype} of "

@@ -214,15 +214,19 @@ def rare_units(
     counts: FloatArray, min_rows: int | None, fallback: str, alpha: float
 ) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Return which classes or groups have too few rows for a threshold of their own."""
+    check_fallback(fallback, min_rows)
+    if min_rows is None and fallback == "all":
+        return np.zeros(len(counts), dtype=bool)  # the rank itself lets their labels in
+    return counts < (rows_needed(alpha) if min_rows is None else min_rows)
+
+
+def check_fallback(fallback: str, min_rows: int | None) -> None:
+    """Refuse a fallback that is not known, and a number of rows that is none."""
     if fallback not in FALLBACKS:
         raise unknown_name("fallback", fallback, list(FALLBACKS))
-    if min_rows is None:
-        if fallback == "all":  # the rank itself lets labels in where rows are too few
-            return np.zeros(len(counts), dtype=bool)
-        min_rows = rows_needed(alpha)
-    if isinstance(min_rows, bool) or not isinstance(min_rows, int | np.integer) or min_rows < 0:
+    counts = isinstance(min_rows, int | np.integer) and not isinstance(min_rows, bool)
+    if min_rows is not None and not (counts and min_rows >= 0):
         raise InvalidInput(f"min_rows must be a number of rows or None; got {min_rows!r}.")
-    return counts < min_rows
 
 
 def stand_in(fallback: str, pool: int) -> int:
