@@ -187,3 +187,15 @@ def test_rows_of_any_length_sort_downwards_and_ties_keep_their_order():
     values = rng.integers(0, 6, size=sizes.sum()).astype(float)
     rows = np.repeat(np.arange(len(sizes)), sizes)
     assert_array_equal(falling_within_rows(values, sizes), np.lexsort((-values, rows)))
+
+
+def test_metrics_take_labels_by_name_where_the_sets_have_names():
+    rng = np.random.default_rng(2)
+    mask, y = rng.random((60, 3)) > 0.4, rng.integers(3, size=60)
+    names = np.array(["cat", "dog", "eel"])
+    named = cx.PredictionSets(mask, names)
+    by_name = cx.metrics.evaluate(named, names[y], alpha=0.1)
+    assert by_name == cx.metrics.evaluate(mask, y, alpha=0.1)
+    table = cx.metrics.class_table(named, names[y])
+    assert table.index.tolist() == ["cat", "dog", "eel"]
+    assert table["rows"].tolist() == np.bincount(y, minlength=3).tolist()

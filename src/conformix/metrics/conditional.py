@@ -9,7 +9,7 @@ import numpy as np
 from conformix.arrays import FloatArray, IntArray, RandomState, as_generator
 from conformix.conformal import simple_fraction
 from conformix.errors import InvalidInput
-from conformix.metrics.coverage import as_mask, covered, share_interval
+from conformix.metrics.coverage import as_labels, as_mask, covered, share_interval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +24,7 @@ def class_coverages(sets: Any, y: Any) -> tuple[IntArray, FloatArray]:
     (array([1, 1]), array([1., 0.]))
     """
     hits, n_classes = covered(sets, y), as_mask(sets).shape[1]
-    labels = np.asarray(y)
+    labels = as_labels(sets, y)
     rows = np.bincount(labels, minlength=n_classes)
     reached = np.bincount(labels, weights=hits, minlength=n_classes)
     return rows, np.divide(reached, rows, out=np.full(n_classes, np.nan), where=rows > 0)
@@ -144,14 +144,15 @@ def class_table(sets: Any, y: Any, *, classes: Any = None, level: float = 0.95) 
     """
     import pandas as pd  # noqa: PLC0415  an extra, loaded where it is used
 
-    mask, labels = as_mask(sets), np.asarray(y)
+    mask, labels = as_mask(sets), as_labels(sets, y)
     rows, shares = class_coverages(sets, y)
     hits = np.bincount(labels, weights=covered(sets, y), minlength=len(rows)).astype(int)
     ends = [share_interval(int(h), int(n), level=level) for h, n in zip(hits, rows, strict=True)]
     sizes = np.bincount(labels, weights=mask.sum(axis=1), minlength=len(rows))
     if classes is not None and len(classes) != len(rows):
         raise InvalidInput(f"classes must name all {len(rows)} classes; got {len(classes)}.")
-    index = pd.Index(range(len(rows)) if classes is None else classes, name="class")
+    names = getattr(sets, "classes", None) if classes is None else classes
+    index = pd.Index(range(len(rows)) if names is None else names, name="class")
     return pd.DataFrame(
         {
             "rows": rows,

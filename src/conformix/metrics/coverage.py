@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import BoolArray
+from conformix.arrays import BoolArray, IntArray
 from conformix.classnames import label_indices
 from conformix.conformal import simple_fraction
 from conformix.errors import InvalidInput
@@ -23,6 +23,11 @@ def as_mask(sets: Any) -> BoolArray:
     return mask
 
 
+def as_labels(sets: Any, y: Any) -> IntArray:
+    """Return true labels as checked indices, shape (n,); names where the sets have them."""
+    return label_indices(y, getattr(sets, "classes", None), *as_mask(sets).shape)
+
+
 def covered(sets: Any, y: Any) -> BoolArray:
     """Return for every row whether its true label is in its set, shape (n,).
 
@@ -33,8 +38,7 @@ def covered(sets: Any, y: Any) -> BoolArray:
     >>> covered(np.array([[True, False], [True, False]]), [0, 1])
     array([ True, False])
     """
-    mask = as_mask(sets)
-    labels = label_indices(y, getattr(sets, "classes", None), *mask.shape)
+    mask, labels = as_mask(sets), as_labels(sets, y)
     return mask[np.arange(len(labels)), labels]
 
 
