@@ -67,7 +67,7 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
                 f"{len(order)}."
             )
         self.mask: BoolArray = mask
-        self.classes = None if classes is None else list(classes)
+        self.classes = _plain(classes)
         self.order = order
 
     @property
@@ -214,6 +214,13 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
         return f"PredictionSets({n:,} sets over {n_classes:,} classes, mean size {mean})"
 
 
+def _plain(classes: Any) -> list[Any] | None:
+    """Return class names as a list of Python's own values."""
+    if classes is None:
+        return None
+    return list(classes.tolist() if hasattr(classes, "tolist") else classes)
+
+
 class NestedSets:
     """Prediction sets of the same rows at several levels, in one small array.
 
@@ -250,7 +257,7 @@ class NestedSets:
     ) -> None:
         self.depth = depth
         self.alphas = tuple(float(alpha) for alpha in alphas)
-        self.classes = None if classes is None else list(classes)
+        self.classes = _plain(classes)
         self.order = order
 
     def at(self, alpha: float) -> PredictionSets:

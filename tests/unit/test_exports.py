@@ -199,3 +199,8 @@ def test_metrics_take_labels_by_name_where_the_sets_have_names():
     table = cx.metrics.class_table(named, names[y])
     assert table.index.tolist() == ["cat", "dog", "eel"]
     assert table["rows"].tolist() == np.bincount(y, minlength=3).tolist()
+
+
+def test_names_from_an_array_come_out_as_plain_values():
+    label = cx.PredictionSets(MASK, np.array(["cat", "dog", "eel"])).labels(0)[0]
+    assert type(label) is str
