@@ -17,7 +17,7 @@ from conformix.errors import InvalidInput
 from conformix.inputs import Kind
 from conformix.readers.contents import LABEL_NAMES, Choice, Contents, a_few, missing
 from conformix.readers.formats import READERS, read_contents
-from conformix.readers.kinds import check_kind, guess_kind
+from conformix.readers.kinds import check_kind, check_rounding, guess_kind
 from conformix.readers.limits import Limits
 from conformix.registry import unknown_name
 
@@ -132,6 +132,8 @@ class Sources:
         # A bundled data set says itself what it holds.
         asked = "logits" if _is_bundled(self.file) else self.kind
         kind = guess_kind(outputs) if asked == "auto" else asked
+        if kind == "probs":
+            check_rounding(outputs)
         name = Path(self.file or next(iter(self.models or {}), "")).stem
         labels = None if labels is None else labels[rows]
         return Batch(name, outputs, labels, classes, kind)  # type: ignore[arg-type]

@@ -10,6 +10,9 @@ import numpy as np
 from conformix.errors import InvalidInput
 from conformix.inputs import HALF_SUM_TOLERANCE, KINDS, SUM_TOLERANCE, Kind, row_blocks
 
+# How far rounding to two digits takes the sum of a few dozen probabilities from one.
+ROUNDED = 0.05
+
 
 def check_kind(kind: str) -> None:
     """Refuse a kind that is neither ``auto`` nor one of the library's.
@@ -49,3 +52,26 @@ def _are_probs(values: Any) -> bool:
         if not ((block >= 0) & (block <= 1 + tolerance)).all():
             return False
     return True
+
+
+def check_rounding(models: Mapping[str, Any]) -> None:
+    """Refuse probabilities that were rounded so much that rows no longer sum to one.
+
+    Rows that miss one by more than rounding does are left to the checks of the library.
+
+    Examples
+    --------
+    >>> check_rounding({"": np.array([[0.333, 0.333, 0.333]])})
+    Traceback (most recent call last):
+    conformix.errors.InvalidInput: probabilities were rounded too much: row 0 sums to 0.999; ...
+    """
+    for values in map(np.asarray, models.values()):
+        tolerance = HALF_SUM_TOLERANCE if values.dtype == np.float16 else SUM_TOLERANCE
+        off = np.abs(values.sum(axis=1, dtype=np.float64) - 1)
+        if (off > tolerance).any() and (off <= ROUNDED).all():
+            row = int(np.argmax(off > tolerance))
+            total = float(values[row].sum(dtype=np.float64))
+            raise InvalidInput(
+                f"probabilities were rounded too much: row {row} sums to {total:.6g}; write them "
+                "with six digits or more."
+            )
