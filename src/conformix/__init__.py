@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         TrivialSetsWarning,
     )
     from conformix.estimators import ScoreAverage, load
+    from conformix.influence import contributions
     from conformix.online import OnlineAverage
     from conformix.scores import score_tensor
     from conformix.sets import NestedSets, PredictionSets
@@ -91,6 +92,7 @@ _NAMES = {
     "TopK": "topk",
     "TrivialSetsWarning": "errors",
     "conformal_rank": "conformal",
+    "contributions": "influence",
     "load": "estimators",
     "load_predictor": "storage",
     "score_tensor": "scores",
@@ -114,6 +116,7 @@ __all__ = [
     "calibration",
     "conformal",
     "conformal_rank",
+    "contributions",
     "cross",
     "datasets",
     "guarantees",

@@ -5,22 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self
-
-import numpy as np
+from typing import Any, Self, overload
 
 from conformix import pipeline
 from conformix.arrays import FloatArray, RandomState
-from conformix.conformal import warn_if_trivial
 from conformix.drift import DriftReport, drift_report
 from conformix.errors import InvalidInput
 from conformix.exact import candidate_weights, leave_one_out_efcp
-from conformix.inputs import Kind, check_labels
+from conformix.inputs import Kind
 from conformix.pipeline import Fitted
 from conformix.readings import Readings
 from conformix.recipe import Recipe
 from conformix.scores import ScoreLike
 from conformix.search import resolve_search
+from conformix.sets import NestedSets, PredictionSets
 from conformix.splits import Split
 from conformix.storage import read_model, write_model
 
@@ -34,8 +32,10 @@ class ScoreAverage(Readings):
 
     Parameters
     ----------
-    scores : sequence of names, `Score` objects or functions of probabilities
-        What is averaged. With several models, every score of every model.
+    scores : "auto", or a sequence of names, `Score` objects or functions of probabilities
+        What is averaged. With several models, every score of every model. ``auto`` blends a
+        dictionary of scores of all models by likelihood (`conformix.blend`, docs/frontier.md);
+        it goes with split "vfcp", the recommended one, and "exact".
     alpha : float
         Allowed miscoverage: a set misses the true label with probability at most alpha.
     split : {"vfcp", "efcp", "dlcp", "dlcp+", "exact"} or a split object
@@ -60,8 +60,14 @@ class ScoreAverage(Readings):
         but a share `delta` of the calibration draws, not only on average over them.
     delta : float
         See `guarantee`.
+    calibration : {"marginal", "class", "cluster", "group", "weighted"} or an object
+        How thresholds are taken from the calibration scores (`conformix.calibration`): one for
+        all, or one per class, cluster of classes or given group, or with importance weights.
     random_state : int, Generator or None
         Draws the split.
+    objective : str or goal
+        What the weights minimise: ``"size"``, ``"singletons"``, ``"class_gap"``,
+        ``"size_stratified"``, or a goal of `conformix.search` such as ``CappedSize(5)``.
     threads : int or None
         Threads of the search; None takes the available cores.
 
@@ -109,6 +115,8 @@ class ScoreAverage(Readings):
         allow_empty: bool = True,
         guarantee: str = "marginal",
         delta: float = 0.1,
+        calibration: Any = "marginal",
+        objective: Any = "size",
         random_state: RandomState = None,
         threads: int | None = None,
     ) -> None:
@@ -123,28 +131,59 @@ class ScoreAverage(Readings):
         self.allow_empty = allow_empty
         self.guarantee = guarantee
         self.delta = delta
+        self.calibration = calibration
+        self.objective = objective
         self.random_state = random_state
         self.threads = threads
 
-    def fit(self, outputs: Any, y: Any, *, test: Any = None, groups: Any = None) -> Self:
+    def fit(
+        self,
+        outputs: Any,
+        y: Any,
+        *,
+        test: Any = None,
+        groups: Any = None,
+        classes: Any = None,
+        strata: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
         """Choose the weights and the threshold.
 
         Parameters
         ----------
         outputs : array of shape (n, K), `TopK`, or a mapping or sequence of such
             Outputs of one or several models on labelled rows that trained none of them.
-        y : integer array of shape (n,)
-            True class indices.
+        y : array of shape (n,)
+            True class indices, or class names where `classes` are given.
         test : like `outputs`, optional
             Outputs on the unlabelled test rows; the transductive splits need them.
         groups : array of shape (n,), optional
             Rows of one group (patient, user, document) stay on one side of the split.
+        classes : sequence of length K, optional
+            Names of the columns of `outputs`, for the sets. `y` then holds names; beside names
+            that are text it may hold integer indices as well.
+        strata : array of shape (n,), optional
+            The group of every row (text or integers), for ``calibration="group"``.
+        sample_weight : array of shape (n,), optional
+            The importance of every row, for ``calibration="weighted"``.
         """
         recipe = Recipe(**self.get_params())
-        self.predictor_ = recipe.fit(outputs, y, test=test, groups=groups)
+        self.predictor_ = recipe.fit(
+            outputs, y, test=test, groups=groups, classes=classes,
+            strata=strata, sample_weight=sample_weight,
+        )  # fmt: skip
         return self
 
-    def predict_set(self, outputs: Any, *, alpha: Any = None) -> Any:
+    @overload
+    def predict_set(
+        self, outputs: Any, *, alpha: float | None = None, **rows: Any
+    ) -> PredictionSets: ...
+    @overload
+    def predict_set(self, outputs: Any, *, alpha: Sequence[float], **rows: Any) -> NestedSets: ...
+
+    def predict_set(
+        self, outputs: Any, *, alpha: float | Sequence[float] | None = None, **rows: Any
+    ) -> PredictionSets | NestedSets:
         """Return the prediction sets of new rows.
 
         Parameters
@@ -154,16 +193,13 @@ class ScoreAverage(Readings):
         alpha : float or sequence of float, optional
             Another level than the fitted one, with the same weights. It must not be chosen by
             looking at calibration or test labels. Several levels give `NestedSets`.
+        **rows
+            ``strata=`` and ``sample_weight=`` of the new rows, arrays of shape (n,), where the
+            calibration needs them.
         """
-        predictor = self._check_fitted()
-        if alpha is None:
-            return predictor.predict_set(outputs, predictor.alpha)
-        if np.ndim(alpha) == 1:
-            return predictor.predict_nested(outputs, alpha)
-        warn_if_trivial(predictor.fitted.n, alpha, predictor.fitted.ledger.facts.rank)
-        return predictor.predict_set(outputs, alpha)
+        return self._check_fitted().predict_set(outputs, alpha, **rows)  # type: ignore[arg-type]
 
-    def predict_pvalues(self, outputs: Any, *, smoothed: bool = False) -> FloatArray:
+    def predict_pvalues(self, outputs: Any, *, smoothed: bool = False, **rows: Any) -> FloatArray:
         """Return the conformal p-value of every label, shape (n, K).
 
         ``p(x, y) = (1 + #{c_i <= s(x, y)}) / (n + 1)``; the set at level alpha is ``p > alpha``.
@@ -175,10 +211,12 @@ class ScoreAverage(Readings):
         smoothed : bool
             Break ties by one uniform number per row: p-values of true labels are then exactly
             uniform, not only valid.
+        **rows
+            As in `predict_set`.
         """
-        return self._check_fitted().predict_pvalues(outputs, smoothed=smoothed)
+        return self._check_fitted().predict_pvalues(outputs, smoothed=smoothed, **rows)
 
-    def recalibrate(self, outputs: Any, y: Any) -> Self:
+    def recalibrate(self, outputs: Any, y: Any, **rows: Any) -> Self:
         """Keep the weights and take a fresh threshold from fresh labelled rows.
 
         The rows must not have been used in `fit`: the guarantee is then exact, whatever the
@@ -186,16 +224,19 @@ class ScoreAverage(Readings):
         """
         predictor = self._check_fitted()
         fresh = predictor.check(outputs)
-        labels = check_labels(y, fresh.n, fresh.n_classes)
+        labels = predictor.labels(y, fresh.n)
         old = predictor.fitted
         if not isinstance(old, Fitted):
             raise InvalidInput(
                 'split "exact" has no single weights to keep; call fit on the fresh rows instead.'
             )
+        data = predictor.row_data(fresh.n, **rows)
         fitted = pipeline.calibrated(
             predictor.scores(fresh),
             labels,
             old.rule,
+            plan=old.cuts.plan.afresh(),
+            data=data,
             alpha=predictor.alpha,
             ledger=pipeline.fixed_ledger(
                 fresh.n,
@@ -221,7 +262,7 @@ class ScoreAverage(Readings):
         """
         predictor = self._check_fitted()
         fresh = predictor.check(outputs)
-        labels = check_labels(y, fresh.n, fresh.n_classes)
+        labels = predictor.labels(y, fresh.n)
         own = predictor.fitted.rule.of_true_labels(predictor.scores(fresh), labels)
         return drift_report(predictor.fitted.calibration, own, level=level)
 
@@ -240,18 +281,19 @@ class ScoreAverage(Readings):
         predictor = self._check_fitted()
         facts = predictor.fitted.ledger.facts
         altered = not predictor.fitted.rule.allow_empty or facts.rank.delta is not None
+        altered = altered or facts.calibration != "marginal"
         if altered or facts.learnt_scale or facts.tune_alpha != facts.alpha:
             raise InvalidInput(
-                "measured_coverage is about plain EFCP: no PAC rank, no tune_alpha, empty sets "
-                "allowed, and a scale that was not learnt on the calibration rows."
+                "measured_coverage is about plain EFCP: one threshold, no PAC rank, no tune_alpha, "
+                "empty sets allowed, and a scale that was not learnt on the calibration rows."
             )
-        rows = predictor.check(outputs)
-        labels = check_labels(y, rows.n, rows.n_classes)
         if facts.n_weights == 0:
             raise InvalidInput(
                 "measured_coverage selects among candidate weights that are counted, and this "
                 'search has none; fit with search="grid" or an array of weights.'
             )
+        rows = predictor.check(outputs)
+        labels = predictor.labels(y, rows.n)
         weights = candidate_weights(resolve_search(self.search), len(predictor.columns))
         scores = predictor.fitted.rule.transform(predictor.scores(rows))
         return leave_one_out_efcp(
@@ -271,6 +313,8 @@ class ScoreAverage(Readings):
 
 def load(path: str | os.PathLike[str]) -> ScoreAverage:
     """Return a model written by `ScoreAverage.save`.
+
+    To predict only, `conformix.load_predictor` is lighter: it loads no scikit-learn.
 
     Parameters
     ----------

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from conformix.arrays import FloatArray
+from conformix.blend.model import Blend
 from conformix.errors import NotFitted
 from conformix.guarantees import Ledger
 from conformix.params import Params
@@ -33,6 +34,11 @@ class Readings(Params):
     def weights_(self) -> FloatArray:
         """One weight per score, shape (d,)."""
         return self._check_fitted().fitted.rule.weights
+
+    @property
+    def blend_(self) -> Blend | None:
+        """The expert that ``scores="auto"`` made of the models, or None."""
+        return self._check_fitted().blend
 
     @property
     def threshold_(self) -> float:

@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from conformix import pipeline
+from conformix import gathered, pipeline
 from conformix.arrays import FloatArray, IntArray, as_generator
+from conformix.auto import Plan, is_auto, plan_auto
+from conformix.calibration import (
+    LabelShift,
+    Marginal,
+    RankedPerClass,
+    Weighted,
+    resolve_calibration,
+)
+from conformix.calibration.rows import NO_DATA, RowData, check_rows, group_names
+from conformix.classnames import check_classes, label_indices
 from conformix.conformal import simple_fraction
 from conformix.errors import InvalidInput
 from conformix.exact.fit import fit_exact
 from conformix.exact.fitted import FullFitted
+from conformix.gathered import gather_rows, refuse_beyond_memory, rows_held, score_bytes
 from conformix.guarantees.order import check_delta
-from conformix.inputs import Kind, Outputs, check_groups, check_labels, check_outputs
+from conformix.homes import place
+from conformix.inputs import Kind, Outputs, check_groups, check_outputs
 from conformix.kernels import available_threads
 from conformix.normalize import resolve_normalizer
 from conformix.pipeline import Fitted, Rule
 from conformix.predictor import Predictor, matching
 from conformix.scores import Column, score_columns
 from conformix.scores.tensor import draw_key, fill_tensor
-from conformix.search import resolve_search
+from conformix.search import MeanSize, resolve_objective, resolve_search
 from conformix.search.candidates import check_simplex
-from conformix.splits import Exact, Split, resolve_split
+from conformix.splits import Drawn, Exact, Split, ValidityFirst, resolve_split
 
 
 @dataclass(frozen=True)
@@ -43,35 +55,109 @@ class Recipe:
     delta: float
     random_state: Any
     threads: int | None
+    calibration: Any = "marginal"
+    objective: Any = "size"
 
-    def fit(self, outputs: Any, y: Any, *, test: Any, groups: Any) -> Predictor:
+    def fit(
+        self,
+        outputs: Any,
+        y: Any,
+        *,
+        test: Any,
+        groups: Any,
+        classes: Any = None,
+        strata: Any = None,
+        sample_weight: Any = None,
+    ) -> Predictor:
         """Return the predictor fitted on labelled outputs."""
         self.check()
-        labelled = check_outputs(outputs, self.kind)
-        labels = check_labels(y, labelled.n, labelled.n_classes)
-        models = tuple(labelled.models)
-        columns = score_columns(models, self.scores)
+        labelled = check_outputs(outputs, self.kind, later=not is_auto(self.scores))
+        names = check_classes(classes, labelled.n_classes)
+        labels = label_indices(y, names, labelled.n, labelled.n_classes)
         rng = as_generator(self.random_state)
         key = draw_key(rng)
-        scores = fill_tensor(labelled, columns, key=key, threads=self.threads)
         parts = check_groups(groups, labelled.n)
-        if self.weights is not None:
-            fitted: Fitted | FullFitted = self.with_fixed_weights(scores, labels, columns)
-        else:
-            split = resolve_split(self.split)
-            test_scores = self.test_scores(split, test, labelled, columns, key)
-            fitted = self.with_search(
-                scores, labels, columns, rng=rng, test=test_scores, groups=parts
-            )
+        scheme = resolve_calibration(self.calibration)
+        data = check_rows(strata, sample_weight, labelled.n, scheme.needs, scheme.name)
+        plan = self.plan(labelled, labels, rng, parts)
+        columns, rows, own = plan.columns, plan.rows, replace(self, **plan.settings)
+        labels, data = labels[rows], data.take(rows)
+        parts = None if parts is None else parts[rows]
+        split = own.bounded_split(labelled.n_classes, plan)
+        searched = self.weights is None
+        test_scores = own.test_scores(split, test, labelled, columns, key) if searched else None
+        scores, split = own.scored(
+            plan.scored(labelled), labels, columns, split, key=key, rng=rng, groups=parts
+        )
+        fitted = own.fit_scores(
+            scores, labels, columns, split, rng=rng, test=test_scores, groups=parts, data=data
+        )
         return Predictor(
             columns,
-            models,
+            tuple(labelled.models),
             labelled.n_classes,
             self.kind,
             key,
             self.alpha,
             fitted,
             threads=self.threads,
+            classes=names,
+            blend=plan.blend,
+        )
+
+    def plan(
+        self, labelled: Outputs, labels: IntArray, rng: np.random.Generator, groups: Any
+    ) -> Plan:
+        """Return what is scored: the user's scores, or a blend that is learnt here."""
+        if not is_auto(self.scores):
+            return Plan(score_columns(tuple(labelled.models), self.scores))
+        return plan_auto(
+            labelled, labels, alpha=self.alpha, split=self.split, normalize=self.normalize,
+            rng=rng, groups=groups, threads=self.threads,
+        )  # fmt: skip
+
+    def bounded_split(self, n_classes: int, plan: Plan) -> Split:
+        """Return the split, with as many tuning rows as the memory for scores holds.
+
+        A blend has learnt from the tuning rows before: all of them must stay out of calibration.
+        """
+        split = resolve_split(self.split)
+        if isinstance(split, ValidityFirst) and plan.blend is None:
+            return split.held_in(rows_held(n_classes, len(plan.columns)))
+        return split
+
+    def scored(
+        self, outputs: Outputs, labels: IntArray, columns: tuple[Column, ...], split: Split, *,
+        key: int, rng: np.random.Generator, groups: IntArray | None,
+    ) -> tuple[Any, Split]:  # fmt: skip
+        """Return the scores and the split: where all scores are too many, they are gathered.
+
+        That works where only the tuning rows need the scores of all labels; their numbers are
+        then drawn here, from the same generator and so to the same rows.
+        """
+        needed = score_bytes(outputs.n, outputs.n_classes, len(columns))
+        large = needed > gathered.TENSOR_BYTES and not outputs.on_device
+        options: dict[str, Any] = {"key": key, "threads": self.threads}
+        if large and self.weights is not None:
+            return gather_rows(outputs, labels, np.arange(0), columns, **options), split
+        if large and isinstance(split, ValidityFirst):
+            roles = split.roles(outputs.n, 0, rng, groups)
+            found = gather_rows(outputs, labels, roles.tune, columns, **options)
+            return found, Drawn(split, roles)
+        if large:
+            refuse_beyond_memory(split.name, needed)
+        return fill_tensor(outputs.settled(), columns, **options), split
+
+    def fit_scores(
+        self, scores: Any, labels: IntArray, columns: tuple[Column, ...], split: Split, *,
+        rng: np.random.Generator, test: FloatArray | None, groups: IntArray | None, data: RowData,
+    ) -> Fitted | FullFitted:  # fmt: skip
+        """Return the fit on scores, whole or gathered: with given weights, or searched ones."""
+        if self.weights is not None:
+            return self.with_fixed_weights(scores, labels, columns, data=data, rng=rng)
+        own = replace(self, split=split)
+        return own.with_search(
+            scores, labels, columns, rng=rng, test=test, groups=groups, data=data
         )
 
     def check(self) -> None:
@@ -82,18 +168,45 @@ class Recipe:
         if self.guarantee not in ("marginal", "pac"):
             raise InvalidInput(f'guarantee must be "marginal" or "pac"; got {self.guarantee!r}.')
         check_delta(self.delta)
+        if is_auto(self.scores) and self.weights is not None:
+            raise InvalidInput(
+                'scores="auto" finds its own weights; give weights=None, or name the scores.'
+            )
         available_threads(self.threads)
         resolve_search(self.search)
+        plain = isinstance(resolve_objective(self.objective), MeanSize)
+        self.check_calibration()
         altered = {
             "allow_empty=False": not self.allow_empty,
             "tune_alpha": self.tune_alpha is not None,
             'guarantee="pac"': self.guarantee == "pac",
+            "another objective": not plain,
         }
         option = next((name for name, asked in altered.items() if asked), None)
         if option and self.weights is None and isinstance(resolve_split(self.split), Exact):
             raise InvalidInput(
                 f'split "exact" selects at alpha by one rule for all rows; {option} does not apply.'
             )
+
+    def check_calibration(self) -> None:
+        """Refuse a calibration that does not go with the other settings."""
+        scheme = resolve_calibration(self.calibration)
+        if isinstance(scheme, Marginal):
+            return
+        if self.weights is None and isinstance(resolve_split(self.split), Exact):
+            raise InvalidInput(
+                f'split "exact" selects by one marginal rule; calibration "{scheme.name}" goes '
+                'with split "vfcp" and the others.'
+            )
+        if self.guarantee == "pac" and isinstance(scheme, Weighted | LabelShift):
+            raise InvalidInput(f'guarantee="pac" is not known for calibration "{scheme.name}".')
+        if self.weights is not None and isinstance(scheme, RankedPerClass):
+            raise InvalidInput(
+                'calibration "rc3p" freezes its ranks on tuning rows, and fixed weights leave none; '
+                "say search=[weights] instead."
+            )
+        if scheme.tune and not self.allow_empty:
+            raise InvalidInput("tune=True of a calibration goes with allow_empty=True only.")
 
     @property
     def pac_delta(self) -> float | None:
@@ -109,6 +222,7 @@ class Recipe:
         rng: np.random.Generator,
         test: FloatArray | None,
         groups: IntArray | None,
+        data: RowData = NO_DATA,
     ) -> Fitted | FullFitted:
         """Return the fit whose weights are searched."""
         split = resolve_split(self.split)
@@ -123,11 +237,18 @@ class Recipe:
         if isinstance(split, Exact):
             return fit_exact(scores, labels, columns, split=split, **shared)
         shared |= {"tune_alpha": self.tune_alpha, "allow_empty": self.allow_empty}
-        shared |= {"test": test, "delta": self.pac_delta}
+        shared |= {"test": test, "delta": self.pac_delta, "data": data}
+        shared |= {"calibration": resolve_calibration(self.calibration), "goal": self.objective}
         return pipeline.fit(scores, labels, columns, split=split, **shared)
 
     def with_fixed_weights(
-        self, scores: FloatArray, labels: IntArray, columns: tuple[Column, ...]
+        self,
+        scores: FloatArray,
+        labels: IntArray,
+        columns: tuple[Column, ...],
+        *,
+        data: RowData = NO_DATA,
+        rng: np.random.Generator,
     ) -> Fitted:
         """Return the calibration of given weights on all rows: nothing is left to tune."""
         normalizer = resolve_normalizer(self.normalize, separate=False)
@@ -139,9 +260,14 @@ class Recipe:
         weights = check_simplex(self.weights, len(columns))
         rule = Rule(normalizer.fit(scores, columns), weights, self.allow_empty)
         ledger = pipeline.fixed_ledger(*scores.shape, alpha=self.alpha, delta=self.pac_delta)
+        plan = pipeline.lay_down(
+            resolve_calibration(self.calibration), rule, scores, labels, data, alpha=self.alpha,
+            rng=rng, names=group_names(data), n_cal=len(labels), separate=False,
+        )  # fmt: skip
         return pipeline.calibrated(
-            scores, labels, rule, alpha=self.alpha, ledger=ledger, normalizer=normalizer.name
-        )
+            scores, labels, rule, alpha=self.alpha, ledger=ledger, normalizer=normalizer.name,
+            plan=plan, data=data,
+        )  # fmt: skip
 
     def test_scores(
         self, split: Split, test: Any, labelled: Outputs, columns: tuple[Column, ...], key: int
@@ -153,4 +279,9 @@ class Recipe:
         checked = matching(checked, tuple(labelled.models), labelled.n_classes, "test")
         if not split.needs_test:
             return None
+        if checked.home != labelled.home and (checked.on_device or labelled.on_device):
+            raise InvalidInput(
+                "test must be where outputs are (move one with .to(device)); got outputs "
+                f"{place(labelled.home)} and test {place(checked.home)}."
+            )
         return fill_tensor(checked, columns, key=key, threads=self.threads)

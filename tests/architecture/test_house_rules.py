@@ -33,6 +33,7 @@ LAYERS = [
     "topk",
     "kernels",
     "scores",
+    "gathered",
     "blend",
     "normalize",
     "exports",

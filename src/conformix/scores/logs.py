@@ -10,9 +10,12 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from conformix.arrays import FloatArray
+from conformix.errors import InvalidInput
 from conformix.scores.ranked import Ranked
-from conformix.scores.score import Score
+from conformix.scores.score import Score, _number
 
 
 @dataclass(frozen=True)
@@ -23,24 +26,38 @@ class Logp(Score):
     ----------
     temperature : float
         Applied before the score.
+    floor : float
+        Mass that is spread evenly over the labels first, ``log(p_y + floor / K)``: probabilities
+        far below it all count as small, none as impossible.
 
     Examples
     --------
     >>> import numpy as np
     >>> Logp()(Ranked(np.array([[0.5, 0.5, 0.0]]))).round(1).tolist()
     [[-0.7, -0.7, -708.4]]
+    >>> Logp(floor=0.03)(Ranked(np.array([[0.5, 0.5, 0.0]]))).round(1).tolist()
+    [[-0.7, -0.7, -4.6]]
     """
 
     name: ClassVar[str] = "logp"
     temperature: float = 1.0
+    floor: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not _number(self.floor) or self.floor < 0:
+            raise InvalidInput(f"floor must be a non-negative number; got {self.floor!r}.")
 
     def unit(self, n_classes: int) -> float:
         """Return ``log K``, the width between certainty and ignorance."""
         return max(math.log(n_classes), 1.0)
 
     def __call__(self, ranked: Ranked) -> FloatArray:
-        """Return ``log p_y``."""
-        return ranked.at(self.temperature).log_probs
+        """Return ``log p_y``, or ``log(p_y + floor / K)``."""
+        ranked = ranked.at(self.temperature)
+        if not self.floor:
+            return ranked.log_probs
+        return np.log(ranked.probs + self.floor / ranked.n_classes)
 
 
 @dataclass(frozen=True)

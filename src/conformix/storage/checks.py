@@ -25,7 +25,11 @@ def check_predictor(predictor: Predictor) -> Predictor:
     _require(predictor.n_classes > 0, "it has no classes")
     _require(0 <= predictor.key < 2**63, "its key is out of range")
     _require(len(set(predictor.models)) == len(predictor.models) > 0, "its models are not distinct")
-    known = all(column.model in predictor.models for column in predictor.columns)
+    blend = predictor.blend
+    scored = predictor.models if blend is None else (blend.name,)
+    known = all(column.model in scored for column in predictor.columns)
+    if blend is not None:
+        known = known and all(column.model in predictor.models for column in blend.columns)
     _require(known, "a score belongs to a model that is not listed")
     simple_fraction(predictor.alpha)
     if isinstance(predictor.fitted, Fitted):

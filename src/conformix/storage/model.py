@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from conformix import __version__
-from conformix.calibration.cuts import Single
+from conformix.arrays import to_host
 from conformix.classnames import check_classes
 from conformix.errors import InvalidInput
 from conformix.exact.fitted import FullFitted
@@ -26,17 +26,20 @@ from conformix.scores import Column, parse_score
 from conformix.search import SearchResult
 from conformix.splits import SPLITS
 from conformix.storage.arrays import Arrays
+from conformix.storage.blend import blend_in, blend_out
 from conformix.storage.checks import check_predictor
-from conformix.storage.cuts import cuts_in, cuts_out
+from conformix.storage.cuts import conditional_out, cuts_in, limits_in
 from conformix.storage.files import beside, read_json, read_npz, write
 from conformix.storage.migrations import SCHEMA, refuse_unknown
 from conformix.storage.settings import score_out, settings_in, settings_out
 
 _DOCUMENT = ("format", "schema", "version", "params", "predictor", "npz", "npz_sha256")
-_PREDICTOR = ("columns", "models", "n_classes", "kind", "key", "alpha", "classes", "fitted")
+_PREDICTOR = (
+    "columns", "models", "n_classes", "kind", "key", "alpha", "classes", "fitted", "blend",
+)  # fmt: skip
 _RULE = (
     "type", "weights", "transform", "allow_empty", "calibration", "guarantee", "facts",
-    "normalizer", "search", "held_out_size", "cuts",
+    "normalizer", "search", "held_out_size", "cuts", "limits",
 )  # fmt: skip
 _EXACT = ("type", "scores", "y", "weights", "transform", "alpha", "normalizer")
 
@@ -145,7 +148,7 @@ def _predictor_out(predictor: Predictor, arrays: Arrays) -> dict[str, Any]:
         "alpha": float(predictor.alpha),
         "classes": None if predictor.classes is None else list(predictor.classes),
         "fitted": out(fitted, arrays),
-    }
+    } | ({} if predictor.blend is None else {"blend": blend_out(predictor.blend, arrays)})
 
 
 def _predictor_in(told: dict[str, Any], arrays: Arrays) -> Predictor:
@@ -160,6 +163,7 @@ def _predictor_in(told: dict[str, Any], arrays: Arrays) -> Predictor:
         alpha=float(told["alpha"]),
         fitted=readers[told["fitted"]["type"]](told["fitted"], arrays),
         classes=check_classes(told["classes"], int(told["n_classes"])),
+        blend=blend_in(told["blend"], arrays) if "blend" in told else None,
     )
 
 
@@ -176,7 +180,7 @@ def _rule_out(fitted: Fitted, arrays: Arrays) -> dict[str, Any]:
         "normalizer": fitted.normalizer,
         "search": None if found is None else vars(found) | {"weights": arrays.put(found.weights)},
         "held_out_size": fitted.held_out_size,
-    } | ({} if isinstance(fitted.cuts, Single) else {"cuts": cuts_out(fitted.cuts, arrays)})
+    } | conditional_out(fitted, arrays)
 
 
 def _rule_in(told: dict[str, Any], arrays: Arrays) -> Fitted:
@@ -189,7 +193,12 @@ def _rule_in(told: dict[str, Any], arrays: Arrays) -> Fitted:
     numbers = Facts(**(facts | {"rank": RankRule(**facts["rank"])}))
     cuts = cuts_in(told.get("cuts"), calibration, numbers.n_classes, arrays)
     return Fitted(
-        rule=Rule(_transform_in(told["transform"], arrays), weights, bool(told["allow_empty"])),
+        rule=Rule(
+            _transform_in(told["transform"], arrays),
+            weights,
+            bool(told["allow_empty"]),
+            limits_in(told.get("limits"), numbers.n_classes, arrays),
+        ),
         calibration=calibration,
         ledger=_ledger_in(numbers).under(cuts.name, cuts.promise),
         normalizer=str(told["normalizer"]),
@@ -208,7 +217,7 @@ def _ledger_in(facts: Facts) -> Ledger:
 def _exact_out(fitted: FullFitted, arrays: Arrays) -> dict[str, Any]:
     return {
         "type": "exact",
-        "scores": arrays.put(fitted.scores),
+        "scores": arrays.put(to_host(fitted.scores)),
         "y": arrays.put(fitted.y.astype(np.int64)),
         "weights": arrays.put(fitted.weights),
         "transform": _transform_out(fitted.transform, arrays),

@@ -14,10 +14,16 @@ from conformix.scores import SCORES, Score, score_columns
 from conformix.search import (
     AutoSearch,
     Candidates,
+    CappedSize,
+    ClassGap,
     GradientSearch,
     GridSearch,
+    LabelCosts,
     LineSearch,
+    MeanSize,
     OneStandardError,
+    Singletons,
+    SizeStratified,
 )
 from conformix.splits import SPLITS
 from conformix.storage.arrays import Arrays
@@ -26,13 +32,21 @@ from conformix.storage.migrations import refuse_unknown
 
 _PARAMS = (
     "scores", "alpha", "split", "search", "normalize", "kind", "weights", "tune_alpha",
-    "allow_empty", "guarantee", "delta", "calibration", "random_state",
+    "allow_empty", "guarantee", "delta", "calibration", "objective", "random_state",
 )  # fmt: skip
 
 _STRATEGIES: dict[str, Any] = {
     "auto": AutoSearch,
     "gradient": GradientSearch,
     "line": LineSearch,
+}
+_GOALS: dict[str, Any] = {
+    "size": MeanSize,
+    "singletons": Singletons,
+    "capped": CappedSize,
+    "label_costs": LabelCosts,
+    "class_gap": ClassGap,
+    "size_stratified": SizeStratified,
 }
 
 
@@ -52,6 +66,7 @@ def settings_out(params: dict[str, Any], predictor: Predictor, arrays: Arrays) -
         "guarantee": params["guarantee"],
         "delta": float(params["delta"]),
         "calibration": calibration_out(params.get("calibration", "marginal")),
+        "objective": _objective_out(params.get("objective", "size")),
         "random_state": int(state) if isinstance(state, int | np.integer) else None,
     }
 
@@ -59,9 +74,13 @@ def settings_out(params: dict[str, Any], predictor: Predictor, arrays: Arrays) -
 def settings_in(told: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
     """Return the constructor parameters that a file holds."""
     refuse_unknown(told, _PARAMS, "params")
-    told = {"calibration": "marginal"} | told  # files from before there was a choice
+    told = {
+        "calibration": "marginal",
+        "objective": "size",
+    } | told  # files from before there was a choice
     params = {name: told[name] for name in _PARAMS}
     params["calibration"] = calibration_in(told["calibration"])
+    params["objective"] = _objective_in(told["objective"])
     params["scores"] = "auto" if told["scores"] == ["auto"] else tuple(told["scores"])
     params["split"] = _split_in(told["split"])
     params["search"] = _search_in(told["search"], arrays)
@@ -138,6 +157,23 @@ def _search_in(told: Any, arrays: Arrays) -> Any:
         if name in told:
             return strategy(**told[name])
     return Candidates(arrays.get(told["candidates"]))
+
+
+def _objective_out(objective: Any) -> Any:
+    if isinstance(objective, str):
+        return objective
+    for name, goal in _GOALS.items():
+        if isinstance(objective, goal):
+            return {name: vars(objective)}
+    raise InvalidInput(f"objective {objective!r} is not of this library, and cannot be saved.")
+
+
+def _objective_in(told: Any) -> Any:
+    if isinstance(told, str):
+        return told
+    name, given = next(iter(told.items()))
+    # JSON has lists where goals have tuples
+    return _GOALS[name](**{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})
 
 
 def _normalize_out(normalize: Any) -> Any:

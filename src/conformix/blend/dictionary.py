@@ -1,0 +1,96 @@
+"""What ``scores="auto"`` blends, how strongly it is shrunk, and how many rows it learns from.
+
+Chosen by study on the bundled data sets (docs/frontier.md), not by taste.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from conformix.arrays import FloatArray
+from conformix.conformal import simple_fraction
+from conformix.scores.names import Column, parse_score, score_columns
+
+DICTIONARY = ("logp(floor=0.01)", "logp", "logrank", "rank", "thr")
+"""The scores of every model: its log-probability with and without a floor, two readings of the
+order of its labels, and the probability itself."""
+
+# The scores whose mean over the models, with nothing learnt, is the blend: a logit ensemble.
+ANCHOR = parse_score("logp(floor=0.01)")
+# Rows of which a blend learns enough, per coefficient and altogether.
+ROWS_PER_SCORE = 10
+ENOUGH_ROWS = 2000
+# Numbers held at once while the coefficients are fitted (256 MiB).
+MOST_NUMBERS = 2**25
+# Temperatures of the blend among which split "exact" selects.
+LADDER = (0.7, 1.0, 1.4)
+
+
+def dictionary_columns(models: Sequence[str]) -> tuple[Column, ...]:
+    """Return the columns of the dictionary for some models.
+
+    Examples
+    --------
+    >>> len(dictionary_columns(("a", "b")))
+    10
+    """
+    return score_columns(models, DICTIONARY)
+
+
+def prior_of(columns: Sequence[Column]) -> FloatArray:
+    """Return where coefficients are drawn to: the mean of the models' log-probabilities, (p,)."""
+    n_models = len({column.model for column in columns})
+    if all(column.score != ANCHOR for column in columns):
+        return np.zeros(len(columns))
+    return np.array([float(column.score == ANCHOR) / n_models for column in columns])
+
+
+def ridge_of(columns: Sequence[Column]) -> float:
+    """Return the weight of the squared distance: half the number of models.
+
+    With m models a coefficient is about 1/m, and a spread of ``1 / sqrt(m)`` around the prior lets
+    it go to zero or to one.
+    """
+    return len({column.model for column in columns}) / 2
+
+
+def plan_rows(n: int, alpha: float, n_scores: int, n_classes: int) -> int:
+    """Return how many of n labelled rows the blend learns from; the others calibrate.
+
+    Between a sixth and a third of the rows, more where there are more coefficients, at most what
+    a likelihood needs. Within that, the largest number of calibration rows for which
+    ``(rows + 1) * alpha`` is a whole number: any other wastes part of alpha by rounding.
+
+    Parameters
+    ----------
+    n : int
+        Labelled rows.
+    alpha : float
+        Allowed miscoverage.
+    n_scores : int
+        Number of coefficients.
+    n_classes : int
+        K.
+
+    Examples
+    --------
+    >>> plan_rows(1000, 0.01, n_scores=5, n_classes=100)  # 799 calibrate, 800 * .01 = 8
+    201
+    >>> plan_rows(300, 0.01, n_scores=5, n_classes=100)
+    101
+    """
+    level = simple_fraction(alpha)
+    affordable = max(MOST_NUMBERS // (n_scores * n_classes), 1)
+    wanted = min(max(ROWS_PER_SCORE * n_scores, n / 6), n / 3, ENOUGH_ROWS, affordable)
+    least = min(max(math.ceil(wanted), 1), n - 1)
+    most = max(n // 2, least)
+    whole = math.floor(Fraction(n - least + 1) * level)  # alpha times calibration rows plus one
+    if whole:
+        rest = math.ceil(Fraction(whole) / level) - 1
+        if n - most <= rest <= n - least:
+            return n - rest
+    return least

@@ -1,0 +1,135 @@
+"""``scores="auto"`` and its ablations on scores that are computed once for all splits.
+
+`sets_of` gives the sets that ``ScoreAverage(scores="auto")`` gives with the same tuning rows
+(tests/frontier); only the sorting of the same rows again and again is saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from conformix.arrays import BoolArray, FloatArray, IntArray
+from conformix.blend.dictionary import DICTIONARY, LADDER, plan_rows, prior_of, ridge_of
+from conformix.blend.fit import most_likely
+from conformix.conformal import conformal_rank, kth_largest
+from conformix.exact.fitted import FullFitted
+from conformix.experiments.pool import Pool
+from conformix.normalize import Scaled
+
+
+@dataclass(frozen=True)
+class Blending:
+    """A way to blend.
+
+    Parameters
+    ----------
+    scores : tuple of str
+        What is blended, of every model.
+    share : float or None
+        Share of the rows that the blend learns from; None plans it.
+    shrink : float
+        Times the usual pull towards the mean of the models.
+    exact : bool
+        Whether the rest calibrates by the exact split, over a ladder of temperatures.
+    softmax : bool
+        Whether the sums become probabilities, or are compared as they are.
+    by_size : bool
+        Whether the temperature is the one of the ladder with the smallest sets on the tuning rows.
+
+    Examples
+    --------
+    >>> Blending(scores=("logp",)).share is None
+    True
+    """
+
+    scores: tuple[str, ...] = DICTIONARY
+    share: float | None = None
+    shrink: float = 1.0
+    exact: bool = False
+    softmax: bool = True
+    by_size: bool = False
+
+    def n_tune(self, pool: Pool, rows: int, alpha: float) -> int:
+        """Return how many of the rows the blend learns from."""
+        if self.share is not None:
+            return max(1, round(self.share * rows))
+        d = len(self.scores) * len(pool.outputs.models)
+        return plan_rows(rows, alpha, d, pool.outputs.n_classes)
+
+    def sets_of(
+        self, pool: Pool, cal: IntArray, test: IntArray, alpha: float
+    ) -> tuple[BoolArray, dict[str, float]]:
+        """Return the sets of the test rows and the coefficients; the first rows of `cal` tune."""
+        n_tune = self.n_tune(pool, len(cal), alpha)
+        tune, rest = cal[:n_tune], cal[n_tune:]
+        columns = pool.columns(self.scores)
+        prior = prior_of(columns)
+        if not prior.any():  # without the anchor: the plain log-probabilities
+            first = [str(c.score) == self.scores[0] for c in columns]
+            prior = np.array(first, dtype=float) / len(pool.outputs.models)
+        ridge = self.shrink * ridge_of(columns)
+        found = most_likely(pool.tensor(columns, tune), pool.labels[tune], prior, ridge)
+        used = np.flatnonzero(found)
+        listed = [columns[j] for j in used]
+        told = {str(columns[j]): float(found[j]) for j in used}
+        own = _logits(pool, listed, found[used], rest)
+        new = _logits(pool, listed, found[used], test)
+        if self.exact:
+            return _exact_sets(own, pool.labels[rest], new, alpha), told
+        if self.softmax:
+            seen = _logits(pool, listed, found[used], tune) if self.by_size else None
+            heat = 1.0 if seen is None else _by_size(seen, pool.labels[tune], alpha)
+            own, new = _softmax(own, heat), _softmax(new, heat)
+        true_scores = own[np.arange(len(rest)), pool.labels[rest]]
+        return new >= kth_largest(true_scores, conformal_rank(len(rest), alpha)), told
+
+
+def _logits(pool: Pool, columns: Sequence, found: FloatArray, rows: IntArray) -> FloatArray:  # type: ignore[type-arg]
+    total = np.zeros((len(rows), pool.outputs.n_classes))
+    for coefficient, plane in zip(found, pool.prepare(columns), strict=True):
+        total += coefficient * plane[rows]
+    return total
+
+
+def _softmax(z: FloatArray, temperature: float = 1.0) -> FloatArray:
+    scaled = z / temperature
+    powers = np.exp(scaled - scaled.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def _by_size(z: FloatArray, y: IntArray, alpha: float) -> float:
+    """Return the temperature of the ladder with the smallest sets on the tuning rows."""
+    k, counts = conformal_rank(len(y), alpha), []
+    for temperature in LADDER:
+        scores = _softmax(z, temperature)
+        counts.append(int((scores >= kth_largest(scores[np.arange(len(y)), y], k)).sum()))
+    return LADDER[int(np.argmin(counts))]
+
+
+def _exact_sets(own: FloatArray, y: IntArray, new: FloatArray, alpha: float) -> BoolArray:
+    """Return the sets of the exact split over the ladder of temperatures."""
+    ladder = [np.stack([_softmax(z, t) for t in LADDER], axis=-1) for z in (own, new)]
+    weights = np.eye(len(LADDER))
+    fitted = FullFitted(ladder[0], y, weights, Scaled((1.0,) * len(LADDER)), alpha, threads=1)
+    return fitted.member(ladder[1], alpha)
+
+
+AUTO = Blending()
+EXACT = Blending(exact=True)
+ABLATIONS = {
+    "auto": AUTO,
+    "auto, exact": EXACT,
+    "log-probabilities alone": Blending(("logp",)),
+    "log-probabilities with a floor": Blending(("logp(floor=0.01)",)),
+    "log-probabilities and log-ranks": Blending(("logp", "logrank")),
+    "without ranks": Blending(("logp(floor=0.01)", "logp", "thr")),
+    "a tenth of the rows tunes": Blending(share=0.1),
+    "half of the rows tunes": Blending(share=0.5),
+    "sums without a softmax": Blending(softmax=False),
+    "temperature by set size": Blending(by_size=True),
+    "hardly shrunk": Blending(shrink=0.01),
+    "shrunk ten times": Blending(shrink=10.0),
+}
