@@ -30,7 +30,8 @@ def test_the_study_gives_the_sets_of_the_library() -> None:
     cp = cx.ScoreAverage("auto", alpha=0.1, kind="logits", random_state=7)
     cp.fit({m: data.outputs[m][cal] for m in SMALL.models}, data.labels[cal])
     theirs = cp.predict_set({m: data.outputs[m][test] for m in SMALL.models}).mask
-    ours, _ = AUTO.sets_of(pool, cal[np.concatenate([roles.tune, roles.calibrate])], test, 0.1)
+    order = cal[np.concatenate([roles.tune, roles.calibrate])]
+    ours, _ = AUTO.sets_of(pool, order, AUTO.test_scores(pool, test), 0.1)
     np.testing.assert_array_equal(ours, theirs)
 
 

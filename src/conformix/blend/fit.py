@@ -1,8 +1,8 @@
 """Maximum likelihood for a blend: a conditional logit with few, non-negative coefficients.
 
 Minimises ``sum_i [log sum_y exp(z_iy) - z_i,y_i] + ridge * |c - prior|^2`` over ``c >= 0``, which
-is convex, by Newton steps whose quadratic model is minimised under the constraint by coordinate
-descent. Coefficients are rounded, so that the last bits of a matrix product decide nothing.
+is convex, by Newton steps whose quadratic model is minimised under the constraint by non-negative
+least squares. Coefficients are rounded, so that the last bits of a product decide nothing.
 """
 
 from __future__ import annotations
@@ -139,16 +139,15 @@ class Likelihood:
 
 
 def bounded_step(gradient: FloatArray, curvature: FloatArray, c: FloatArray) -> FloatArray:
-    """Return the step d that minimises ``g d + d H d / 2`` with ``c + d >= 0``."""
-    step, slope = np.zeros_like(c), gradient.copy()
-    for _ in range(500):
-        largest = 0.0
-        for j in range(len(c)):
-            moved = max(-c[j], step[j] - slope[j] / curvature[j, j]) - step[j]
-            if moved:
-                slope += curvature[:, j] * moved
-                step[j] += moved
-                largest = max(largest, abs(moved))
-        if largest < 1e-9:
-            break
-    return step
+    """Return the step d that minimises ``g d + d H d / 2`` with ``c + d >= 0``.
+
+    With ``H = L L'`` and ``u = c + d`` that is non-negative least squares of ``L' u`` against the
+    solution b of ``L b = H c - g``.
+    """
+    from scipy.linalg import solve_triangular  # noqa: PLC0415  scipy loads late
+    from scipy.optimize import nnls  # noqa: PLC0415
+
+    lower = np.linalg.cholesky(curvature)
+    goal = solve_triangular(lower, curvature @ c - gradient, lower=True)
+    reached: FloatArray = nnls(lower.T, goal)[0]
+    return reached - c

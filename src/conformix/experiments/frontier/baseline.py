@@ -8,9 +8,8 @@ other half. One plane is held at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
-from typing import Any
 
 import numpy as np
 
@@ -31,28 +30,31 @@ Case = tuple[int, int, float]
 """Run, calibration rows, alpha."""
 
 
-def planes(pool: Pool) -> Iterator[tuple[str, FloatArray]]:
-    """Yield every candidate with its scores (n, K) of all rows; the uniform average comes last."""
-    total: Any = 0.0
-    for name, plane in _of_models(pool, SINGLES):
-        total = total + plane if name.split(" ")[1] in UNIFORM else total
-        yield name, plane
+def planes(pool: Pool, only: Collection[str] | None = None) -> Iterator[tuple[str, FloatArray]]:
+    """Yield candidates with their scores (n, K) of all rows; the uniform average comes last."""
+    yield from _of_models(pool, SINGLES, "", only)
     if len(pool.outputs.models) > 1:
         for how in ("probs", "logits"):
-            for name, plane in _of_models(pool.ensembled(how), TUNED_THR):  # type: ignore[arg-type]
-                yield f"{how}-ensemble{name}", plane
-    yield "uniform average", total
+            mean = pool.ensembled(how)  # type: ignore[arg-type]
+            yield from _of_models(mean, TUNED_THR, f"{how}-ensemble", only)
+    if only is None or "uniform average" in only:
+        yield "uniform average", sum(p for _, p in _of_models(pool, UNIFORM, "", None))  # type: ignore[misc]
 
 
-def _of_models(pool: Pool, scores: Sequence[str]) -> Iterator[tuple[str, FloatArray]]:
+def _of_models(
+    pool: Pool, scores: Sequence[str], prefix: str, only: Collection[str] | None
+) -> Iterator[tuple[str, FloatArray]]:
     for model, values in pool.outputs.models.items():
         alone = type(pool.outputs)({model: values}, pool.outputs.kind)
-        for start in range(0, len(scores), AT_ONCE):
-            some = scores[start : start + AT_ONCE]
-            columns = tuple(c for c in pool.columns(some) if c.model == model)
+        names = {f"{prefix}{model} {text}".strip(): text for text in scores}
+        wanted = [name for name in names if only is None or name in only]
+        for start in range(0, len(wanted), AT_ONCE):
+            some = wanted[start : start + AT_ONCE]
+            listed = pool.columns([names[name] for name in some])
+            columns = tuple(c for c in listed if c.model == model)
             tensor = fill_tensor(alone, columns, threads=1)
-            for j, text in enumerate(some):
-                yield f"{model} {text}", tensor[..., j]
+            for j, name in enumerate(some):
+                yield name, tensor[..., j]
 
 
 def run_baseline(pool: Pool, setting: Setting, cases: Sequence[Case]) -> dict[Case, Row]:
@@ -70,18 +72,18 @@ def run_baseline(pool: Pool, setting: Setting, cases: Sequence[Case]) -> dict[Ca
             for case in some:
                 threshold = _threshold(own[tune], case[2])
                 counts[case].append(int(np.count_nonzero(scores >= threshold)))
-    chosen = {case: int(np.argmin(counts[case])) for case in cases}
+    chosen = {case: names[int(np.argmin(counts[case]))] for case in cases}
     found: dict[Case, Row] = {}
-    for i, (name, plane) in enumerate(planes(pool)):
+    for name, plane in planes(pool, set(chosen.values())):
         own = plane[np.arange(n), pool.labels]
-        for case in (case for case in cases if chosen[case] == i):
+        for case in (case for case in cases if chosen[case] == name):
             run, rows, alpha = case
             pool_rows, test = draws[run]
             threshold = _threshold(own[pool_rows[rows // 2 : rows]], alpha)
             found[case] = {
                 "size": float((plane[test] >= threshold).sum() / len(test)),
                 "coverage": float((own[test] >= threshold).mean()),
-                "chosen": name.strip(),
+                "chosen": name,
             }
     return found
 

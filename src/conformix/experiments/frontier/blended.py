@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +16,7 @@ from conformix.blend.fit import most_likely
 from conformix.conformal import conformal_rank, kth_largest
 from conformix.exact.fitted import FullFitted
 from conformix.experiments.pool import Pool
+from conformix.kernels import combine
 from conformix.normalize import Scaled
 
 
@@ -59,10 +59,17 @@ class Blending:
         d = len(self.scores) * len(pool.outputs.models)
         return plan_rows(rows, alpha, d, pool.outputs.n_classes)
 
+    def test_scores(self, pool: Pool, test: IntArray) -> FloatArray:
+        """Return the scores (m, K, d) of the test rows, for all fits of one split."""
+        return pool.tensor(pool.columns(self.scores), test)
+
     def sets_of(
-        self, pool: Pool, cal: IntArray, test: IntArray, alpha: float
+        self, pool: Pool, cal: IntArray, test: FloatArray, alpha: float
     ) -> tuple[BoolArray, dict[str, float]]:
-        """Return the sets of the test rows and the coefficients; the first rows of `cal` tune."""
+        """Return the sets of test rows with scores (m, K, d), and the coefficients.
+
+        The first rows of `cal` tune, the others calibrate.
+        """
         n_tune = self.n_tune(pool, len(cal), alpha)
         tune, rest = cal[:n_tune], cal[n_tune:]
         columns = pool.columns(self.scores)
@@ -73,24 +80,27 @@ class Blending:
         ridge = self.shrink * ridge_of(columns)
         found = most_likely(pool.tensor(columns, tune), pool.labels[tune], prior, ridge)
         used = np.flatnonzero(found)
-        listed = [columns[j] for j in used]
         told = {str(columns[j]): float(found[j]) for j in used}
-        own = _logits(pool, listed, found[used], rest)
-        new = _logits(pool, listed, found[used], test)
+        listed, coefficients = [columns[j] for j in used], found[used]
+        own = combine(pool.tensor(listed, rest), coefficients)
+        new = _combined(test, used, coefficients)
         if self.exact:
             return _exact_sets(own, pool.labels[rest], new, alpha), told
         if self.softmax:
-            seen = _logits(pool, listed, found[used], tune) if self.by_size else None
-            heat = 1.0 if seen is None else _by_size(seen, pool.labels[tune], alpha)
+            heat = 1.0
+            if self.by_size:
+                seen = combine(pool.tensor(listed, tune), coefficients)
+                heat = _by_size(seen, pool.labels[tune], alpha)
             own, new = _softmax(own, heat), _softmax(new, heat)
         true_scores = own[np.arange(len(rest)), pool.labels[rest]]
         return new >= kth_largest(true_scores, conformal_rank(len(rest), alpha)), told
 
 
-def _logits(pool: Pool, columns: Sequence, found: FloatArray, rows: IntArray) -> FloatArray:  # type: ignore[type-arg]
-    total = np.zeros((len(rows), pool.outputs.n_classes))
-    for coefficient, plane in zip(found, pool.prepare(columns), strict=True):
-        total += coefficient * plane[rows]
+def _combined(test: FloatArray, used: IntArray, coefficients: FloatArray) -> FloatArray:
+    """Return `combine` of some of the planes, in its order, without a copy of them."""
+    total = np.multiply(test[..., used[0]], coefficients[0])
+    for j, coefficient in zip(used[1:], coefficients[1:], strict=True):
+        total += test[..., j] * coefficient
     return total
 
 

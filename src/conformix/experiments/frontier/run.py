@@ -121,10 +121,13 @@ def run_job(setting: Setting, name: str, method: Blending | None, cases: list[Ca
 def _blended(
     pool: Pool, setting: Setting, method: Blending, cases: list[Case]
 ) -> Iterator[tuple[Case, Row]]:
+    last = -1
     for case in cases:
         run, rows, alpha = case
         cal, test = setting.draw(pool.outputs.n, run)
-        mask, told = method.sets_of(pool, cal[:rows], test, alpha)
+        if run != last:
+            last, scores = run, method.test_scores(pool, test)
+        mask, told = method.sets_of(pool, cal[:rows], scores, alpha)
         covered = mask[np.arange(len(test)), pool.labels[test]]
         yield (
             case,
