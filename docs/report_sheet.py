@@ -85,6 +85,6 @@ if __name__ == "__main__":
         found = {shot[0]: picture(chromium, file, shot) for shot in SHOTS}
         chromium.close()
     TARGET.parent.mkdir(parents=True, exist_ok=True)
-    # Fewer shades than an eye can tell apart make half the file.
-    shades = [min(6 * round(shade / 6), 255) for shade in range(256)]
+    # Fewer shades than an eye can tell apart make a smaller file.
+    shades = [min(4 * round(shade / 4), 255) for shade in range(256)]
     sheet(found).point(shades * 3).save(TARGET, optimize=True)

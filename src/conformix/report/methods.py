@@ -94,7 +94,10 @@ def model_methods(rows: Rows) -> MethodTable:
             f"“{OWN}” uses the thresholds of its own calibration rows; every other method is "
             "calibrated on one half of these rows and measured on the other, both ways round."
         )
-        notes.append("Gain: labels per set fewer than the best single score, row by row.")
+        notes.append(
+            "Gain: labels per set fewer than the best single score, row by row. Sizes compare at "
+            f"equal coverage only: “{AGAIN}” stands on the footing of the others."
+        )
     guarantees = (kind, *("exact",) * (len(names) - 1))
     return MethodTable(names, guarantees, columns, tuple(baselines), False, (), tuple(notes))
 

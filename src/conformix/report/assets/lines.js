@@ -51,8 +51,11 @@ function drawLine(width) {
 const EMPHASISED = 15;
 function drawParallel(width) {
   const names = [...page.scores, ""];
-  const height = 400;
-  const box = { left: 22, right: width - 64, top: 34, bottom: height - 120 };
+  // Names hang below their axes at an angle; long ones are cut.
+  const shortened = (name) => (name.length > 20 ? `${name.slice(0, 19)}…` : name);
+  const room = 34 + 4.2 * Math.max(...names.map((name) => shortened(name).length));
+  const height = 290 + room;
+  const box = { left: 22, right: width - 64, top: 34, bottom: height - room };
   const scale = colourScale();
   const x = linear([0, space.d], [box.left, box.right]);
   const y = linear([0, 1], [box.bottom, box.top]);
@@ -71,7 +74,7 @@ function drawParallel(width) {
     const turned = `translate(${x(j).toFixed(1)} ${box.bottom + 14}) rotate(38)`;
     svg.append(
       el("line", { x1: x(j), x2: x(j), y1: box.top, y2: box.bottom, class: "rule" }),
-      el("text", { transform: turned, class: "tick" }, name.length > 20 ? `${name.slice(0, 19)}…` : name),
+      el("text", { transform: turned, class: "tick" }, shortened(name)),
     );
   });
   svg.append(
