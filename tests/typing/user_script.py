@@ -11,8 +11,8 @@ from typing import Any, assert_type
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
 
 import conformix as cx
 from conformix.guarantees import Ledger
@@ -62,7 +62,10 @@ with tempfile.TemporaryDirectory() as folder:
 # around classifiers
 X, labels = logits[:, :5], np.array(names)[y]
 clf = cx.ConformalClassifier(
-    [("nb", GaussianNB()), ("lr", LogisticRegression(max_iter=2000))], alpha=0.2, random_state=0
+    [("nb", GaussianNB()), ("tree", DecisionTreeClassifier(max_depth=4))],
+    scores=("thr",),
+    alpha=0.2,
+    random_state=0,
 )
 assert_type(clf.fit(X[:800], labels[:800]), cx.ConformalClassifier)
 assert_type(clf.predict_set(X[800:]), cx.PredictionSets)
