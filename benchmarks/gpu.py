@@ -1,9 +1,8 @@
 """The search on a GPU beside the search on the host: one case, identical results, the roofline.
 
-``python benchmarks/gpu.py`` needs a CUDA device for the GPU rows. Without one it times the host and
-leaves its counts in `benchmarks/results/gpu_reference.npz`, against which a machine that has a GPU,
-and perhaps no numba, compares. The case is made by exactly rounded operations alone, so that it is
-the same numbers on every machine; a digest says so.
+``make bench-gpu`` times the host, and beside it the CUDA device where there is one; counts of all
+weights and winners must be identical. The case is made by exactly rounded operations alone, so that
+it is the same numbers on every machine; a digest says so.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import platform
 import statistics
 import subprocess
 import time
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -26,8 +26,8 @@ import conformix as cx
 from conformix.search.simplex import simplex_grid
 
 RESULTS = Path(__file__).resolve().parent / "results"
-REFERENCE = RESULTS / "gpu_reference.npz"
 ALPHA = 0.1
+OTHER_ALPHAS = (0.05, 0.01)
 # What the datasheet of an H200 says: bytes per second, and float64 instructions per second that
 # are no fused pair of two (half of 34e12).
 BYTES_PER_S, FLOAT64_PER_S = 4.8e12, 17e12
@@ -69,7 +69,7 @@ def surroundings() -> dict[str, object]:
     git = ["git", "-C", str(RESULTS), "rev-parse", "--short", "HEAD"]
     done = subprocess.run(git, capture_output=True, text=True, check=False)
     return {
-        "commit": done.stdout.strip() or os.environ.get("COMMIT", "unknown"),
+        "commit": os.environ.get("COMMIT") or done.stdout.strip() or "unknown",
         "cores": len(os.sched_getaffinity(0)),
         "python": platform.python_version(),
         "numpy": np.__version__,
@@ -86,46 +86,61 @@ class Bench:
         self.grid = simplex_grid(3, 100)
         pairs = n * n_classes
         self.facts = {
-            "n": n, "K": n_classes, "d": 3, "weights": len(self.grid), "alpha": ALPHA,
+            "n": n, "K": n_classes, "d": 3, "weights": len(self.grid),
             "case_digest": digest(self.probs),
             "bytes_s": 3 * 8 * pairs / BYTES_PER_S,
             "all_comparisons_s": 6 * pairs * len(self.grid) / FLOAT64_PER_S,
         }  # fmt: skip
         self.rows: list[dict[str, object]] = []
 
-    def time(self, place: str, scores, wait) -> tuple[np.ndarray, np.ndarray]:
-        """Time landscape and argmin of scores in one place; return counts and winning weights."""
-        n = self.facts["n"]
+    def time(self, place: str, scores, wait) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Time landscape and argmin in one place; return counts and winners at every level."""
+        found = []
+        for alpha in (ALPHA, *OTHER_ALPHAS):
+            calls = {
+                "landscape": partial(cx.search.landscape, scores, self.y, alpha=alpha),
+                "argmin": partial(cx.search.search_weights, scores, self.y, alpha=alpha),
+            }
+            (_, sizes), winner = calls["landscape"](), calls["argmin"]()  # results, and warm-up
+            for name, call in calls.items():
+                seconds = seconds_of(call, self.repeats, wait=wait)
+                self.add(f"{name}, alpha {alpha:g}, {place}", seconds, place, alpha=alpha)
+            counts = np.asarray(torch.as_tensor(sizes).cpu()) * self.facts["n"]
+            found.append((np.rint(counts).astype(np.int64), winner.weights))
+        return found
 
-        def landscape():
-            return cx.search.landscape(scores, self.y, alpha=ALPHA)[1]
-
-        def argmin():
-            return cx.search.search_weights(scores, self.y, alpha=ALPHA)
-
-        sizes, found = landscape(), argmin()  # warm-up, and the results
-        for name, call in (("landscape", landscape), ("argmin", argmin)):
-            seconds = seconds_of(call, self.repeats, wait=wait)
-            self.add(f"{name}, {place}", seconds, place)
-        counts = np.rint(np.asarray(torch.as_tensor(sizes).cpu()) * n).astype(np.int64)
-        return counts, found.weights
-
-    def add(self, case: str, seconds: list[float], place: str) -> None:
+    def add(self, case: str, seconds: list[float], place: str, **more: object) -> None:
         """Keep and print one row: the median of some calls."""
         row = {
             "case": case, "seconds": statistics.median(seconds), "fastest_s": min(seconds),
-            "repeats": len(seconds), "place": place, **self.facts, **surroundings(),
+            "repeats": len(seconds), "place": place, **self.facts, **more, **surroundings(),
         }  # fmt: skip
         self.rows.append(row)
         print(f"{case:48s} {row['seconds']:9.4f} s   fastest {row['fastest_s']:9.4f} s", flush=True)
 
 
-def on_host(bench: Bench) -> tuple[np.ndarray, np.ndarray]:
-    scores = cx.score_tensor(bench.probs)
-    return bench.time(f"host, {len(os.sched_getaffinity(0))} cores", scores, lambda: None)
+def exact_split(bench: Bench, place: str, put, wait) -> np.ndarray:
+    """Time fit and prediction of the exact split on a smaller case; return the sets."""
+    probs, y = make_case(2_500, 200)
+    cal, new = put(probs[:2_000]), put(probs[2_000:])
+
+    def fit_and_predict():
+        cp = cx.ScoreAverage(alpha=ALPHA, split="exact", search=cx.search.GridSearch(20))
+        return cp.fit(cal, y[:2_000]).predict_set(new)
+
+    sets = fit_and_predict()
+    seconds = seconds_of(fit_and_predict, 3, wait=wait)
+    bench.add(f"exact split, n 2,000, K 200, 500 new rows, {place}", seconds, place)
+    return np.asarray(sets)
 
 
-def on_gpu(bench: Bench) -> tuple[np.ndarray, np.ndarray]:
+def on_host(bench: Bench):
+    place = f"host, {len(os.sched_getaffinity(0))} cores"
+    found = bench.time(place, cx.score_tensor(bench.probs), lambda: None)
+    return found, exact_split(bench, place, lambda values: values, lambda: None)
+
+
+def on_gpu(bench: Bench):
     name = torch.cuda.get_device_name()
     wait = torch.cuda.synchronize
     probs = torch.from_numpy(bench.probs).cuda()
@@ -143,7 +158,7 @@ def on_gpu(bench: Bench) -> tuple[np.ndarray, np.ndarray]:
     held = torch.cuda.memory_allocated()
     found = bench.time(name, scores, wait)
     print(f"peak beyond the scores: {(torch.cuda.max_memory_allocated() - held) / 2**30:.2f} GiB")
-    return found
+    return found, exact_split(bench, name, lambda v: torch.from_numpy(v.copy()).cuda(), wait)
 
 
 def stages(bench: Bench, scores, wait) -> None:
@@ -182,22 +197,18 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS / "gpu.jsonl")
     args = parser.parse_args()
     bench = Bench(args.rows, args.classes, args.repeats)
-    found = [on_host(bench)] if find_spec("numba") else []
+    found, sets = on_host(bench)
     if torch.cuda.is_available():
-        found.append(on_gpu(bench))
-    full = args.rows * args.classes == 50_000_000
-    if full and not torch.cuda.is_available():
-        np.savez(REFERENCE, counts=found[0][0], weights=found[0][1], digest=digest(bench.probs))
-    elif full and not find_spec("numba"):
-        with np.load(REFERENCE) as kept:
-            assert kept["digest"] == digest(bench.probs), "the case is not the same on this machine"
-            found.append((kept["counts"], kept["weights"]))
-    if len(found) == 2:
-        np.testing.assert_array_equal(found[0][0], found[1][0])
-        np.testing.assert_array_equal(found[0][1], found[1][1])
-        print(f"identical: {len(found[0][0]):,} counts, and the winner {found[0][1]}")
-    sizes = found[0][0] / args.rows
-    print(f"mean sizes from {sizes.min():.3f} to {sizes.max():.3f}")
+        on_device, device_sets = on_gpu(bench)
+        for ours, theirs in zip(on_device, found, strict=True):
+            np.testing.assert_array_equal(ours[0], theirs[0])
+            np.testing.assert_array_equal(ours[1], theirs[1])
+        np.testing.assert_array_equal(device_sets, sets)
+        print(f"identical on both: {len(found[0][0]):,} counts and the winner, at every level")
+    for alpha, (counts, weights) in zip((ALPHA, *OTHER_ALPHAS), found, strict=True):
+        sizes = counts / args.rows
+        told = f"mean sizes from {sizes.min():.3f} to {sizes.max():.3f}"
+        print(f"alpha {alpha:g}: {told}, winner {weights}")
     print(f"roofline: reading the scores once {bench.facts['bytes_s']:.5f} s;", end=" ")
     print(f"comparing every label with every weight {bench.facts['all_comparisons_s']:.3f} s")
     kept = args.out.read_text(encoding="utf-8").splitlines() if args.out.exists() else []

@@ -20,9 +20,10 @@ from conformix.kernels.weight_cells import Brackets, Cells
 
 # Pairs per launch: a list can hold all of them, for every cell (fewer than 1,024: 32-bit places).
 PAIRS = 2**21
-BLOCK = 512
-TILE_PAIRS = 64
-WORKERS = 64  # programs that share the list of a cell
+BLOCK = 256
+SIFT_WARPS = 1
+TILE_PAIRS = 32
+WORKERS = 512  # programs that share the list of a cell
 
 
 # Numbers that happen to be 1 would otherwise be compiled in, as numbers without a type.
@@ -139,7 +140,7 @@ def count_pairs(
         lengths.zero_()
         _sift[(triton.cdiv(here, BLOCK),)](
             planes, planes.stride(0), first, here, tests, n_cells, sure, lengths, lists, capacity,
-            D=d, ANCHOR=cells.anchor, BLOCK=BLOCK, num_warps=4,
+            D=d, ANCHOR=cells.anchor, BLOCK=BLOCK, num_warps=SIFT_WARPS,
         )  # fmt: skip
         _count[(n_cells, WORKERS)](
             planes, planes.stride(0), first, members, n_members, own, cuts, lengths, lists,
