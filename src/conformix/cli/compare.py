@@ -41,6 +41,7 @@ from conformix.cli.output import (
     wants_json,
     working,
     write_json,
+    write_line,
     write_table,
     write_verdict,
 )
@@ -111,6 +112,8 @@ def compare(
         return
     write_table(found.table())
     write_verdict(verdict.sentence)
+    if report is not None:
+        write_line(f"report: {report}")
 
 
 @contextmanager

@@ -16,11 +16,12 @@ for (const row of $$("#methods-table tbody tr")) {
 
 function curvePoints() {
   return page.methods.map((name, place) => {
-    const points = page.alphas.map((alpha, level) => ({
-      level,
-      missed: Math.max(1 - valueOf("methods.coverage", place, level), MISSED_LEAST),
-      size: Math.max(valueOf("methods.size", place, level), 0.01),
-    }));
+    const points = page.alphas.map((alpha, level) => {
+      const [coverage, size] = ["coverage", "size"].map((name) => valueOf(`methods.${name}`, place, level));
+      const told = `${name}, alpha ${page.texts.alpha[level]}: size ${fixed(size, 2)}, coverage ${fixed(coverage, 1, 100)} %`;
+      // Logarithms need something to hold on to, where nothing is missed or all sets are empty.
+      return { level, told, missed: Math.max(1 - coverage, MISSED_LEAST), size: Math.max(size, 0.01) };
+    });
     return { name, place, points: points.sort((a, b) => b.missed - a.missed) };
   });
 }
@@ -68,7 +69,7 @@ function drawCurve(width) {
   const now = curves.map((_, place) => valueOf("methods.size", place));
   const front = [0, page.methods.indexOf(page.texts.baseline[state.level]), now.indexOf(Math.min(...now))];
   const depth = ({ place }) => (place === lit ? -1 : front.includes(place) ? place : 100 + place);
-  for (const { name, place, points } of [...curves].sort((a, b) => depth(b) - depth(a))) {
+  for (const { place, points } of [...curves].sort((a, b) => depth(b) - depth(a))) {
     const quiet = lit !== null && lit !== place;
     const back = many && lit !== place && !front.includes(place);
     const path = points.map((point, i) => `${i ? "L" : "M"}${x(point.missed).toFixed(1)} ${y(point.size).toFixed(1)}`);
@@ -78,8 +79,7 @@ function drawCurve(width) {
       const here = point.level === state.level;
       if (back && !here) continue;
       const at = `translate(${x(point.missed).toFixed(1)} ${y(point.size).toFixed(1)})`;
-      const told = `${name}, alpha ${page.texts.alpha[point.level]}: size ${fixed(point.size, 2)}, coverage ${fixed(1 - point.missed, 1, 100)} %`;
-      group.append(el("g", { transform: at }, mark(place, here ? 1.05 : 0.48), el("title", {}, told)));
+      group.append(el("g", { transform: at }, mark(place, here ? 1.05 : 0.48), el("title", {}, point.told)));
     }
     svg.append(group);
   }
