@@ -102,6 +102,7 @@ versions: $(STAMP) $(OLD_SKLEARN)/.installed ## scikit-learn's checks on its old
 bench: $(STAMP) ## speed, as a table and JSON lines in benchmarks/results
 	@$(BIN)/python -m benchmarks
 	@$(BIN)/python benchmarks/exact.py
+	@$(BIN)/python benchmarks/many_scores.py
 
 mutants: $(STAMP) ## plant bugs, one by one, and list the test that catches each
 	@cd tests && ../$(BIN)/python -m mutants

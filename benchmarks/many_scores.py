@@ -29,15 +29,16 @@ TEN = (
 )  # fmt: skip
 STRATEGIES = {"line": LineSearch(), "gradient": GradientSearch()}
 RANDOM = 50_000
+TWENTY_ROWS = 2_000
 # Dirichlet parameters of the random weights: even over the simplex, and near its corners.
 CONCENTRATIONS = {"even": 1.0, "sparse": 0.1}
 PIECE = 5_000
 
 
-def objective(name: str, scores, n_models: int, *, scale: str, alpha: float, seed: int):
-    """Return the sizes on a random half of a data set, as VFCP tunes on it."""
+def objective(name: str, scores, n_models: int, *, scale: str, alpha: float, seed: int, n=None):
+    """Return the sizes on a random half of a data set, as VFCP tunes on it, or on n rows."""
     data = cx.datasets.load(name)
-    n = len(data.labels) // 2
+    n = len(data.labels) // 2 if n is None else n
     rows = np.sort(np.random.default_rng(seed).permutation(len(data.labels))[:n])
     models = list(data.outputs)[:n_models]
     outputs = {model: data.outputs[model][rows] for model in models}
@@ -58,8 +59,8 @@ def timed(call):
 def three(seeds: int, write) -> None:
     """Compare with the exact grid of resolution 100, on every data set."""
     rows = []
-    for name in cx.datasets.names():
-        for scale in ("none", "ecdf"):
+    for scale in ("ecdf", "none"):
+        for name in cx.datasets.names():
             for alpha in ALPHAS:
                 for seed in range(seeds):
                     sizes = objective(name, THREE, 1, scale=scale, alpha=alpha, seed=seed)
@@ -93,9 +94,9 @@ def three(seeds: int, write) -> None:
 
 def twenty(seeds: int, write) -> None:
     """Compare with the best of many random weights: two models, ten scores each."""
-    for name, scale in (("cifar100", "ecdf"),):
+    for name, scale in (("cifar100", "ecdf"), ("cifar100", "none")):
         for alpha in ALPHAS:
-            sizes = objective(name, TEN, 2, scale=scale, alpha=alpha, seed=0)
+            sizes = objective(name, TEN, 2, scale=scale, alpha=alpha, seed=0, n=TWENTY_ROWS)
             told = {"case": "d=20", "data": name, "scale": scale, "alpha": alpha, "n": sizes.n_size}
             for kind, concentration in CONCENTRATIONS.items():
                 best, seconds = timed(lambda c=concentration, o=sizes: best_random(o, c))

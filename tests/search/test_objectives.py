@@ -192,3 +192,17 @@ def test_where_goals_do_not_apply_the_estimator_says_so(settings, sentence: str)
     model = cx.ScoreAverage(objective="singletons", alpha=0.1, kind="logits", **settings)
     with pytest.raises(InvalidInput, match=sentence):
         model.fit(data.outputs["vgg16"][:200], data.labels[:200])
+
+
+def test_the_front_of_the_trade_off_is_what_nothing_beats() -> None:
+    tune, y, _ = tuned("plain")
+    both = cx.plots.tradeoff_numbers(tune, y, alpha=ALPHA, resolution=8)
+    for i in range(len(both.sizes)):
+        no_worse = (both.sizes <= both.sizes[i]) & (both.gaps <= both.gaps[i])
+        better = (both.sizes < both.sizes[i]) | (both.gaps < both.gaps[i])
+        if both.front[i]:
+            assert not (no_worse & better).any()
+        else:  # beaten, or the double of a point on the front
+            same = (both.sizes == both.sizes[i]) & (both.gaps == both.gaps[i])
+            assert (no_worse & better).any() or same.sum() > 1
+    assert both.front.any()

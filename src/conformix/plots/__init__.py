@@ -21,12 +21,14 @@ from conformix.plots.numbers import (
     explain_numbers,
     set_sizes_numbers,
     size_coverage_numbers,
+    tradeoff_numbers,
     weight_spread_numbers,
     weights_numbers,
 )
 from conformix.plots.parallel import plot_weights, weights
 from conformix.plots.strata import coverage_by_size, plot_coverage_by_size
 from conformix.plots.style import new_figure, save_figure
+from conformix.plots.tradeoff import plot_tradeoff, tradeoff
 from conformix.plots.triangle import near_optimal, plot_triangle, triangle_points
 
 __all__ = [
@@ -46,6 +48,7 @@ __all__ = [
     "plot_explain",
     "plot_set_sizes",
     "plot_size_coverage",
+    "plot_tradeoff",
     "plot_triangle",
     "plot_weight_spread",
     "plot_weights",
@@ -54,6 +57,8 @@ __all__ = [
     "set_sizes_numbers",
     "size_coverage",
     "size_coverage_numbers",
+    "tradeoff",
+    "tradeoff_numbers",
     "triangle_points",
     "weight_spread",
     "weight_spread_numbers",

@@ -16,6 +16,7 @@ from conformix.plots.numbers.sizes import (
     coverage_by_size_numbers,
     set_sizes_numbers,
 )
+from conformix.plots.numbers.tradeoff import Tradeoff, tradeoff_numbers
 
 __all__ = [
     "Boxes",
@@ -25,6 +26,7 @@ __all__ = [
     "FitRows",
     "SetSizes",
     "SizeCoverage",
+    "Tradeoff",
     "WeightLandscape",
     "WeightSpread",
     "boxes_numbers",
@@ -34,6 +36,7 @@ __all__ = [
     "fit_rows",
     "set_sizes_numbers",
     "size_coverage_numbers",
+    "tradeoff_numbers",
     "weight_spread_numbers",
     "weights_numbers",
 ]
