@@ -143,6 +143,17 @@ def test_every_split_fits_predicts_and_evaluates(split: str, folder: Path, said:
     assert seen["guarantee"] == fitted["guarantee"]
 
 
+def test_a_threshold_per_class(folder: Path, said: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    (fitted,) = said(*FIT, "--calibration", "class", "--alpha", "0.2")
+    assert fitted["statement"].startswith("exact: P(y in set | class of y) >= 1 - alpha")
+    (seen,) = said("info", "model.json")
+    assert len(seen["threshold"]) == 4
+    *_, last = said("evaluate", "model.json", "test.csv")
+    assert last["shortfall_pvalue"] is None
+    assert main(["info", "model.json", "--table"]) == 0
+    assert "4, by class" in capsys.readouterr().out
+
+
 def test_a_transductive_split_asks_for_its_test_rows(folder: Path, refusal: Any) -> None:
     assert "test" in refusal(*FIT, "--split", "dlcp")
     assert not (folder / "model.json").exists()

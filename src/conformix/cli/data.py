@@ -14,6 +14,7 @@ from conformix.errors import InvalidInput
 File = Annotated[
     str | None,
     typer.Argument(
+        metavar="FILE",
         help="csv, tsv, parquet, npz, npy or pt with one column per class, or a bundled data set.",
         show_default=False,
     ),

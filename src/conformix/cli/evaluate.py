@@ -106,20 +106,25 @@ def _cells(one: Any) -> tuple[str, str]:
     return value, f"{one.low:.{digits}f} to {one.high:.{digits}f}"
 
 
-def _shortfall(predictor: Any, coverage: float, n: int, alpha: float) -> float:
+def _shortfall(predictor: Any, coverage: float, n: int, alpha: float) -> float | None:
+    """Return how likely so little coverage is; None where thresholds are not one for all rows."""
     from conformix.metrics.intervals import shortfall_pvalue  # noqa: PLC0415  late
 
     fitted = predictor.fitted
+    if fitted.ledger.facts.calibration != "marginal":
+        return None
     rank = fitted.ledger.facts.rank(fitted.n, alpha)
     return shortfall_pvalue(round(coverage * n), n, n_calibration=fitted.n, rank=rank)
 
 
-def _verdict(coverage: float, alpha: float, pvalue: float) -> str:
+def _verdict(coverage: float, alpha: float, pvalue: float | None) -> str:
     """Return in one sentence whether the promise was kept on these rows."""
     promised = 1 - alpha
     if coverage >= promised:
         return f"The promise is kept: coverage {coverage:.4f}, promised {promised:g}."
     below = f"Coverage {coverage:.4f} is below the promised {promised:g}"
+    if pvalue is None:
+        return f"{below}."
     if pvalue >= SUSPICIOUS:
         return f"{below}, by no more than chance allows (p = {pvalue:.2g})."
     doubt = "are these rows like those of the fit?"

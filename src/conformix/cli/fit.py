@@ -50,6 +50,9 @@ def fit(
         str, typer.Option(help="marginal, or pac: for all but a share delta of the fits.")
     ] = "marginal",
     delta: Annotated[float, typer.Option(help="See --guarantee.")] = 0.1,
+    calibration: Annotated[
+        str, typer.Option(help="One threshold (marginal), or more: class, cluster, rc3p.")
+    ] = "marginal",
     model: NamedFiles = None,
     labels: LabelFile = None,
     label_column: LabelColumn = None,
@@ -77,8 +80,9 @@ def fit(
     with working("reading"):
         batch = given.read(labelled=True)
         tests = None if not test else _test_rows(test, batch, shared)
+    chosen = listed(scores)
     estimator = ScoreAverage(
-        listed(scores),
+        chosen[0] if len(chosen) == 1 else chosen,
         alpha=alpha,
         split=split,
         search="auto" if resolution is None else GridSearch(resolution),
@@ -86,6 +90,7 @@ def fit(
         kind=batch.kind,
         guarantee=guarantee,
         delta=delta,
+        calibration=calibration,
         random_state=seed,
     )
     with working("searching weights"):

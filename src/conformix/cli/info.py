@@ -48,6 +48,7 @@ def _model(file: str) -> dict[str, Any]:
         "type": "model",
         "alpha": predictor.alpha,
         "split": facts.split,
+        "calibration": facts.calibration,
         "kind": predictor.kind,
         "models": [name for name in predictor.models if name],
         "n_classes": predictor.n_classes,
@@ -66,8 +67,12 @@ def _model(file: str) -> dict[str, Any]:
     }
 
 
-def _finite(value: float) -> float | None:
-    """Return a threshold for JSON; one of minus infinity lets every label in."""
+def _finite(value: Any) -> Any:
+    """Return a threshold for JSON, or several; one of minus infinity lets every label in."""
+    import numpy as np  # noqa: PLC0415
+
+    if np.ndim(value):
+        return [_finite(one) for one in value]
     return float(value) if value > float("-inf") else None
 
 
@@ -78,6 +83,7 @@ def _model_tables(record: dict[str, Any]) -> list[Any]:
     facts = [
         ("level", f"alpha = {record['alpha']:g}"),
         ("split", record["split"]),
+        ("calibration", record["calibration"]),
         ("outputs", f"{record['kind']} of {', '.join(record['models']) or 'one model'}"),
         ("classes", _few(record["classes"], record["n_classes"])),
         ("scale", record["normalize"]),
@@ -86,6 +92,8 @@ def _model_tables(record: dict[str, Any]) -> list[Any]:
     ]
     if exact:
         facts.append(("threshold", "one per row and label"))
+    elif isinstance(threshold, list):
+        facts.append(("threshold", f"{len(threshold):,}, by {record['calibration']}"))
     else:
         facts.append(("threshold", "none: all labels" if threshold is None else f"{threshold:.6g}"))
     ledger = [
