@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format gallery screens docs results bench bench-peers parity versions clean mutants guarantees release-check
+.PHONY: help setup demo test check format gallery screens docs results bench bench-gpu bench-peers parity versions clean mutants guarantees release-check frontier
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -43,6 +43,9 @@ screens: $(STAMP) ## what commands show on a terminal, into docs/images/screens 
 gallery: $(STAMP) ## the pictures of docs/plots.md, and the contact sheets
 	@$(BIN)/python examples/plots.py --out docs/images/plots
 	@$(BIN)/python docs/contact_sheet.py
+
+frontier: $(STAMP) ## the study behind scores="auto" into docs/results/frontier; a killed run goes on
+	@$(BIN)/python -m conformix.experiments.frontier docs/results/frontier
 
 docs: $(STAMP) ## the documentation as HTML in docs/_build/html, without a network
 	@$(BIN)/python -m sphinx -E -W -q -b html docs docs/_build/html
@@ -98,6 +101,9 @@ versions: $(STAMP) $(OLD_SKLEARN)/.installed ## scikit-learn's checks on its old
 	@for python in $(OLD_SKLEARN)/bin/python $(BIN)/python; do \
 		$$python -c 'import sklearn; print("scikit-learn", sklearn.__version__)' && \
 		$$python -m pytest -q $(SKLEARN_TESTS) || exit 1; done
+
+bench-gpu: $(STAMP) ## the search on a CUDA device beside the host, with the roofline
+	@$(BIN)/python benchmarks/gpu.py
 
 bench: $(STAMP) ## speed, as a table and JSON lines in benchmarks/results
 	@$(BIN)/python -m benchmarks

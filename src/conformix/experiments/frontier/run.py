@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from conformix.datasets import load
+from conformix.experiments.frontier.averaged import Averaging
 from conformix.experiments.frontier.baseline import Case, run_baseline
 from conformix.experiments.frontier.blended import AUTO, EXACT, Blending
 from conformix.experiments.frontier.cases import ALPHAS, HELD_OUT, SIZES, STUDIED, Setting
@@ -16,14 +17,16 @@ from conformix.experiments.pool import Pool
 from conformix.experiments.rows import Row, RowLog
 
 RUNS = 50
-METHODS: dict[str, Blending | None] = {"baseline": None, "auto": AUTO, "auto, exact": EXACT}
+Way = Blending | Averaging
+"""What gives sets: `test_scores` once per split, `sets_of` once per case."""
+METHODS: dict[str, Way | None] = {"baseline": None, "auto": AUTO, "auto, exact": EXACT}
 
 
 def run_frontier(
     path: str | Path,
     *,
     settings: Sequence[Setting] = (*STUDIED, *HELD_OUT),
-    methods: Mapping[str, Blending | None] = METHODS,
+    methods: Mapping[str, Way | None] = METHODS,
     runs: int = RUNS,
     sizes: Sequence[int | None] = SIZES,
     alphas: Sequence[float] = ALPHAS,
@@ -99,7 +102,7 @@ def _parallel(jobs: list[Any], workers: int) -> Iterable[list[Row]]:
     return rows
 
 
-def run_job(setting: Setting, name: str, method: Blending | None, cases: list[Case]) -> list[Row]:
+def run_job(setting: Setting, name: str, method: Way | None, cases: list[Case]) -> list[Row]:
     """Return the rows of one method on one setting."""
     pool = Pool(load(setting.data), setting.models)
     if method is None:
@@ -119,7 +122,7 @@ def run_job(setting: Setting, name: str, method: Blending | None, cases: list[Ca
 
 
 def _blended(
-    pool: Pool, setting: Setting, method: Blending, cases: list[Case]
+    pool: Pool, setting: Setting, method: Way, cases: list[Case]
 ) -> Iterator[tuple[Case, Row]]:
     last = -1
     for case in cases:
