@@ -156,6 +156,20 @@ def test_archives_of_very_many_files_are_refused_before_their_directory_is_read(
     assert said == "FILE has a directory of 1.0 MiB, and at most 1,000 arrays are read."
 
 
+def test_the_directory_of_a_large_archive_is_bounded_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(zipfile, "ZIP_FILECOUNT_LIMIT", 1)  # archives are large from two files on
+    file = tmp_path / "a.npz"
+    good_npz(file)
+    content = bytearray(file.read_bytes())
+    place = content.index(b"PK\x06\x06")
+    assert Sources(str(file)).read(labelled=True).n == 2
+    content[place + 40 : place + 48] = struct.pack("<Q", 2**40)
+    file.write_bytes(content)
+    assert refused(file).startswith("FILE has a directory of 1.0 TiB, and at most")
+
+
 @pytest.mark.parametrize(
     "name", ["../../etc/passwd.npy", "/etc/passwd.npy", "a/../../b.npy", "..\\b.npy", "C:b.npy"]
 )

@@ -25,7 +25,7 @@ MAX_RATIO = 200
 SMALL = 64 * 2**20
 # One entry of the directory takes 46 bytes and its name.
 ENTRY_BYTES = 1024
-END, END64 = b"PK\x05\x06", b"PK\x06\x06"
+END, END64, LOCATOR = b"PK\x05\x06", b"PK\x06\x06", b"PK\x06\x07"
 ENCRYPTED = 0x1
 
 
@@ -71,11 +71,9 @@ def _check_directory(file: BinaryIO, path: Path, limits: Limits, what: str) -> N
     if at < 0 or len(tail) < at + 22:
         raise InvalidInput(f"{path} is truncated: the end of the archive is missing.")
     length = struct.unpack("<I", tail[at + 12 : at + 16])[0]
-    large = tail.rfind(END64, 0, at)
-    if large >= 0 and len(tail) >= large + 48:
-        length = max(
-            length * (length < 2**32 - 1), struct.unpack("<Q", tail[large + 40 : large + 48])[0]
-        )
+    # A large archive has a second end record and its locator, 56 and 20 bytes, just before.
+    if tail[at - 20 : at - 16] == LOCATOR and tail[at - 76 : at - 72] == END64:
+        length = struct.unpack("<Q", tail[at - 36 : at - 28])[0]
     if length > limits.arrays * ENTRY_BYTES:
         raise InvalidInput(
             f"{path} has a directory of {told_size(length)}, and at most {limits.arrays:,} arrays "
