@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         search,
         shift,
         splits,
+        stream,
         tensors,
         testing,
     )
@@ -73,6 +74,7 @@ _MODULES = frozenset(
         "search",
         "shift",
         "splits",
+        "stream",
         "tensors",
         "testing",
     }
@@ -134,6 +136,7 @@ __all__ = [
     "shift",
     "small_sets_scorer",
     "splits",
+    "stream",
     "tensors",
     "testing",
 ]

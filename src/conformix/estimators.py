@@ -14,16 +14,16 @@ from conformix.errors import InvalidInput
 from conformix.exact import candidate_weights, leave_one_out_efcp
 from conformix.inputs import Kind
 from conformix.pipeline import Fitted
-from conformix.readings import Readings
 from conformix.recipe import Recipe
 from conformix.scores import ScoreLike
 from conformix.search import resolve_search
 from conformix.sets import NestedSets, PredictionSets
 from conformix.splits import Split
 from conformix.storage import read_model, write_model
+from conformix.stream.estimator import InBatches
 
 
-class ScoreAverage(Readings):
+class ScoreAverage(InBatches):
     """Prediction sets from an average of conformity scores, with the weights that keep them small.
 
     The combined score of label y is ``w_1 s_1(x, y) + ... + w_d s_d(x, y)``; y is in the set when

@@ -11,6 +11,7 @@ import numpy as np
 from conformix.arrays import BoolArray, FloatArray, IntArray, of_labels, to_device, to_host
 from conformix.calibration.cuts import Cuts, Single
 from conformix.calibration.rows import NO_DATA, RowData
+from conformix.gathered import in_blocks
 from conformix.guarantees import Ledger
 from conformix.inputs import row_blocks
 from conformix.kernels import combine, lift_best
@@ -52,9 +53,12 @@ class Rule:
         if self.allow_empty and self.limits is None:
             return combine(self.transform(of_labels(scores, y)), self.weights)
         found = np.empty(len(y))
-        for block in row_blocks(*scores.shape[:2]):
-            found[block] = of_labels(self.combined(scores[block]), y[block])
+        for block, values in in_blocks(scores, self._of_labels, y):
+            found[block] = values
         return found
+
+    def _of_labels(self, scores: FloatArray, y: IntArray) -> FloatArray:
+        return of_labels(self.combined(scores), y)  # type: ignore[no-any-return]
 
     def true_ranks(self, scores: FloatArray, y: IntArray) -> tuple[IntArray, float]:
         """Return the ranks from the top of the true labels (n,), and the range of all scores."""

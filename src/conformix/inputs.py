@@ -16,6 +16,7 @@ import numpy as np
 from conformix.arrays import FloatArray, IntArray, is_tensor, on_device, to_host, torch_module
 from conformix.errors import InvalidInput
 from conformix.homes import all_finite, as_wide, common_home, dense_and_real, is_half, is_suspect
+from conformix.values import check_values, let_go
 
 Kind: TypeAlias = Literal["probs", "logits"]
 KINDS = ("probs", "logits")
@@ -31,6 +32,29 @@ HALF_SUM_TOLERANCE = 5e-3
 
 
 @dataclass(frozen=True)
+class Unchecked:
+    """What a check of the numbers needs: the argument's name, and by model how far sums may be off.
+
+    Models that are not named, such as truncated outputs, have been checked before.
+    """
+
+    name: str
+    tolerances: dict[str, float]
+    first: int = 0
+
+    def settled(self, part: Outputs, start: int) -> Outputs:
+        """Return a block of rows whose numbers are fine; `start` is where it begins."""
+        for key, tolerance in self.tolerances.items():
+            block = part.models[key]
+            if not on_device(block) or is_suspect(
+                block, probabilities=part.kind == "probs", tolerance=tolerance
+            ):
+                called, first = _called(self.name, key), self.first + start
+                check_values(to_host(block), part.kind, called, first, tolerance)
+        return replace(part, unchecked=None)
+
+
+@dataclass(frozen=True)
 class Outputs:
     """The checked outputs of one or several models on the same rows.
 
@@ -42,11 +66,14 @@ class Outputs:
         What the numbers are.
     home : torch.device or None
         Where answers go: None for NumPy arrays, else they become tensors on this device.
+    unchecked : Unchecked or None
+        How the numbers are to be checked when they are read, where that is still to be done.
     """
 
     models: dict[str, FloatArray]
     kind: Kind
     home: Any = None
+    unchecked: Unchecked | None = None
 
     @property
     def n(self) -> int:
@@ -61,6 +88,25 @@ class Outputs:
     def rows(self, rows: slice) -> Outputs:
         """Return the outputs on some of the rows."""
         return replace(self, models={name: values[rows] for name, values in self.models.items()})
+
+    def read(self, rows: slice) -> Outputs:
+        """Return the outputs on a block of rows, whose numbers are checked now if not before."""
+        part = self.rows(rows)
+        return part if self.unchecked is None else self.unchecked.settled(part, rows.start)
+
+    def settled(self) -> Outputs:
+        """Return the outputs with all numbers checked."""
+        if self.unchecked is not None and self.unchecked.tolerances:
+            own = {name: self.models[name] for name in self.unchecked.tolerances}
+            for rows in self.blocks():
+                replace(self, models=own).read(rows)
+                self.let_go()
+        return replace(self, unchecked=None)
+
+    def let_go(self) -> None:
+        """Give up the memory of rows that have been read from a memory-mapped file."""
+        for values in self.models.values():
+            let_go(values)
 
     def blocks(self) -> Iterator[slice]:
         """Yield slices of rows whose (rows, K) block stays small."""
@@ -100,7 +146,14 @@ def row_blocks(n: int, width: int, entries: int = BLOCK_ENTRIES) -> Iterator[sli
         yield slice(start, min(n, start + step))
 
 
-def check_outputs(outputs: Any, kind: Kind = "probs", *, name: str = "outputs") -> Outputs:
+def check_outputs(
+    outputs: Any,
+    kind: Kind = "probs",
+    *,
+    name: str = "outputs",
+    first: int = 0,
+    later: bool = False,
+) -> Outputs:
     """Return `outputs` as checked arrays by model name.
 
     Parameters
@@ -112,6 +165,11 @@ def check_outputs(outputs: Any, kind: Kind = "probs", *, name: str = "outputs") 
         What the numbers are.
     name : str
         What to call the argument in an error.
+    first : int
+        Number of the first row, for errors in a later batch of rows.
+    later : bool
+        Check the numbers when rows are read (`Outputs.read`), not now: large outputs are then
+        read once.
 
     Examples
     --------
@@ -128,22 +186,14 @@ def check_outputs(outputs: Any, kind: Kind = "probs", *, name: str = "outputs") 
     if len(shapes) > 1:
         told = ", ".join(f"{key!r} {tuple(value.shape)}" for key, value in models.items())
         raise InvalidInput(f"{name} of several models must share one shape (n, K); got {told}.")
-    checked = Outputs(models, kind, home)
-    for key, value in models.items():
-        if _is_truncated(value):
-            if kind != "probs":
-                raise InvalidInput(
-                    f'{_called(name, key)} is a TopK of probabilities; say kind="probs".'
-                )
-            continue
-        tolerance = HALF_SUM_TOLERANCE if key in half else SUM_TOLERANCE
-        for rows in checked.blocks():
-            block = value[rows]
-            if not on_device(block) or is_suspect(
-                block, probabilities=kind == "probs", tolerance=tolerance
-            ):
-                _check_values(to_host(block), kind, _called(name, key), rows.start, tolerance)
-    return checked
+    dense = {key: value for key, value in models.items() if not _is_truncated(value)}
+    for key in models:
+        if key not in dense and kind != "probs":
+            called = _called(name, key)
+            raise InvalidInput(f'{called} is a TopK of probabilities; say kind="probs".')
+    widths = {key: HALF_SUM_TOLERANCE if key in half else SUM_TOLERANCE for key in dense}
+    checked = Outputs(models, kind, home, Unchecked(name, widths, first))
+    return checked if later else checked.settled()
 
 
 def check_labels(y: Any, n: int, n_classes: int, *, name: str = "y") -> IntArray:
@@ -298,32 +348,3 @@ def _matrix(values: Any, name: str) -> FloatArray:
     if 0 in array.shape:
         raise InvalidInput(f"{name} must not be empty; got shape {tuple(array.shape)}.")
     return array
-
-
-def _check_values(block: FloatArray, kind: Kind, name: str, first: int, tolerance: float) -> None:
-    if not np.isfinite(block).all():
-        row, label = np.argwhere(~np.isfinite(block))[0]
-        raise InvalidInput(
-            f"{name} must be finite; row {first + row}, label {label} is {block[row, label]}."
-        )
-    if kind == "probs":
-        _check_probabilities(block, name, first, tolerance)
-
-
-def _check_probabilities(block: FloatArray, name: str, first: int, tolerance: float) -> None:
-    way_out = 'if these are logits, say kind="logits"'
-    outside = (block < 0) | (block > 1 + tolerance)
-    if outside.any():
-        row, label = np.argwhere(outside)[0]
-        raise InvalidInput(
-            f"{name} must hold probabilities between 0 and 1; row {first + row}, label {label} is "
-            f"{block[row, label]:.6g}; {way_out}."
-        )
-    sums = block.sum(axis=1, dtype=np.float64)
-    off = np.abs(sums - 1) > tolerance
-    if off.any():
-        row = int(np.argmax(off))
-        raise InvalidInput(
-            f"{name} must be a (n, K) matrix whose rows sum to 1; row {first + row} sums to "
-            f"{sums[row]:.6g}; {way_out}."
-        )

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from conformix.arrays import BoolArray, FloatArray, IntArray
-from conformix.conformal import kth_largest, pvalue_ranks, warn_if_trivial
+from conformix.arrays import FloatArray, IntArray, of_labels, some_rows, to_device
+from conformix.calibration.cuts import Plan, Single, SinglePlan
+from conformix.calibration.ranks import RankedPerClass
+from conformix.calibration.rows import NO_DATA, RowData, group_names
+from conformix.calibration.schemes import Calibration, Marginal, Seen
+from conformix.calibration.tuning import class_objective
 from conformix.errors import InvalidInput, SmallBatchWarning, warn
+from conformix.fitted import Fitted as Fitted  # noqa: PLC0414  this is where others look
+from conformix.fitted import Rule as Rule  # noqa: PLC0414
+from conformix.gathered import Gathered, can_be_read, in_blocks
 from conformix.guarantees import (
     EXACT,
     UNBOUNDED,
@@ -20,98 +28,18 @@ from conformix.guarantees import (
     RankRule,
     pac_guarantee,
 )
-from conformix.inputs import row_blocks
-from conformix.kernels import combine, lift_best
+from conformix.kernels.limits import RankLimits
 from conformix.normalize import Transform, resolve_normalizer
 from conformix.scores.names import Column
 from conformix.search.auto import AutoSearch
+from conformix.search.goals import bind
 from conformix.search.nonempty import NonEmptyObjective
 from conformix.search.objective import SizeObjective, tuning_rank
-from conformix.search.result import SearchResult
 from conformix.search.weights import Search
 from conformix.splits import Roles, Split
 
 # With fewer test rows than this a transductive split can fit its weights to the batch.
 SMALL_BATCH = 100
-
-
-@dataclass(frozen=True)
-class Rule:
-    """How scores become one number per label; the same in calibration and prediction.
-
-    Parameters
-    ----------
-    transform : Transform
-        The fitted normalisation.
-    weights : float64 array of shape (d,)
-        The weights of the scores.
-    allow_empty : bool
-        Whether a set may be empty; if not, the best labels of a row count as ``+inf``.
-    """
-
-    transform: Transform
-    weights: FloatArray
-    allow_empty: bool = True
-
-    def combined(self, scores: FloatArray) -> FloatArray:
-        """Return the combined scores (n, K) of all labels of some rows (n, K, d)."""
-        values = combine(self.transform(scores), self.weights)
-        return values if self.allow_empty else lift_best(values)
-
-    def of_true_labels(self, scores: FloatArray, y: IntArray) -> FloatArray:
-        """Return the combined scores (n,) of the true labels."""
-        rows = np.arange(len(y))
-        if self.allow_empty:
-            return combine(self.transform(scores[rows, y]), self.weights)
-        found = np.empty(len(y))
-        for block in row_blocks(*scores.shape[:2]):
-            found[block] = self.combined(scores[block])[rows[: len(y[block])], y[block]]
-        return found
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """Everything that prediction needs, and how it came about.
-
-    Parameters
-    ----------
-    rule : Rule
-        Normalisation, weights and the policy on empty sets.
-    calibration : float64 array of shape (n,)
-        Combined true-label scores of the calibration rows, sorted upwards.
-    ledger : Ledger
-        What holds for the sets.
-    normalizer : str
-        Name of the normalisation in use.
-    search : SearchResult or None
-        What the search found; None where the weights were given.
-    held_out_size : float or None
-        Mean set size on rows that chose neither weights nor size, where there are any.
-    """
-
-    rule: Rule
-    calibration: FloatArray
-    ledger: Ledger
-    normalizer: str
-    search: SearchResult | None = None
-    held_out_size: float | None = None
-
-    @property
-    def n(self) -> int:
-        """Number of calibration rows."""
-        return len(self.calibration)
-
-    def threshold(self, alpha: float) -> float:
-        """Return the k-th largest calibration score at level `alpha`."""
-        return kth_largest(self.calibration, self.ledger.facts.rank(self.n, alpha))
-
-    def member(self, scores: FloatArray, alpha: float) -> BoolArray:
-        """Return the sets of some rows (r, K, d) as a boolean array (r, K)."""
-        return self.rule.combined(scores) >= self.threshold(alpha)
-
-    def ranks(self, scores: FloatArray, tau: FloatArray | None = None) -> FloatArray:
-        """Return ``n + 1`` times the p-values of some rows, smoothed where `tau` is given."""
-        return pvalue_ranks(self.calibration, self.rule.combined(scores), tau)
 
 
 def fit(
@@ -129,14 +57,18 @@ def fit(
     tune_alpha: float | None = None,
     allow_empty: bool = True,
     delta: float | None = None,
+    goal: Any = "size",
+    calibration: Calibration | None = None,
+    data: RowData = NO_DATA,
     threads: int | None = None,
 ) -> Fitted:
     """Return weights and threshold: Algorithm 2 of the paper.
 
     Parameters
     ----------
-    scores : array of shape (n, K, d)
-        Scores of all labels of the labelled rows; higher fits better.
+    scores : array of shape (n, K, d), or Gathered
+        Scores of all labels of the labelled rows; higher fits better. Those of the rows that
+        only calibrate may be `conformix.gathered`.
     y : integer array of shape (n,)
         True labels.
     columns : sequence of Column
@@ -155,6 +87,12 @@ def fit(
         Whether a set may be empty.
     delta : float, optional
         Take the PAC rank: coverage for all but a share delta of the calibration draws.
+    goal : str or goal
+        What the weights minimise; by default the mean set size.
+    calibration : Calibration, optional
+        How thresholds are taken from the calibration scores; by default one for all.
+    data : RowData
+        What the labelled rows bring along for it.
     threads : int or None
         Threads for the search.
     """
@@ -170,8 +108,12 @@ def fit(
     tune = _rows(scores, roles.tune), y[roles.tune]
     transform = normalizer.fit(tune[0], columns)  # on which scale scores are averaged
     parts = [transform(part) for part in size_parts(scores, test, roles)]
+    scheme = Marginal() if calibration is None else calibration
     objective = _objective(*tune, parts, k, transform, allow_empty=allow_empty, threads=threads)
-    found = search(objective, rng)  # the weights with the smallest sets
+    if scheme.tune:  # the sizes of sets with a threshold per class
+        objective = class_objective(objective, scheme, tune[1], alpha=tune_level, rank=rank)
+    objective = bind(objective, goal, lambda: transform(tune[0]), tune[1], tune_level)
+    found = objective.told(search(objective, rng))  # the weights with the smallest sets
     rule = Rule(transform, found.weights, allow_empty)
     facts = Facts(
         split.name, float(alpha), float(tune_level), len(roles.tune), len(roles.calibrate),
@@ -180,10 +122,40 @@ def fit(
     )  # fmt: skip
     cal = _rows(scores, roles.calibrate), y[roles.calibrate]
     ledger = Ledger(stated(split.guarantee, facts), facts)
-    fitted = calibrated(*cal, rule, alpha=alpha, ledger=ledger, normalizer=normalizer.name)
+    if isinstance(scheme, RankedPerClass):
+        rule = replace(rule, limits=_limits(scheme, rule, *tune, alpha=alpha, separate=separate))
+    own = roles.tune if separate else roles.calibrate
+    plan = lay_down(
+        scheme, rule, _rows(scores, own), y[own], data.take(own), alpha=alpha, rng=rng,
+        names=group_names(data), n_cal=len(roles.calibrate), separate=separate,
+    )  # fmt: skip
+    fitted = calibrated(
+        *cal, rule, alpha=alpha, ledger=ledger, normalizer=normalizer.name, plan=plan,
+        data=data.take(roles.calibrate),
+    )  # fmt: skip
     unseen = np.setdiff1d(roles.calibrate, np.union1d(roles.tune, roles.size))
-    size = mean_size(scores[unseen], rule, fitted.threshold(alpha))
+    size = mean_size(_rows(scores, unseen), fitted, alpha, data.take(unseen))
     return replace(fitted, search=found, held_out_size=size)
+
+
+def _limits(
+    scheme: RankedPerClass,
+    rule: Rule,
+    tune: FloatArray,
+    y: IntArray,
+    *,
+    alpha: float,
+    separate: bool,
+) -> RankLimits:
+    """Return the largest rank of every class, from tuning rows apart from calibration."""
+    if not separate:
+        raise InvalidInput(
+            'calibration "rc3p" freezes its ranks on rows apart from calibration, and this split '
+            'has none; say split="vfcp".'
+        )
+    plain = replace(rule, allow_empty=True)  # lifted scores have no range
+    ranks, width = plain.true_ranks(tune, y)
+    return RankLimits(scheme.limits(ranks, y, tune.shape[1], alpha), width + 1)
 
 
 def _objective(
@@ -198,7 +170,7 @@ def _objective(
 ) -> SizeObjective:
     """Return the sizes on `parts` (normalised) with the threshold set on the tuning rows."""
     if allow_empty:
-        true_scores = transform(tune[np.arange(len(y)), y])
+        true_scores = transform(of_labels(tune, y))
         return SizeObjective(true_scores, parts, k, threads=threads)
     return NonEmptyObjective(transform(tune), y, parts, k, threads=threads)
 
@@ -211,10 +183,36 @@ def calibrated(
     alpha: float,
     ledger: Ledger,
     normalizer: str = "none",
+    plan: Plan | None = None,
+    data: RowData = NO_DATA,
 ) -> Fitted:
     """Return the calibration of a given rule on labelled rows (n, K, d)."""
-    warn_if_trivial(len(y), alpha, ledger.facts.rank)
-    return Fitted(rule, np.sort(rule.of_true_labels(scores, y)), ledger, normalizer)
+    values = rule.of_true_labels(scores, y)
+    order = np.argsort(values, kind="stable")
+    rising = values[order]
+    cuts = (plan or SinglePlan()).cut(rising, y[order], data.take(order))
+    cuts.warn(alpha, ledger.facts.rank)
+    return Fitted(rule, rising, ledger.under(cuts.name, cuts.promise), normalizer, cuts=cuts)
+
+
+def lay_down(
+    scheme: Calibration,
+    rule: Rule,
+    scores: FloatArray,
+    y: IntArray,
+    data: RowData,
+    *,
+    alpha: float,
+    rng: np.random.Generator,
+    names: tuple[Any, ...],
+    n_cal: int,
+    separate: bool,
+) -> Plan:
+    """Return the plan of a calibration from rows that it may look at."""
+    if isinstance(scheme, Marginal):
+        return SinglePlan()
+    values = rule.of_true_labels(scores, y)
+    return scheme.learn(Seen(values, y, data, names, scores.shape[1], n_cal, alpha, separate, rng))
 
 
 def fixed_ledger(
@@ -262,12 +260,29 @@ def rank_rule(
     return RankRule(delta, _n_candidates(search, d), batch)
 
 
-def mean_size(scores: FloatArray, rule: Rule, threshold: float) -> float | None:
-    """Return the mean set size on the rows of `scores`, or None where there are none."""
-    if not len(scores):
+def mean_size(
+    scores: FloatArray, fitted: Fitted, alpha: float, data: RowData = NO_DATA
+) -> float | None:
+    """Return the mean set size on the rows of `scores`, or None where there are none to read."""
+    if not len(scores) or not can_be_read(scores):
         return None
-    blocks = row_blocks(*scores.shape[:2])
-    return float(sum((rule.combined(scores[b]) >= threshold).sum() for b in blocks) / len(scores))
+    rank = fitted.ledger.facts.rank
+    # One threshold travels alone: other machines may do the counting.
+    cuts = fitted.at(alpha) if isinstance(fitted.cuts, Single) else fitted.cuts
+    count = partial(_n_members, fitted.rule, cuts, alpha, rank)
+    counts = in_blocks(scores, count, data.strata, data.weight)
+    return sum(found for _, found in counts) / len(scores)
+
+
+def _n_members(
+    rule: Rule, cuts: Any, alpha: float, rank: RankRule, scores: FloatArray, *own: Any
+) -> int:
+    """Return the labels in the sets of some rows (r, K, d)."""
+    threshold = cuts if isinstance(cuts, float) else cuts.at(alpha, rank, RowData(*own))
+    values = rule.combined(scores)
+    if not isinstance(threshold, float):
+        threshold = to_device(threshold, values)
+    return int((values >= threshold).sum())
 
 
 def size_parts(scores: FloatArray, test: FloatArray | None, roles: Roles) -> list[FloatArray]:
@@ -282,7 +297,10 @@ def size_parts(scores: FloatArray, test: FloatArray | None, roles: Roles) -> lis
 
 def _rows(scores: FloatArray, rows: IntArray) -> FloatArray:
     """Return ``scores[rows]``, without a copy where that is all rows in order."""
-    return scores if np.array_equal(rows, np.arange(len(scores))) else scores[rows]
+    if isinstance(scores, Gathered):
+        return scores.take(rows)  # type: ignore[no-any-return]
+    whole = np.array_equal(rows, np.arange(len(scores)))
+    return scores if whole else some_rows(scores, rows)
 
 
 def check_test(split: Split, test: FloatArray | None) -> int:

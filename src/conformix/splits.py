@@ -8,7 +8,7 @@ rows, which may only ever appear in ``size``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -56,12 +56,20 @@ class ValidityFirst:
     ----------
     share : float
         Share of the labelled rows (or of the groups) that goes to tuning.
+    max_rows : int, optional
+        At most so many rows tune, a random part of the share; all others calibrate. The search
+        holds the scores of all labels of the tuning rows, so this bounds its memory. The number
+        does not look at the rows, so the guarantee stays exact; only the weights are chosen from
+        fewer rows. By default `fit` takes as many as its memory for scores holds (docs/scale.md).
 
     Examples
     --------
     >>> roles = ValidityFirst(share=0.25).roles(8, 0, np.random.default_rng(0))
     >>> len(roles.tune), len(roles.calibrate), len(set(roles.tune) & set(roles.calibrate))
     (2, 6, 0)
+    >>> fewer = ValidityFirst(share=0.25, max_rows=1).roles(8, 0, np.random.default_rng(0))
+    >>> len(fewer.tune), len(fewer.calibrate), set(fewer.tune) <= set(roles.tune)
+    (1, 7, True)
     """
 
     name: ClassVar[str] = "vfcp"
@@ -69,13 +77,13 @@ class ValidityFirst:
     needs_test: ClassVar[bool] = False
 
     share: float = 0.5
+    max_rows: int | None = None
 
     def roles(
         self, n: int, n_test: int, rng: np.random.Generator, groups: IntArray | None = None
     ) -> Roles:
         """Return a random part for tuning and sizes, the rest for calibration."""
-        if not 0 < self.share < 1:
-            raise InvalidInput(f"share must lie strictly between 0 and 1; got {self.share!r}.")
+        self.check()
         units = np.arange(n) if groups is None else groups
         n_units = int(units.max()) + 1
         if n_units < 2:
@@ -84,11 +92,32 @@ class ValidityFirst:
                 f"a split in two needs at least 2 {what}, one to tune and one to calibrate; got "
                 f"{n_units}."
             )
-        n_tune = min(max(round(self.share * n_units), 1), n_units - 1)
+        drawn = rng.permutation(n_units)[: self.n_units(n_units)]
+        if self.max_rows is not None:  # whole units, at least one
+            rows = np.cumsum(np.bincount(units, minlength=n_units)[drawn])
+            drawn = drawn[: max(1, int(np.searchsorted(rows, self.max_rows, side="right")))]
         tuning = np.zeros(n_units, dtype=bool)
-        tuning[rng.permutation(n_units)[:n_tune]] = True
+        tuning[drawn] = True
         tune = np.flatnonzero(tuning[units])
         return Roles(tune, tune, np.flatnonzero(~tuning[units]))
+
+    def check(self) -> None:
+        """Refuse a share or a number of rows that cannot be."""
+        if not 0 < self.share < 1:
+            raise InvalidInput(f"share must lie strictly between 0 and 1; got {self.share!r}.")
+        whole = isinstance(self.max_rows, int | np.integer) and not isinstance(self.max_rows, bool)
+        if self.max_rows is not None and (not whole or self.max_rows < 1):
+            raise InvalidInput(
+                f"max_rows must be a positive integer or None; got {self.max_rows!r}."
+            )
+
+    def n_units(self, n: int) -> int:
+        """Return how many of n rows (or groups) are the share."""
+        return min(max(round(self.share * n), 1), n - 1)
+
+    def held_in(self, max_rows: int) -> ValidityFirst:
+        """Return this split with a bound on the tuning rows, unless it has one of its own."""
+        return self if self.max_rows is not None else replace(self, max_rows=max(1, max_rows))
 
 
 @dataclass(frozen=True)
@@ -196,6 +225,49 @@ class Exact:
             raise InvalidInput(f"shortlist must be a positive integer; got {self.shortlist!r}.")
         aside, _, rest = ValidityFirst(self.share).roles(n, n_test, rng, groups)
         return Roles(aside, rest, rest)
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """A split whose rows are drawn already; all else is the split's own.
+
+    Parameters
+    ----------
+    split : Split
+        What was drawn from.
+    drawn : Roles
+        The rows.
+
+    Examples
+    --------
+    >>> roles = Roles(np.array([1]), np.array([1]), np.array([0, 2]))
+    >>> Drawn(ValidityFirst(), roles).name
+    'vfcp'
+    """
+
+    split: Split
+    drawn: Roles
+
+    @property
+    def name(self) -> str:
+        """The name in tables."""
+        return self.split.name
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What holds for the fitted sets."""
+        return self.split.guarantee
+
+    @property
+    def needs_test(self) -> bool:
+        """Whether `fit` must be given the test features."""
+        return self.split.needs_test
+
+    def roles(
+        self, n: int, n_test: int, rng: np.random.Generator, groups: IntArray | None = None
+    ) -> Roles:
+        """Return the rows as drawn."""
+        return self.drawn
 
 
 SPLITS: Registry[Split] = Registry(

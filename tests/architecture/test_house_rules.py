@@ -58,6 +58,7 @@ LAYERS = [
     "tensors",
     "auto",
     "recipe",
+    "stream",
     "estimators",
     "classifier",
     "cross",

@@ -1,0 +1,150 @@
+"""Fit and predict on outputs larger than the memory they may take: a memory-mapped .npy file.
+
+    python -m benchmarks.out_of_core                    # K = 20,000, n = 50,000, float32: 4 GB
+    python -m benchmarks.out_of_core --rows 5000 --classes 2000 --subset 1000
+
+The file is written in blocks to a temporary folder and removed at the end. Fit and predict run in a
+process of their own, whose peak of resident memory (VmHWM) is read at the end. Another process
+takes the first rows into memory and fits them there; the mapped fit of the same rows must agree to
+the last bit, and so must the sets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from benchmarks.measure import ROOT, surroundings
+
+RESULTS = ROOT / "benchmarks" / "results" / "out_of_core.jsonl"
+BLOCK = 500
+
+
+def write_case(folder: Path, n: int, n_classes: int, seed: int = 0) -> None:
+    """Write probabilities (n, K) float32 of a middling classifier, and true labels."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(n_classes, size=n)
+    np.save(folder / "labels.npy", y)
+    out = np.lib.format.open_memmap(
+        folder / "probs.npy", mode="w+", dtype=np.float32, shape=(n, n_classes)
+    )
+    for start in range(0, n, BLOCK):
+        rows = slice(start, min(n, start + BLOCK))
+        logits = rng.standard_normal((rows.stop - start, n_classes), dtype=np.float32)
+        # How sure the classifier is differs from row to row.
+        logits[np.arange(len(logits)), y[rows]] += rng.normal(5.5, 1.5, len(logits))
+        weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+        out[rows] = weights / weights.sum(axis=1, keepdims=True)
+    out.flush()
+
+
+def settings(max_rows: int) -> dict:
+    from conformix.splits import ValidityFirst
+
+    return {
+        "scores": ("thr", "aps", "rank"),
+        "alpha": 0.1,
+        "split": ValidityFirst(max_rows=max_rows),
+        "random_state": 0,
+    }
+
+
+def high_water() -> float:
+    """Return the largest resident memory of this process so far, in GB."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) * 1024 / 1e9 for line in lines if line.startswith("VmHWM"))
+
+
+def stages(call, told: dict, name: str):
+    start = time.perf_counter()
+    made = call()
+    told[f"{name}_seconds"] = round(time.perf_counter() - start, 1)
+    told[f"{name}_peak_gb"] = round(high_water(), 3)
+    return made
+
+
+def mapped(folder: Path, max_rows: int) -> dict:
+    """Fit and predict from the file; return times, peaks and what came out."""
+    import conformix as cx
+
+    told: dict = {"start_peak_gb": round(high_water(), 3)}
+    probs = np.load(folder / "probs.npy", mmap_mode="r")
+    y = np.load(folder / "labels.npy")
+    cp = cx.ScoreAverage(**settings(max_rows))
+    stages(lambda: cp.fit(probs, y), told, "fit")
+    told |= {"weights": cp.weights_.tolist(), "threshold": cp.threshold_}
+    told |= {"held_out_size": cp.held_out_size_}
+    told |= {"n_tune": cp.guarantee_.facts.n_tune, "n_cal": cp.guarantee_.facts.n_cal}
+    sets = cp.predict_batches(cx.stream.from_npy(folder / "probs.npy"))
+    target = folder / "sets.parquet"
+    told["sets"] = stages(lambda: cx.stream.write_sets(sets, target), told, "predict")
+    return told
+
+
+def subset(folder: Path, max_rows: int, n: int) -> dict:
+    """Fit and predict the first rows in memory and from the file, and compare all of it."""
+    import conformix as cx
+    from conformix import gathered
+
+    y = np.load(folder / "labels.npy")[:n]
+    on_disk = np.load(folder / "probs.npy", mmap_mode="r")[:n]
+    in_memory = np.array(on_disk)
+    whole = cx.ScoreAverage(**settings(max_rows))
+    gathered.TENSOR_BYTES = 2**62  # keep the scores of all rows
+    whole.fit(in_memory, y)
+    gathered.TENSOR_BYTES = 0  # gather them
+    parts = cx.ScoreAverage(**settings(max_rows)).fit(on_disk, y)
+    one, other = whole.predictor_.fitted, parts.predictor_.fitted
+    batches = cx.stream.from_arrays(on_disk)
+    sets = zip(parts.predict_batches(batches), batches, strict=True)
+    same_sets = all(np.array_equal(got, whole.predict_set(np.array(b[0]))) for got, b in sets)
+    return {
+        "subset_rows": n,
+        "same_weights": bool(np.array_equal(one.rule.weights, other.rule.weights)),
+        "same_calibration": bool(np.array_equal(one.calibration, other.calibration)),
+        "same_held_out_size": one.held_out_size == other.held_out_size,
+        "same_sets": same_sets,
+    }
+
+
+def in_a_process(step: str, folder: Path, *numbers: int) -> dict:
+    command = [sys.executable, "-m", "benchmarks.out_of_core", step, str(folder)]
+    done = subprocess.run(
+        [*command, *map(str, numbers)], check=True, cwd=ROOT, capture_output=True, text=True
+    )
+    return json.loads(done.stdout)
+
+
+def main() -> None:
+    steps = {"mapped": mapped, "subset": subset}
+    if len(sys.argv) > 1 and sys.argv[1] in steps:
+        numbers = map(int, sys.argv[3:])
+        print(json.dumps(steps[sys.argv[1]](Path(sys.argv[2]), *numbers)))
+        return
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=50_000)
+    parser.add_argument("--classes", type=int, default=20_000)
+    parser.add_argument("--max-rows", type=int, default=500, help="rows that tune")
+    parser.add_argument("--subset", type=int, default=2_000, help="rows compared with memory")
+    chosen = parser.parse_args()
+    row: dict = {"case": "out_of_core", "n": chosen.rows, "K": chosen.classes, "d": 3}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_case(folder, chosen.rows, chosen.classes)
+        row["file_gb"] = round((folder / "probs.npy").stat().st_size / 1e9, 2)
+        row |= in_a_process("mapped", folder, chosen.max_rows)
+        row |= in_a_process("subset", folder, chosen.max_rows, chosen.subset)
+    row |= surroundings()
+    with RESULTS.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+    print(json.dumps(row, indent=1))
+
+
+if __name__ == "__main__":
+    main()

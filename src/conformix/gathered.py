@@ -1,0 +1,348 @@
+"""Scores of rows that are never in memory all at once.
+
+The search needs the scores of all labels, (K, d) numbers, of the rows that tune and count sizes.
+A calibration row needs those of its true label alone: d numbers, known before any weight is. So
+one pass over the rows gathers all that a fit needs, and its memory is that of the tuning rows.
+A tensor (n, K, d) of all rows and what is gathered here go through the same pipeline.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from conformix.arrays import FloatArray, IntArray, of_labels, some_rows
+from conformix.errors import InvalidInput
+from conformix.inputs import Outputs, row_blocks
+from conformix.scores.names import Column
+from conformix.scores.tensor import fill_tensor
+
+# Scores of all rows are kept where they take no more than this; else they are gathered.
+TENSOR_BYTES = 2**30
+
+
+def score_bytes(n: int, n_classes: int, d: int) -> int:
+    """Return the memory of the scores of all labels of n rows.
+
+    Examples
+    --------
+    >>> score_bytes(1000, 100, 3)
+    2400000
+    """
+    return 8 * n * n_classes * d
+
+
+def rows_held(n_classes: int, d: int) -> int:
+    """Return of how many rows all scores are held by default, at least one.
+
+    Examples
+    --------
+    >>> rows_held(20_000, 3)
+    2236
+    """
+    return max(1, TENSOR_BYTES // score_bytes(1, n_classes, d))
+
+
+def refuse_beyond_memory(split: str, needed: int) -> None:
+    """Refuse a split that keeps the scores of all rows where the machine's memory is too small.
+
+    Examples
+    --------
+    >>> refuse_beyond_memory("efcp", 10**6)
+    """
+    if not hasattr(os, "sysconf"):
+        return
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > there:
+        raise InvalidInput(
+            f'split "{split}" keeps the scores of all rows, {needed / 1e9:.1f} GB, and this '
+            f'machine has {there / 1e9:.1f} GB; say split="vfcp", which holds its tuning rows only.'
+        )
+
+
+class Reader(Protocol):
+    """Where the rows can be read once more."""
+
+    def map(
+        self, function: Callable[..., Any], rows: IntArray, arrays: tuple[Any, ...]
+    ) -> Iterator[tuple[slice, Any]]:
+        """Yield ``function(scores, *parts)`` for blocks of some rows, in order.
+
+        `rows` rise; `scores` are the scores (r, K, d) of a block of them, `parts` the same
+        places of `arrays` (each as long as `rows`, or None), and the slice says which places.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class Gathered:
+    """The scores of n rows, as far as a fit needs them.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        n, K and d.
+    kept : integer array of shape (m,)
+        Rising numbers of the rows whose scores are all here.
+    tensor : array of shape (m, K, d)
+        Their scores.
+    true : array of shape (n, d)
+        The scores of the true labels of all rows.
+    reader : Reader or None
+        How to read rows again; None where they came from an iterator, which ends.
+
+    Examples
+    --------
+    >>> scores = np.arange(12.0).reshape(3, 2, 2)
+    >>> some = Gathered((3, 2, 2), np.array([1]), scores[[1]], scores[[0, 1, 2], [0, 0, 1]])
+    >>> some.take(np.array([1])).shape
+    (1, 2, 2)
+    >>> some.take(np.array([0, 2])).of_labels(np.array([0, 1]))
+    array([[ 0.,  1.],
+           [10., 11.]])
+    """
+
+    shape: tuple[int, int, int]
+    kept: IntArray
+    tensor: FloatArray
+    true: FloatArray
+    reader: Reader | None = None
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def take(self, rows: IntArray) -> Any:
+        """Return the scores of some rows: an array where all are kept, else `GatheredRows`."""
+        if np.array_equal(rows, self.kept):
+            return self.tensor
+        first_is_here = bool(len(rows)) and bool(np.isin(rows[:1], self.kept).all())
+        if first_is_here and np.isin(rows, self.kept).all():
+            return some_rows(self.tensor, np.searchsorted(self.kept, rows))
+        return GatheredRows(self, rows)
+
+    def of_labels(self, y: IntArray) -> FloatArray:
+        """Return the scores (n, d) of the true labels."""
+        return self.true
+
+    def map(self, function: Callable[..., Any], *arrays: Any) -> Iterator[tuple[slice, Any]]:
+        """Yield ``function`` of blocks of all rows; see `Reader`."""
+        return GatheredRows(self, np.arange(len(self))).map(function, *arrays)
+
+
+@dataclass(frozen=True, eq=False)
+class GatheredRows:
+    """Some rows of what was gathered; it stands for their scores (r, K, d)."""
+
+    whole: Gathered
+    rows: IntArray
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """The number of these rows, K and d."""
+        return (len(self.rows), *self.whole.shape[1:])
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def of_labels(self, y: IntArray) -> FloatArray:
+        """Return the scores (r, d) of the true labels."""
+        return self.whole.true[self.rows]
+
+    def map(self, function: Callable[..., Any], *arrays: Any) -> Iterator[tuple[slice, Any]]:
+        """Yield ``function`` of blocks of these rows; see `Reader`."""
+        if self.whole.reader is None:
+            raise InvalidInput(
+                "these settings need the rows a second time, and an iterator ends; give the "
+                "batches as a list, a function that returns an iterator, or a source of "
+                "conformix.stream."
+            )
+        return self.whole.reader.map(function, self.rows, arrays)
+
+
+def in_blocks(
+    scores: Any, function: Callable[..., Any], *arrays: Any
+) -> Iterator[tuple[slice, Any]]:
+    """Yield ``function(block, *parts)`` for blocks of rows, of a tensor or of gathered rows.
+
+    Examples
+    --------
+    >>> [(rows.stop, total) for rows, total in in_blocks(np.ones((3, 2, 1)), np.sum)]
+    [(3, np.float64(6.0))]
+    """
+    if hasattr(scores, "map"):
+        yield from scores.map(function, *arrays)
+        return
+    for block in row_blocks(*scores.shape[:2]):
+        yield block, function(scores[block], *cut(arrays, block))
+
+
+def cut(arrays: tuple[Any, ...], rows: Any) -> list[Any]:
+    """Return the same rows of several arrays, None where there is none.
+
+    Examples
+    --------
+    >>> cut((np.arange(3), None), slice(1, 3))
+    [array([1, 2]), None]
+    """
+    return [None if array is None else array[rows] for array in arrays]
+
+
+def can_be_read(scores: Any) -> bool:
+    """Whether the scores of all labels of these rows can be had.
+
+    Examples
+    --------
+    >>> can_be_read(np.zeros((1, 2, 1)))
+    True
+    """
+    return not isinstance(scores, GatheredRows) or scores.whole.reader is not None
+
+
+@dataclass(frozen=True, eq=False)
+class BlockReader:
+    """Rows that this process reads: a function that begins again, and yields checked outputs.
+
+    Parameters
+    ----------
+    blocks : callable
+        Returns an iterator over the outputs of all rows, in order, block by block.
+    columns : tuple of Column
+        The scores.
+    key : int
+        Key of the row uniforms.
+    threads : int or None
+        Threads for the scores.
+    """
+
+    blocks: Callable[[], Iterable[Outputs]]
+    columns: tuple[Column, ...]
+    key: int
+    threads: int | None = None
+
+    def map(
+        self, function: Callable[..., Any], rows: IntArray, arrays: tuple[Any, ...]
+    ) -> Iterator[tuple[slice, Any]]:
+        """Yield ``function(scores, *parts)`` for blocks of some rows; see `Reader`."""
+        first = 0
+        for outputs in self.blocks():
+            places, within = chosen(rows, first, outputs.n)
+            first += outputs.n
+            if len(within):
+                scores = fill_tensor(outputs, self.columns, key=self.key, threads=self.threads)
+                block = scores if len(within) == outputs.n else some_rows(scores, within)
+                yield places, function(block, *cut(arrays, places))
+
+
+def chosen(rows: IntArray, first: int, n: int) -> tuple[slice, IntArray]:
+    """Return the places in rising `rows` of a block of n rows, and where in the block they are.
+
+    Examples
+    --------
+    >>> chosen(np.array([1, 4, 5]), 3, 2)
+    (slice(1, 2, None), array([1]))
+    """
+    start, stop = np.searchsorted(rows, [first, first + n])
+    return slice(int(start), int(stop)), rows[start:stop] - first
+
+
+def summarised(
+    outputs: Outputs,
+    y: IntArray,
+    keep: IntArray,
+    columns: tuple[Column, ...],
+    *,
+    key: int,
+    threads: int | None = None,
+) -> tuple[FloatArray, dict[str, FloatArray]]:
+    """Return the true-label scores (r, d) of a block, and the outputs of the rows to keep."""
+    scores = fill_tensor(outputs, columns, key=key, threads=threads)
+    kept = {name: np.array(values[keep]) for name, values in outputs.models.items()}
+    return of_labels(scores, y), kept
+
+
+def assembled(
+    true: Sequence[FloatArray],
+    models: dict[str, FloatArray],
+    kept: IntArray,
+    like: Outputs,
+    columns: tuple[Column, ...],
+    *,
+    reader: Reader | None,
+    key: int,
+    threads: int | None = None,
+) -> Gathered:
+    """Return what a pass over the rows has found.
+
+    Parameters
+    ----------
+    true : sequence of arrays of shape (r, d)
+        The true-label scores of the blocks, in order.
+    models : dict of str to array of shape (m, K)
+        The outputs of the rows that are kept.
+    kept : integer array of shape (m,)
+        Their rising numbers.
+    like : Outputs
+        Any outputs of the same models.
+    columns, key, threads
+        The scores.
+    reader : Reader or None
+        How to read the rows again.
+    """
+    found = np.concatenate(true)
+    tensor: FloatArray = np.empty((0, like.n_classes, len(columns)))
+    if len(kept):
+        whole = Outputs(models, like.kind)
+        tensor = fill_tensor(whole, columns, key=key, threads=threads)
+    return Gathered((len(found), *tensor.shape[1:]), kept, tensor, found, reader)
+
+
+def side_by_side(parts: Sequence[dict[str, FloatArray]]) -> dict[str, FloatArray]:
+    """Return the outputs of several blocks as those of one, by model.
+
+    Examples
+    --------
+    >>> side_by_side([{"a": np.zeros((1, 2))}, {"a": np.ones((2, 2))}])["a"].shape
+    (3, 2)
+    """
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def gather_rows(
+    outputs: Outputs,
+    y: IntArray,
+    kept: IntArray,
+    columns: tuple[Column, ...],
+    *,
+    key: int,
+    threads: int | None = None,
+) -> Gathered:
+    """Return what is gathered from an array, in memory or mapped from a file, block by block.
+
+    Examples
+    --------
+    >>> from conformix.inputs import check_outputs
+    >>> from conformix.scores import score_columns
+    >>> outputs = check_outputs([[0.7, 0.3], [0.2, 0.8], [0.5, 0.5]], later=True)
+    >>> columns = score_columns(("",), ("thr",))
+    >>> gather_rows(outputs, np.array([0, 1, 0]), np.array([2]), columns, key=0).true.ravel()
+    array([0.7, 0.8, 0.5])
+    """
+    options: dict[str, Any] = {"key": key, "threads": threads}
+
+    def blocks() -> Iterator[Outputs]:
+        for rows in outputs.blocks():
+            yield outputs.read(rows)
+            outputs.let_go()
+
+    true, parts, first = [], [], 0
+    for block in blocks():
+        keep = chosen(kept, first, block.n)[1]
+        found = summarised(block, y[first : first + block.n], keep, columns, **options)
+        true.append(found[0])
+        parts.append(found[1])
+        first += block.n
+    reader = BlockReader(blocks, columns, key, threads)
+    return assembled(true, side_by_side(parts), kept, outputs, columns, reader=reader, **options)
