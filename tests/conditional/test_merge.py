@@ -119,6 +119,7 @@ def test_weighted_votes_and_class_names() -> None:
     one = cx.PredictionSets(np.array([[True, False]]), ["x", "y"])
     two = cx.PredictionSets(np.array([[False, True]]), ["x", "y"])
     assert merge_sets([one, two], weights=[0.7, 0.3]).labels(0) == ["x"]
+    assert merge_sets([one, two]).labels(0) == []  # half the votes are not more than half
     with pytest.raises(cx.InvalidInput, match="weights must be non-negative and sum to 1"):
         merge_sets([one, two], weights=[0.7, 0.7])
     with pytest.raises(cx.InvalidInput, match="unknown vote 'haf'; did you mean 'half'"):

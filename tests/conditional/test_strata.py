@@ -7,7 +7,9 @@ covered, always; exactly so many without ties.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -21,7 +23,9 @@ import oracle
 from cases import Bag, bags, levels
 from conditional.rows import Z, covered, uneven_classes
 from conformix.calibration import Clustered, PerClass, PerGroup
+from conformix.guarantees import EXACT, Guarantee
 from conformix.search import GridSearch
+from conformix.splits import Roles
 
 pytestmark = pytest.mark.filterwarnings("ignore::conformix.errors.ConformixWarning")
 
@@ -178,6 +182,39 @@ def test_learnt_clusters_keep_coverage_in_every_cluster_on_cifar100(cifar100: tu
             hits, needed = hits + inside[cluster == c].sum(), needed + law.mean()
             variance += law.var()
     assert abs(hits - needed) < Z * np.sqrt(variance)
+
+
+@dataclass(frozen=True)
+class FirstRowsTune:
+    """VFCP whose tuning rows are the first ones, not drawn."""
+
+    n_tune: int
+    name: ClassVar[str] = "first rows tune"
+    guarantee: ClassVar[Guarantee] = EXACT
+    needs_test: ClassVar[bool] = False
+
+    def roles(self, n: int, n_test: int, rng: object, groups: object = None) -> Roles:
+        tune = np.arange(self.n_tune)
+        return Roles(tune, tune, np.arange(self.n_tune, n))
+
+
+@pytest.mark.parametrize(
+    "calibration", [Clustered(2), PerClass("pooled", min_rows=40), "rc3p"], ids=str
+)
+def test_what_is_laid_down_does_not_look_at_the_calibration_rows(calibration: object) -> None:
+    probs, y = uneven_classes(np.random.default_rng(10), 600, (0.5, 0.3, 0.15, 0.05))
+    other, y_other = uneven_classes(np.random.default_rng(11), 300, (0.05, 0.15, 0.3, 0.5))
+    laid = []
+    for rows, labels in ((probs[300:], y[300:]), (other[:, ::-1], y_other)):
+        cp = cx.ScoreAverage(
+            NAMES, alpha=0.2, split=FirstRowsTune(300), calibration=calibration, random_state=0,
+            search=GridSearch(4),
+        ).fit(np.vstack([probs[:300], rows]), np.concatenate([y[:300], labels]))  # fmt: skip
+        fitted = cp.predictor_.fitted
+        limits = fitted.rule.limits
+        laid.append((fitted.cuts.partition.cells, None if limits is None else limits.ranks))
+    assert_array_equal(laid[0][0], laid[1][0])
+    assert_array_equal(laid[0][1], laid[1][1])
 
 
 # ---------------------------------------------------------------- fallbacks and statements

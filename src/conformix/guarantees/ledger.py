@@ -6,8 +6,8 @@ then the theory of the paper with the numbers of this fit, honestly marked where
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from conformix.guarantees import vc
@@ -40,6 +40,8 @@ class Facts:
         Whether the normalisation was learnt on calibration rows.
     rank : RankRule
         Which order statistic is the threshold.
+    calibration : str
+        Name of the calibration: how thresholds are taken from the calibration scores.
 
     Examples
     --------
@@ -60,6 +62,7 @@ class Facts:
     separate: bool
     learnt_scale: bool
     rank: RankRule = field(default_factory=RankRule)
+    calibration: str = "marginal"
 
 
 class Entry(NamedTuple):
@@ -120,6 +123,11 @@ class Ledger:
         """What it needs."""
         return self.guarantee.assumption
 
+    def under(self, calibration: str, promise: Callable[[Guarantee], Guarantee]) -> Ledger:
+        """Return the ledger of the same fit under another calibration than the marginal one."""
+        facts = replace(self.facts, calibration=calibration)
+        return Ledger(promise(self.guarantee), facts)
+
     def entries(self, delta: float = 0.1) -> list[Entry]:
         """Return every statement known for this fit, at failure probability `delta`."""
         return [self._headline(), *self._order_terms(delta), *self._paper(delta)]
@@ -147,6 +155,12 @@ class Ledger:
                 "order statistic", "does not apply", "scores fixed before calibration", True
             )
             return
+        if f.calibration != "marginal":
+            says = f"applies to the rows of each {f.calibration} by itself"
+            if f.calibration in ("weighted", "label shift"):
+                says = "does not apply to weighted rows"
+            yield Entry("order statistic", says, "one threshold for all rows", True)
+            return
         k = f.rank(f.n_cal, f.alpha)
         m = 1 if f.separate or f.split == "exact" else f.n_weights
         if m == 0:
@@ -170,7 +184,8 @@ class Ledger:
 
     def _paper(self, delta: float) -> Iterator[Entry]:
         f = self.facts
-        if f.learnt_scale or f.split in ("exact", "fixed"):
+        other = f.calibration != "marginal"  # the theory is about one threshold
+        if other or f.learnt_scale or f.split in ("exact", "fixed"):
             return
         n = f.n_cal
         eta, grid = vc.vc_eta(n, f.d, delta), vc.grid_eta(n, max(f.n_weights, 1), delta)
