@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from conformix.arrays import FloatArray, IntArray
+from conformix.kernels.compiled import compiled
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def count_nonempty(
     planes: FloatArray, weights: FloatArray, thresholds: FloatArray, counts: IntArray
 ) -> None:
@@ -45,7 +45,7 @@ def count_nonempty(
         counts[i] += total
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def row_tops(planes: FloatArray, weights: FloatArray, tops: FloatArray) -> None:
     """Write to ``tops[i, r]`` the largest combined score of row r under weights i."""
     _, rows, n_classes = planes.shape
@@ -56,7 +56,7 @@ def row_tops(planes: FloatArray, weights: FloatArray, tops: FloatArray) -> None:
             tops[i, r] = combined.max()
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def combine_row(planes: FloatArray, weights: FloatArray, row: int, combined: FloatArray) -> None:
     """Write the combined scores of one row, in the arithmetic of `conformix.kernels.combine`."""
     n_classes = planes.shape[2]

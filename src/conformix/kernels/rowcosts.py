@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from conformix.arrays import FloatArray, IntArray
+from conformix.kernels.compiled import compiled
 from conformix.kernels.counting import combine_row
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def row_costs(
     planes: FloatArray,
     weights: FloatArray,
@@ -51,7 +51,7 @@ def row_costs(
         costs[i] += total
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def row_sizes(
     planes: FloatArray, weights: FloatArray, thresholds: FloatArray, sizes: IntArray
 ) -> None:

@@ -7,14 +7,14 @@ the test row; the label is in when ``s >= c_k`` under them.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from conformix.arrays import BoolArray, FloatArray, IntArray
+from conformix.kernels.compiled import compiled
 from conformix.kernels.counting import combine_row
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def gap_sizes(
     planes: FloatArray, weights: FloatArray, low: FloatArray, high: FloatArray, sizes: IntArray
 ) -> None:
@@ -28,7 +28,7 @@ def gap_sizes(
                 sizes[i] += low[i] <= combined[e] < high[i]
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def fill_gaps(
     planes: FloatArray,
     weights: FloatArray,
@@ -49,7 +49,7 @@ def fill_gaps(
                     places[i] += 1
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def select_weights(
     planes: FloatArray,
     weights: FloatArray,
@@ -123,7 +123,7 @@ def select_weights(
             chosen[r, 0] = -1
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _between(
     combined: FloatArray, s: float, at_high: int, best: int, gaps: FloatArray, start: int, stop: int
 ) -> int:
@@ -142,7 +142,7 @@ def _between(
     return total + part.shape[0] - np.searchsorted(part, s)
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def leave_out(
     planes: FloatArray,
     labels: IntArray,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from conformix.arrays import FloatArray
+from conformix.kernels.compiled import compiled
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def worst_window(values: FloatArray, least: int) -> tuple[int, int, float]:
     """Return first and last place, and the mean, of the window with the smallest mean.
 
@@ -50,12 +50,12 @@ def worst_window(values: FloatArray, least: int) -> tuple[int, int, float]:
     return best_first, best_last, best
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _slope(prefix: FloatArray, start: int, end: int) -> float:
     return (prefix[end] - prefix[start]) / (end - start)
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _rises(prefix: FloatArray, a: int, b: int, c: int) -> bool:
     """Whether the middle point lies on or below the line from a to c: never the best start."""
     return (prefix[b] - prefix[a]) * (c - a) <= (prefix[c] - prefix[a]) * (b - a)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from conformix.arrays import FloatArray, IntArray
+from conformix.kernels.compiled import compiled
 from conformix.kernels.counting import combine_row
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def stratum_thresholds(
     true_scores: FloatArray,
     ends: IntArray,
@@ -49,7 +49,7 @@ def stratum_thresholds(
                 thresholds[i, s] = np.partition(combined[ends[s] : ends[s + 1]], place)[place]
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def count_by_label(
     planes: FloatArray, weights: FloatArray, thresholds: FloatArray, counts: IntArray
 ) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from conformix.arrays import FloatArray
+from conformix.kernels.compiled import compiled
 
 # Beyond this many widths a sigmoid is a step to the last bit.
 FAR = 36.0
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def sigmoid_sums(
     planes: FloatArray, weights: FloatArray, threshold: float, width: float, sums: FloatArray
 ) -> None:

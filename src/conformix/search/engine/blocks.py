@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from conformix.arrays import FloatArray
+from conformix.kernels.compiled import compiled
 
 BLOCK_PAIRS = 1 << 17  # a block and the lists below it stay in the second-level cache
 SMALL_BLOCK_PAIRS = 1 << 14
@@ -60,7 +60,7 @@ def magnitude(planes: FloatArray, pairs: int) -> float:
     return value if np.isfinite(value) else np.inf
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _largest_bits(planes: FloatArray, pairs: int) -> int:
     """Largest magnitude as bits: without the sign, floats sort like integers, NaN above inf.
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from conformix.arrays import FloatArray
+from conformix.kernels.compiled import compiled
 from conformix.search.engine.cells import MAX_DEPTH, Cells
 
 RIDGE = 1e-9
@@ -52,7 +52,7 @@ def fit_brackets(cells: Cells, thresholds: FloatArray, witness: FloatArray) -> B
     return Brackets(slope, floor, ceiling, witness, largest)
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _fit_all(
     cells: Cells,
     thresholds: FloatArray,
@@ -79,7 +79,7 @@ def _fit_all(
         ceiling[cell] = high + _dot(cells.centre[cell], fit)
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _improve(weights: FloatArray, thresholds: FloatArray, fit: FloatArray) -> None:
     """Move `fit` (d,) to the ridge solution over at most about `FIT_POINTS` of the weights."""
     m, d = weights.shape
@@ -100,7 +100,7 @@ def _improve(weights: FloatArray, thresholds: FloatArray, fit: FloatArray) -> No
         fit[a] += normal[a, d]
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _eliminate(system: FloatArray) -> None:
     """Solve a positive definite ``(d, d + 1)`` system in place; the solution is the last column."""
     d = len(system)
@@ -115,7 +115,7 @@ def _eliminate(system: FloatArray) -> None:
                     system[b, j] -= factor * system[a, j]
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _dot(a: FloatArray, b: FloatArray) -> float:
     total = 0.0
     for j in range(len(a)):

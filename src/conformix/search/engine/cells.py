@@ -20,9 +20,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from conformix.arrays import BoolArray, FloatArray, IntArray
+from conformix.kernels.compiled import compiled
 from conformix.search.engine.spread import Sample, measure_spread
 
 MAX_DEPTH = 40  # a bound on the depth, whatever the weights; halving never needs it on grids
@@ -83,7 +83,7 @@ def build_cells(weights: FloatArray, sample: Sample, leaf_size: int) -> Cells:
     )
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _grow(
     weights: FloatArray,
     on_simplex: bool,
@@ -128,13 +128,13 @@ def _grow(
     return cell
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _push(open_cells: IntArray, at: int, begin: int, end: int, level: int) -> None:
     """Note that weights ``begin`` to ``end`` are still to become a cell."""
     open_cells[at, 0], open_cells[at, 1], open_cells[at, 2] = begin, end, level
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _free(anchor: int, centre: FloatArray, half: FloatArray) -> None:
     """Let the coordinate `anchor` be one less the others."""
     half[anchor] = 0.0
@@ -143,7 +143,7 @@ def _free(anchor: int, centre: FloatArray, half: FloatArray) -> None:
         centre[anchor] -= centre[j] if j != anchor else 0.0
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _bound(weights: FloatArray, members: IntArray, centre: FloatArray, half: FloatArray) -> None:
     """Write the bounding box of `members`."""
     for j in range(weights.shape[1]):
@@ -156,7 +156,7 @@ def _bound(weights: FloatArray, members: IntArray, centre: FloatArray, half: Flo
         half[j] = 0.5 * (high - low)
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _choose(half: FloatArray, spread: FloatArray) -> tuple[int, int]:
     """Find the anchor under which scores move least over the box, and the axis that moves most."""
     anchor, least = 0, np.inf
@@ -175,7 +175,7 @@ def _choose(half: FloatArray, spread: FloatArray) -> tuple[int, int]:
     return anchor, axis
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _divide(weights: FloatArray, members: IntArray, axis: int, cut: float) -> int:
     """Stable partition of `members` into ``w_axis <= cut`` and the rest; returns the first's size.
 
@@ -196,7 +196,7 @@ def _divide(weights: FloatArray, members: IntArray, axis: int, cut: float) -> in
     return n_low
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _link(skip: IntArray, depth: IntArray, n_cells: int) -> None:
     """``skip[c]``: the next cell in pre-order that is not below ``c``."""
     last = np.empty(MAX_DEPTH + 2, dtype=np.int64)

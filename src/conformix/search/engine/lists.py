@@ -15,9 +15,9 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import numpy as np
-from numba import njit
 
 from conformix.arrays import FloatArray, IntArray
+from conformix.kernels.compiled import compiled
 from conformix.search.engine.packing import pack_marks
 
 # centre, half, slope, floor, ceiling, anchor and witness of a cell, see `sift`
@@ -28,7 +28,7 @@ PROBE = 32
 PROBES = 32
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def combine_run(planes: FloatArray, begin: int, weights: FloatArray, value: FloatArray) -> None:
     """Write ``combine(weights, s)`` of the entries from `begin` on into `value`."""
     n = len(value)
@@ -43,7 +43,7 @@ def combine_run(planes: FloatArray, begin: int, weights: FloatArray, value: Floa
             value[i] = value[i] + w * x[i]
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def bound_run(
     planes: FloatArray,
     begin: int,
@@ -68,7 +68,7 @@ def bound_run(
                 radius[i] = radius[i] + h * abs((x[i] - origin[i]) - c)
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def take(source: FloatArray, begin: int, picked: IntArray, target: FloatArray, at: int) -> None:
     """Copy the entries ``begin + picked`` of `source` to `target` from `at` on."""
     n = len(picked)
@@ -79,7 +79,7 @@ def take(source: FloatArray, begin: int, picked: IntArray, target: FloatArray, a
             y[i] = x[picked[i]]
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def count_in(
     planes: FloatArray,
     begin: int,
@@ -107,7 +107,7 @@ def count_in(
             counts[i] += inside
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _count_two(
     planes: FloatArray, weights: FloatArray, thresholds: FloatArray, first: int, second: int
 ) -> tuple[int, int]:
@@ -124,7 +124,7 @@ def _count_two(
     return one, two
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def sift(
     source: FloatArray, begin: int, end: int, test: CellTest, target: FloatArray, at: int
 ) -> tuple[int, int]:
@@ -157,7 +157,7 @@ def sift(
     return n_in, free - at
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def count_certain(planes: FloatArray, begin: int, end: int, test: CellTest) -> int:
     """How many entries are certainly in: the first number of `sift`, without keeping anything."""
     marks = np.empty(RUN, dtype=np.uint8)
@@ -168,7 +168,7 @@ def count_certain(planes: FloatArray, begin: int, end: int, test: CellTest) -> i
     return n_in
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def share_undecided(planes: FloatArray, begin: int, end: int, test: CellTest) -> float:
     """Estimate which share of a list `sift` would keep, by short probes spread over it.
 
@@ -187,7 +187,7 @@ def share_undecided(planes: FloatArray, begin: int, end: int, test: CellTest) ->
     return undecided / (PROBES * PROBE)
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _mark(
     planes: FloatArray, begin: int, n: int, test: CellTest, marks: IntArray, scratch: FloatArray
 ) -> int:
@@ -202,7 +202,7 @@ def _mark(
     return n_in
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _mark_any(
     planes: FloatArray, begin: int, n: int, test: CellTest, marks: IntArray, scratch: FloatArray
 ) -> int:
@@ -222,7 +222,7 @@ def _mark_any(
     return n_in
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _mark_three(planes: FloatArray, begin: int, n: int, test: CellTest, marks: IntArray) -> int:
     """`_mark_any` for d = 3 with an anchor, without a pass through memory."""
     centre, half, slope, floor, ceiling, anchor, _ = test
@@ -240,7 +240,7 @@ def _mark_three(planes: FloatArray, begin: int, n: int, test: CellTest, marks: I
     return n_in
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _admit_equal(
     planes: FloatArray, begin: int, n: int, witness: FloatArray, marks: IntArray
 ) -> int:

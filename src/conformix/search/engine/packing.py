@@ -8,9 +8,9 @@ are valid: no branch, whatever the marks.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from conformix.arrays import IntArray
+from conformix.kernels.compiled import compiled
 
 _BYTES = np.arange(256)[:, None]
 _BITS = (_BYTES >> np.arange(8)) & 1
@@ -20,7 +20,7 @@ ONES = _BITS.sum(axis=1)
 GATHER = np.uint64(0x0102040810204080)
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def pack_marks(marks: IntArray, picked: IntArray) -> int:
     """Write the positions of the ones in `marks` to `picked`; returns how many there are.
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from conformix.arrays import FloatArray, IntArray
+from conformix.kernels.compiled import compiled
 from conformix.search.engine.selection import kth_largest
 
 SAMPLE_ROWS = 256
@@ -40,7 +40,7 @@ def draw_sample(true_scores: FloatArray, k: int, size_parts: Sequence[FloatArray
     return Sample(rows, rank, np.ascontiguousarray(np.concatenate(pairs, dtype=np.float64)))
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def measure_spread(sample: Sample, weights: FloatArray, spread: FloatArray) -> None:
     """Write the mean absolute deviation of ``s_j - s_a`` over the pairs nearest the threshold.
 
@@ -66,7 +66,7 @@ def measure_spread(sample: Sample, weights: FloatArray, spread: FloatArray) -> N
             spread[a, j] = _deviation(sample.pairs, near[:n_near], j, a if len(spread) > 1 else -1)
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _deviation(pairs: FloatArray, members: IntArray, j: int, a: int) -> float:
     """Mean absolute deviation of ``s_j - s_a`` (``s_j`` if a < 0) over some pairs."""
     mean = 0.0
@@ -79,7 +79,7 @@ def _deviation(pairs: FloatArray, members: IntArray, j: int, a: int) -> float:
     return total / len(members)
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _combined(rows: FloatArray, weights: FloatArray) -> FloatArray:
     """(n,) weighted sums of rows (n, d), for judging only."""
     out = np.zeros(len(rows))

@@ -16,9 +16,9 @@ cell. Whatever has the same scores is in for all of them.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from conformix.arrays import FloatArray
+from conformix.kernels.compiled import compiled
 from conformix.kernels.pool import Buffers, run_blocks
 from conformix.search.engine.cells import MAX_DEPTH, Cells
 from conformix.search.engine.lists import bound_run, combine_run, take
@@ -59,7 +59,7 @@ def subtrees(cells: Cells, wanted: int) -> list[int]:
     return [int(c) for c in roots[np.argsort(-sizes, kind="stable")]]
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _walk(
     cells: Cells,
     root: int,
@@ -93,7 +93,7 @@ def _walk(
                 witness[cell] = lists[:, end + row]
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _select(
     lists: FloatArray,
     begin: int,
@@ -132,7 +132,7 @@ def _select(
     return row
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _find_tied(values: FloatArray, wanted: float) -> int:
     """Return the first place of a value that occurs more than once, or -1."""
     first, n_equal = -1, 0
@@ -145,7 +145,7 @@ def _find_tied(values: FloatArray, wanted: float) -> int:
     return -1
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _is_kth(values: FloatArray, k: int, guess: float) -> bool:
     """Whether `guess`, one of `values`, is the k-th largest of them."""
     above = 0
@@ -156,7 +156,7 @@ def _is_kth(values: FloatArray, k: int, guess: float) -> bool:
     return above < k <= reached
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _hand_up(cells: Cells, witness: FloatArray) -> None:
     """Give a cell the witness that both halves agree on; `witness` (C, d) knows the leaves'."""
     for cell in range(len(witness) - 1, -1, -1):
@@ -166,7 +166,7 @@ def _hand_up(cells: Cells, witness: FloatArray) -> None:
                 witness[cell] = other
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _narrow(
     lists: FloatArray,
     begin: int,
@@ -207,7 +207,7 @@ def _narrow(
     return above, kept
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _typical(lists: FloatArray, begin: int, end: int) -> FloatArray:
     """Return the mean (d,) of some rows of a list."""
     mean = np.empty(len(lists))

@@ -18,9 +18,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from conformix.arrays import FloatArray, IntArray
+from conformix.kernels.compiled import compiled
 from conformix.search.engine.brackets import Brackets
 from conformix.search.engine.cells import MAX_DEPTH, Cells
 from conformix.search.engine.lists import (
@@ -51,7 +51,7 @@ def empty_tally(cells: Cells) -> Tally:
     )
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def walk(
     cells: Cells,
     thresholds: FloatArray,
@@ -96,7 +96,7 @@ def walk(
         cell = cell + 1 if action < BOUND else cells.skip[cell]
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _cell_test(cells: Cells, brackets: Brackets, cell: int, slack: float) -> CellTest:
     """Collect what the loops over lists need to know of a cell."""
     return (
