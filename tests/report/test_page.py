@@ -134,3 +134,25 @@ def test_a_report_is_written_whole_or_not_at_all(case, tmp_path, monkeypatch) ->
 def test_a_folder_is_no_report(case, tmp_path) -> None:
     with pytest.raises(InvalidInput, match="is a folder; name a file, such as"):
         case.report.save(tmp_path)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_a_handful_of_rows_has_a_page_too(case, n: int) -> None:
+    assert "<!doctype html>" in build_report(case.model, case.outputs[:n], case.y[:n]).html()
+
+
+def test_truncated_outputs_have_the_page_of_their_sets(cifar10) -> None:
+    logits, y = cifar10
+    probs = np.exp(logits[:800].astype(float))
+    probs /= probs.sum(axis=1, keepdims=True)
+    labels = np.argsort(-probs, axis=1)[:, :4]
+    values = np.take_along_axis(probs, labels, axis=1)
+
+    def rows(part: slice) -> cx.TopK:
+        return cx.TopK(labels[part], values[part], n_classes=10)
+
+    model = cx.ScoreAverage(("thr", "rank"), random_state=0).fit(rows(slice(500)), y[:500])
+    found = build_report(model, rows(slice(500, 800)), y[500:800], alphas=[])
+    sets = model.predict_set(rows(slice(500, 800)))
+    assert found.measured.columns["mean_size"][0, 0] == cx.metrics.mean_size(sets)
+    assert "<!doctype html>" in found.html()
