@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -53,6 +55,17 @@ def test_a_greedy_adversary_does_not_break_it_either(control, greedy: bool) -> N
 def test_the_bound_of_a_constant_step_is_the_theorem_s() -> None:
     control = ACI(gamma=0.05).start(0.1)
     assert control.bound(1000) == pytest.approx((max(0.1, 0.9) + 0.05) / (0.05 * 1000))
+
+
+def test_the_stake_is_the_mean_coin_over_one_step_more_times_the_wealth() -> None:
+    alpha, wealth, coins = Fraction(1, 4), Fraction(1), []
+    control = Betting().start(0.25)
+    for error in (True, False, False, True, False):
+        stake = wealth * sum(coins) / (len(coins) + 1)
+        assert control.level == pytest.approx(float(alpha + stake))
+        coins.append(alpha - error)
+        wealth += coins[-1] * stake
+        control.update(error)
 
 
 def drifting(rng: np.random.Generator, n: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
