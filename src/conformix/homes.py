@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import is_tensor, torch_module
+from conformix.arrays import is_tensor, to_host, torch_module
 from conformix.errors import InvalidInput
 
 
@@ -30,6 +30,25 @@ def common_home(named: Mapping[str, Any], name: str) -> Any:
     raise InvalidInput(
         f"{name} of several models must be in one place; got {told} (move them with .to(device))."
     )
+
+
+def on_host(outputs: Any) -> Any:
+    """Return the outputs of one or several models with every tensor as an array of the host.
+
+    For estimators that work row by row or fold by fold, where a device has nothing to gain.
+
+    Examples
+    --------
+    >>> on_host([[0.5, 0.5]])
+    [[0.5, 0.5]]
+    """
+    if is_tensor(getattr(outputs, "logits", None)):
+        outputs = outputs.logits
+    if isinstance(outputs, Mapping):
+        return {key: to_host(value) for key, value in outputs.items()}
+    if isinstance(outputs, list | tuple):
+        return [to_host(value) for value in outputs]
+    return to_host(outputs)
 
 
 def place(home: Any) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import FloatArray
+from conformix.arrays import FloatArray, to_host
 from conformix.conformal import kth_largest, simple_fraction
 from conformix.inputs import check_labels, check_scores
 from conformix.kernels import combine
@@ -76,7 +76,7 @@ def find_oracle(
     >>> find_oracle(scores, [0, 1, 0], alpha=0.3, resolution=2).size
     1.0
     """
-    pool = check_scores(scores)
+    pool = check_scores(to_host(scores))
     labels = check_labels(y, *pool.shape[:2])
     k = _population_rank(len(labels), alpha)
     true_scores = pool[np.arange(len(labels)), labels]
@@ -110,7 +110,7 @@ def regrets(
     >>> regrets(scores, [0, 1, 0], [[1.0, 0.0]], alpha=0.3, oracle=best)
     array([0.])
     """
-    pool = check_scores(scores)
+    pool = check_scores(to_host(scores))
     labels = check_labels(y, *pool.shape[:2])
     true_scores = pool[np.arange(len(labels)), labels]
     k = _population_rank(len(labels), alpha)

@@ -15,6 +15,7 @@ import numpy as np
 from conformix.arrays import FloatArray, IntArray, RandomState, as_generator
 from conformix.calibration import effective_rows
 from conformix.errors import InvalidInput
+from conformix.homes import on_host
 from conformix.inputs import Kind, check_labels, check_outputs
 from conformix.registry import unknown_name
 
@@ -187,7 +188,9 @@ def label_ratios(
 
 
 def _probabilities(outputs: Any, kind: Kind) -> FloatArray:
-    values = np.asarray(next(iter(check_outputs(outputs, kind).models.values())), dtype=np.float64)
+    values = np.asarray(
+        next(iter(check_outputs(on_host(outputs), kind).models.values())), dtype=np.float64
+    )
     if kind == "probs":
         return values
     powers = np.exp(values - values.max(axis=1, keepdims=True))

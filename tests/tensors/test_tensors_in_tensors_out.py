@@ -191,3 +191,15 @@ def test_test_rows_elsewhere_are_refused_in_one_sentence(tied, monkeypatch) -> N
     cp = cx.ScoreAverage(split="dlcp")
     with pytest.raises(cx.InvalidInput, match="test must be where outputs are"):
         cp.fit(probs, y, test=torch.from_numpy(probs))
+
+
+def test_streams_and_folds_read_tensors_as_arrays(put, tied) -> None:
+    probs, y = tied
+    runs = [cx.OnlineAverage(alpha=0.2).run(part, y) for part in (probs, put(probs))]
+    assert_same_sets(np.asarray(runs[1].sets), np.asarray(runs[0].sets))
+    found = []
+    for part in (probs, put(probs)):
+        folds = [cx.cross.Fold(part[rows], y[rows]) for rows in (slice(0, 50), slice(50, 100))]
+        cp = cx.CrossAverage(alpha=0.2, weights=[0.5, 0.25, 0.25], random_state=0).fit(folds)
+        found.append(np.asarray(cp.predict_set([part[100:], part[100:]])))
+    assert_same_sets(found[1], found[0])

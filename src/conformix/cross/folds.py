@@ -19,6 +19,7 @@ from conformix.arrays import FloatArray, IntArray, RandomState, as_generator
 from conformix.conformal import simple_fraction
 from conformix.errors import InvalidInput, NotFitted
 from conformix.guarantees import Guarantee
+from conformix.homes import on_host
 from conformix.inputs import Kind, Outputs, check_labels, check_outputs
 from conformix.normalize import resolve_normalizer
 from conformix.params import Params
@@ -146,7 +147,7 @@ class CrossAverage(Params):
             raise InvalidInput(f"cross-conformal sets need at least 2 folds; got {len(folds)}.")
         rng = as_generator(self.random_state)
         self._key = draw_key(rng)
-        first = check_outputs(folds[0].outputs, self.kind)
+        first = check_outputs(on_host(folds[0].outputs), self.kind)
         self._models, self.n_classes_ = tuple(first.models), first.n_classes
         self._columns = score_columns(self._models, self.scores)
         rules, calibration = [], []
@@ -251,7 +252,7 @@ class CrossAverage(Params):
         ).rule  # fmt: skip
 
     def _check(self, outputs: Any, name: str) -> Outputs:
-        checked = check_outputs(outputs, self.kind, name=name)
+        checked = check_outputs(on_host(outputs), self.kind, name=name)
         return matching(checked, self._models, self.n_classes_, name)
 
     def _scores(self, outputs: Outputs) -> FloatArray:

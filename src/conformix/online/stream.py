@@ -12,6 +12,7 @@ from conformix.arrays import BoolArray, FloatArray, as_generator
 from conformix.conformal import conformal_rank, kth_largest, simple_fraction
 from conformix.errors import InvalidInput, NotFitted
 from conformix.guarantees import Guarantee
+from conformix.homes import on_host
 from conformix.inputs import Kind, check_labels, check_outputs
 from conformix.kernels import combine
 from conformix.normalize import Transform, resolve_normalizer
@@ -169,6 +170,7 @@ class OnlineAverage:
         y : integer array of shape (T,)
             Labels; each is shown after its set was issued.
         """
+        outputs = on_host(outputs)
         checked = check_outputs(outputs, self.kind)
         labels = check_labels(y, checked.n, checked.n_classes)
         mask = np.empty((checked.n, checked.n_classes), dtype=bool)
@@ -207,6 +209,7 @@ class OnlineAverage:
 
     def _row_scores(self, outputs: Any) -> FloatArray:
         """Return the scores (1, K, d) of one row; the first row says what there is."""
+        outputs = on_host(outputs)
         several = isinstance(outputs, Mapping)
         one = (
             {name: np.atleast_2d(values) for name, values in outputs.items()}
