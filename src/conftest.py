@@ -1,5 +1,7 @@
-"""Doctests leave out the module whose import needs an absent package."""
+"""Doctests leave out the modules that need an absent package."""
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("triton") else ["conformix/kernels/triton_counts.py"]
+NEEDS = {"conformix/kernels/triton_counts.py": "triton", "conformix/tensors.py": "torch"}
+
+collect_ignore = [path for path, package in NEEDS.items() if find_spec(package) is None]
