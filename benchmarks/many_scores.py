@@ -7,6 +7,7 @@ and prints the tables; ``--only three`` or ``--only twenty`` runs a half, ``--se
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import sys
 import time
@@ -59,31 +60,28 @@ def timed(call):
 def three(seeds: int, write) -> None:
     """Compare with the exact grid of resolution 100, on every data set."""
     rows = []
-    for scale in ("ecdf", "none"):
-        for name in cx.datasets.names():
-            for alpha in ALPHAS:
-                for seed in range(seeds):
-                    sizes = objective(name, THREE, 1, scale=scale, alpha=alpha, seed=seed)
-                    best, seconds = timed(lambda sizes=sizes: GridSearch(100)(sizes))
-                    told = {
-                        "case": "d=3", "data": name, "scale": scale, "alpha": alpha, "seed": seed,
-                        "n": sizes.n_size, "grid": best.size, "grid_s": round(seconds, 4),
-                    }  # fmt: skip
-                    for strategy, search in STRATEGIES.items():
-                        found, seconds = timed(
-                            lambda s=search, o=sizes, seed=seed: s(o, np.random.default_rng(seed))
-                        )
-                        told |= {
-                            strategy: found.size,
-                            f"{strategy}_s": round(seconds, 4),
-                            f"{strategy}_ratio": round(found.count / max(best.count, 1), 6),
-                        }
-                    rows.append(told)
-                    write(told)
-            mine = [r for r in rows if (r["data"], r["scale"]) == (name, scale)]
-            worst = {s: max(r[f"{s}_ratio"] for r in mine) for s in STRATEGIES}
-            cells = "  ".join(f"{s} {ratio:.4f}" for s, ratio in worst.items())
-            print(f"{name:<18} {scale:<5} {len(mine):>3} cases, worst ratio: {cells}", flush=True)
+    cases = itertools.product(range(seeds), ("ecdf", "none"), cx.datasets.names(), ALPHAS)
+    for seed, scale, name, alpha in cases:
+        sizes = objective(name, THREE, 1, scale=scale, alpha=alpha, seed=seed)
+        best, seconds = timed(lambda o=sizes: GridSearch(100)(o))
+        told = {
+            "case": "d=3", "data": name, "scale": scale, "alpha": alpha, "seed": seed,
+            "n": sizes.n_size, "grid": best.size, "grid_s": round(seconds, 4),
+        }  # fmt: skip
+        for strategy, search in STRATEGIES.items():
+            found, seconds = timed(lambda s=search, o=sizes, i=seed: s(o, np.random.default_rng(i)))
+            told |= {
+                strategy: found.size,
+                f"{strategy}_s": round(seconds, 4),
+                f"{strategy}_ratio": round(found.count / max(best.count, 1), 6),
+            }
+        rows.append(told)
+        write(told)
+    for name, scale in itertools.product(cx.datasets.names(), ("ecdf", "none")):
+        mine = [r for r in rows if (r["data"], r["scale"]) == (name, scale)]
+        worst = {s: max(r[f"{s}_ratio"] for r in mine) for s in STRATEGIES}
+        cells = "  ".join(f"{s} {ratio:.4f}" for s, ratio in worst.items())
+        print(f"{name:<18} {scale:<5} {len(mine):>3} cases, worst ratio: {cells}", flush=True)
     for s in STRATEGIES:
         ratios = np.array([r[f"{s}_ratio"] for r in rows])
         print(

@@ -16,7 +16,7 @@ from search.problems import KINDS, brute_counts, problem
 
 STRATEGIES = {
     "line": LineSearch(budget=4_000),
-    "gradient": GradientSearch(budget=4_000, starts=2),
+    "gradient": GradientSearch(budget=3_000, starts=2),
 }
 strategies = pytest.mark.parametrize("search", STRATEGIES.values(), ids=STRATEGIES.keys())
 
@@ -125,3 +125,13 @@ def test_the_smooth_size_becomes_the_size_as_the_sigmoids_narrow() -> None:
     exact = brute_counts(true, parts, 80, weights[None])[0] / 90
     # The smooth threshold has the k-th row half in, as itself: half a label in all rows.
     assert_allclose(smooth(weights, Widths(1e-9, 1e-9))[0], exact, atol=0.5 / 90 + 1e-9)
+
+
+@pytest.mark.parametrize("concentration", [1.0, 0.1], ids=["even", "sparse"])
+def test_twenty_scores_beat_the_best_of_many_random_weights(concentration: float) -> None:
+    ten = ("thr", "aps", "rank", "logp", "logrank", "invrank", "margin", "raps", "saps", "-entropy")
+    scores, y = tensor(n=400, models=2, names=ten)
+    weights = np.random.default_rng(0).dirichlet(np.full(20, concentration), size=2_000)
+    luck = search_weights(scores, y, alpha=0.05, search=weights)
+    found = search_weights(scores, y, alpha=0.05, search=LineSearch(12_000), random_state=0)
+    assert found.size < luck.size

@@ -14,7 +14,7 @@ from conformix.search.result import SearchResult
 # Up to so many scores a grid is fine enough: 100 steps for three, 50 for four.
 MOST_GRID_SCORES = 4
 # Weights to count on lines, and on how many (row, label) pairs so many are affordable.
-BUDGET, BUDGET_PAIRS = 20_000, 2**20
+BUDGET, BUDGET_PAIRS = 40_000, 2**19
 LEAST_BUDGET = 4_000
 
 
@@ -31,7 +31,7 @@ class AutoSearch:
     >>> AutoSearch().picked(d=3, n=1000, n_classes=100)
     (GridSearch(resolution=None), '3 scores: a grid is fine enough and exact')
     >>> AutoSearch().picked(d=20, n=1000, n_classes=100)[0]
-    LineSearch(budget=20000, starts=6)
+    LineSearch(budget=40000, starts=6)
     """
 
     grid = GridSearch(None)

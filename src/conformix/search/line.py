@@ -19,6 +19,8 @@ SKETCH_PAIRS = 2**17
 SKETCH_SHARE = 0.5
 FINALISTS = 3
 SWEEPS = 4
+# Random weights among which starts are chosen: near the corners, one per so many of the budget.
+SPARSE, DRAWN_SHARE = 0.2, 80
 PATIENCE = 30
 
 
@@ -49,7 +51,7 @@ class LineSearch:
     1.0...
     """
 
-    budget: int = 20_000
+    budget: int = 40_000
     starts: int = 6
 
     def __call__(
@@ -67,7 +69,7 @@ class LineSearch:
         objective = objective.on_host()
         sketch = Walk(some_size_rows(objective, SKETCH_PAIRS, rng), self.budget)
         ends = []
-        for start in first_weights(sketch)[: self.starts]:
+        for start in first_weights(sketch, rng)[: self.starts]:
             if sketch.span.evaluated < SKETCH_SHARE * self.budget:
                 sketch.start(start)
                 sketch.sweep(SWEEPS)
@@ -100,15 +102,19 @@ def finish(
     return Tour([*plain, *ends, *walk.visited], evaluated, told)
 
 
-def first_weights(walk: Walk) -> list[FloatArray]:
-    """Return where to start: the best corner, weights of equal spread, equal ones, more corners."""
+def first_weights(walk: Walk, rng: np.random.Generator) -> list[FloatArray]:
+    """Return where to start: good random weights, the best corners, equal spread, equal weights."""
     d = walk.objective.d
-    corners = np.eye(d)
-    counts = walk.objective.counts(corners)
-    walk.span.evaluated += d
-    order = np.argsort(counts, kind="stable")
+    drawn = rng.dirichlet(np.full(d, SPARSE), size=walk.budget // DRAWN_SHARE)
+    drawn = np.array([on_simplex(w) for w in np.concatenate([drawn, drawn * walk.units])])
+    tried = np.concatenate([np.eye(d), drawn])
+    counts = walk.objective.counts(tried)
+    walk.span.evaluated += len(tried)
+    corners = np.argsort(counts[:d], kind="stable")
+    lucky = d + np.argsort(counts[d:], kind="stable")
     broad = [on_simplex(walk.units), np.full(d, 1.0 / d)]
-    return [corners[order[0]], *broad, *(corners[i] for i in order[1:])]
+    first = [tried[i] for i in (*lucky[:1], *corners[:1])]
+    return [*first, *broad, *(tried[i] for i in (*lucky[1:2], *corners[1:]))]
 
 
 def some_size_rows(objective: SizeObjective, pairs: int, rng: np.random.Generator) -> SizeObjective:
