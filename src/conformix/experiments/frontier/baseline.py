@@ -9,6 +9,7 @@ other half. One plane is held at a time.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
@@ -57,13 +58,39 @@ def _of_models(
                 yield name, tensor[..., j]
 
 
-def run_baseline(pool: Pool, setting: Setting, cases: Sequence[Case]) -> dict[Case, Row]:
+@dataclass(frozen=True)
+class Chosen:
+    """The baseline that is chosen on the tuning rows.
+
+    Parameters
+    ----------
+    warm_ensembles : bool
+        Whether the temperature of the ensembles is tuned too, or is one.
+
+    Examples
+    --------
+    >>> Chosen(warm_ensembles=False).admits("logits-ensemble thr(temperature=2.0)")
+    False
+    """
+
+    warm_ensembles: bool = True
+
+    def admits(self, name: str) -> bool:
+        """Whether a candidate is one of its choices."""
+        return self.warm_ensembles or "-ensemble" not in name or "(temperature=1.0)" in name
+
+
+def run_baseline(
+    pool: Pool, setting: Setting, cases: Sequence[Case], chosen_by: Chosen
+) -> dict[Case, Row]:
     """Return what the chosen baseline gives in every case."""
     n = pool.outputs.n
     draws = {run: setting.draw(n, run) for run in {case[0] for case in cases}}
     counts: dict[Case, list[int]] = {case: [] for case in cases}
     names = []
     for name, plane in planes(pool):
+        if not chosen_by.admits(name):
+            continue
         names.append(name)
         own = plane[np.arange(n), pool.labels]
         for (run, rows), some in groupby(cases, key=lambda case: case[:2]):

@@ -15,9 +15,10 @@ import numpy as np
 from conformix.atomic import write_whole
 from conformix.blend import DICTIONARY
 from conformix.experiments.frontier.averaged import Averaging
+from conformix.experiments.frontier.baseline import Chosen
 from conformix.experiments.frontier.blended import ABLATIONS
 from conformix.experiments.frontier.cases import HELD_OUT, STUDIED
-from conformix.experiments.frontier.run import METHODS, RUNS, Way, run_frontier
+from conformix.experiments.frontier.run import METHODS, PLAIN, RUNS, Way, run_frontier
 from conformix.experiments.frontier.tables import Ratio, frontier_tables, ratios
 from conformix.experiments.rows import Row
 from conformix.plots.style import MARKERS, PALETTE, explain_with, new_figure, save_figure, tidy
@@ -52,8 +53,12 @@ def write_frontier(folder: str | Path, *, runs: int = RUNS, workers: int = 2) ->
     main = {name: METHODS[name] for name in ("baseline", "auto")}
     shared: dict[str, Any] = {"workers": workers, "progress": _tell}
     rows = run_frontier(target / "rows.jsonl", methods=main, runs=runs, **shared)
+    plain = run_frontier(
+        target / "rows.jsonl", settings=STUDIED[:1], runs=runs,
+        methods={PLAIN: Chosen(warm_ensembles=False), "auto": METHODS["auto"]}, **shared,
+    )  # fmt: skip
     few = min(runs, ABLATION_RUNS)
-    others: dict[str, Way | None] = {k: v for k, v in ABLATIONS.items() if k != "auto"}
+    others: dict[str, Way] = {k: v for k, v in ABLATIONS.items() if k != "auto"}
     others.update(SEARCHED)
     ablated = run_frontier(
         target / "rows.jsonl", settings=ABLATED, methods={"auto": ABLATIONS["auto"], **others},
@@ -66,6 +71,7 @@ def write_frontier(folder: str | Path, *, runs: int = RUNS, workers: int = 2) ->
     written = {
         "studied.md": frontier_tables(studied) + "\n",
         "held_out.md": frontier_tables(unseen) + "\n",
+        "plain.md": frontier_tables(plain, "auto", PLAIN) + "\n",
         "ablation.md": ablation_table(ablated, list(others)) + "\n",
         "cases.csv": cases_csv(rows),
     }

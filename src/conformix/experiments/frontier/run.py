@@ -10,23 +10,24 @@ import numpy as np
 
 from conformix.datasets import load
 from conformix.experiments.frontier.averaged import Averaging
-from conformix.experiments.frontier.baseline import Case, run_baseline
+from conformix.experiments.frontier.baseline import Case, Chosen, run_baseline
 from conformix.experiments.frontier.blended import AUTO, EXACT, Blending
 from conformix.experiments.frontier.cases import ALPHAS, HELD_OUT, SIZES, STUDIED, Setting
 from conformix.experiments.pool import Pool
 from conformix.experiments.rows import Row, RowLog
 
 RUNS = 50
-Way = Blending | Averaging
-"""What gives sets: `test_scores` once per split, `sets_of` once per case."""
-METHODS: dict[str, Way | None] = {"baseline": None, "auto": AUTO, "auto, exact": EXACT}
+Way = Chosen | Blending | Averaging
+"""A baseline, or what gives sets: `test_scores` once per split, `sets_of` once per case."""
+PLAIN = "baseline, plain ensembles"
+METHODS: dict[str, Way] = {"baseline": Chosen(), "auto": AUTO, "auto, exact": EXACT}
 
 
 def run_frontier(
     path: str | Path,
     *,
     settings: Sequence[Setting] = (*STUDIED, *HELD_OUT),
-    methods: Mapping[str, Way | None] = METHODS,
+    methods: Mapping[str, Way] = METHODS,
     runs: int = RUNS,
     sizes: Sequence[int | None] = SIZES,
     alphas: Sequence[float] = ALPHAS,
@@ -40,7 +41,7 @@ def run_frontier(
     path : path
         File of JSON lines.
     settings, methods, runs, sizes, alphas
-        What to run; a method that is None is the chosen baseline.
+        What to run.
     workers : int
         Processes; each takes a method on a setting.
     progress : callable, optional
@@ -102,11 +103,11 @@ def _parallel(jobs: list[Any], workers: int) -> Iterable[list[Row]]:
     return rows
 
 
-def run_job(setting: Setting, name: str, method: Way | None, cases: list[Case]) -> list[Row]:
+def run_job(setting: Setting, name: str, method: Way, cases: list[Case]) -> list[Row]:
     """Return the rows of one method on one setting."""
     pool = Pool(load(setting.data), setting.models)
-    if method is None:
-        found = run_baseline(pool, setting, cases)
+    if isinstance(method, Chosen):
+        found = run_baseline(pool, setting, cases, method)
     else:
         found = dict(_blended(pool, setting, method, cases))
     half = pool.outputs.n // 2
@@ -122,7 +123,7 @@ def run_job(setting: Setting, name: str, method: Way | None, cases: list[Case]) 
 
 
 def _blended(
-    pool: Pool, setting: Setting, method: Way, cases: list[Case]
+    pool: Pool, setting: Setting, method: Blending | Averaging, cases: list[Case]
 ) -> Iterator[tuple[Case, Row]]:
     last = -1
     for case in cases:

@@ -137,7 +137,7 @@ def _cell(r: Ratio) -> str:
     return f"{text}{marks} ({r.size:.3g}; {r.coverage.mean:.3f})"
 
 
-def frontier_tables(rows: Iterable[Row], method: str = "auto") -> str:
+def frontier_tables(rows: Iterable[Row], method: str = "auto", other: str = "baseline") -> str:
     """Return the summary and all cases as Markdown.
 
     Examples
@@ -145,7 +145,7 @@ def frontier_tables(rows: Iterable[Row], method: str = "auto") -> str:
     >>> frontier_tables([]).splitlines()[0]
     '0 cases: the ratio is below one in 0, its interval lies above the bound in 0, coverage lies'
     """
-    found = ratios(rows, method)
+    found = ratios(rows, method, other)
     told = summary(found)
     text = (
         f"{told['cases']} cases: the ratio is below one in {told['below one']}, its interval lies "
