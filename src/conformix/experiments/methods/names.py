@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from conformix.errors import InvalidInput
+from conformix.experiments.methods.auto import Auto
 from conformix.experiments.methods.fixed import Fixed, MajorityVote
 from conformix.experiments.methods.searched import Average, Oracle
 from conformix.experiments.methods.selected import Selected
@@ -68,6 +69,7 @@ Builder = Callable[[Choices, str], Method]
 # These tune, and take a split: name or name:split.
 TUNED: dict[str, Builder] = {
     "average": lambda c, split: Average(c.scores, split, c.normalize, c.resolution),
+    "auto": lambda c, split: Auto(split),
     "best-single": lambda c, split: Selected(c.scores, split),
     "tuned-thr": lambda c, split: Selected(TUNED_THR, split),
     "tuned-raps": lambda c, split: Selected(TUNED_RAPS, split),
@@ -89,7 +91,7 @@ def method_names() -> list[str]:
     Examples
     --------
     >>> method_names()[:4]
-    ['average', 'best-single', 'logit-ensemble', 'majority-vote']
+    ['auto', 'average', 'best-single', 'logit-ensemble']
     """
     return sorted([*TUNED, *UNTUNED])
 
