@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -242,3 +243,15 @@ def test_the_split_draws_the_rows_that_the_blend_has_seen(cifar10) -> None:
     plan = plan_auto(outputs, cifar10.labels[:300], alpha=0.1, split="vfcp", rng=rng)
     assert rng.integers(10**9) == np.random.default_rng(5).integers(10**9)  # left as it was
     assert plan.settings["split"] == ValidityFirst(plan_rows(300, 0.1, 5, 10) / 300)
+
+
+def test_the_shell_takes_auto_and_says_what_the_blend_is_made_of(cifar10, tmp_path, capsys) -> None:
+    from conformix.cli import main
+
+    file, model = tmp_path / "outputs.npz", tmp_path / "model.json"
+    np.savez(file, labels=cifar10.labels[:200], **rows_of(cifar10.outputs, slice(0, 200)))
+    assert main(["fit", str(file), "--scores", "auto", "--out", str(model), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["scores"] == ["blend.thr"]
+    assert sum(told["blend"].values()) > 0
+    assert cx.load(model).scores == "auto"

@@ -128,14 +128,24 @@ def _record(estimator: Any, batch: Any, out: Path) -> dict[str, Any]:
         "normalize": estimator.normalizer_,
         "scores": list(estimator.score_names_),
         "weights": [float(weight) for weight in estimator.weights_],
+        **_blended(estimator.blend_),
         "held_out_size": estimator.held_out_size_,
         "guarantee": estimator.guarantee_.kind,
         "statement": str(estimator.guarantee_),
     }
 
 
+def _blended(blend: Any) -> dict[str, Any]:
+    """Return what a blend is made of, where the scores were left to the library."""
+    if blend is None:
+        return {}
+    pairs = zip(blend.columns, blend.coefficients, strict=True)
+    return {"blend": {str(column): float(c) for column, c in pairs if c}}
+
+
 def _table(record: dict[str, Any]) -> Any:
-    rows = [
+    rows = [(name, f"{weight:.3f}") for name, weight in record.get("blend", {}).items()]
+    rows += [
         (name, f"{weight:.3f}")
         for name, weight in zip(record["scores"], record["weights"], strict=True)
     ]

@@ -15,7 +15,7 @@ Json = Annotated[
 ]
 Alpha = Annotated[float, typer.Option(help="Allowed miscoverage.")]
 Split = Annotated[str, typer.Option(help="Who may see what: vfcp, efcp, dlcp, dlcp+ or exact.")]
-Scores = Annotated[str, typer.Option(help="What is averaged, by commas.")]
+Scores = Annotated[str, typer.Option(help="What is averaged, by commas; auto leaves it to us.")]
 Seed = Annotated[int, typer.Option(help="Root of all randomness.")]
 Models = Annotated[str, typer.Option(help="Which models of a file, by commas; by default all.")]
 Workers = Annotated[int | None, typer.Option(help="Processes; by default one per core.")]
