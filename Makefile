@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format gallery screens docs results bench bench-gpu bench-peers parity versions clean mutants guarantees release-check frontier
+.PHONY: help setup demo test check format gallery screens docs results bench bench-gpu bench-peers parity versions clean mutants guarantees release-check frontier fuzz oldest interpreters
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -105,6 +105,12 @@ versions: $(STAMP) $(OLD_SKLEARN)/.installed ## scikit-learn's checks on its old
 bench-gpu: $(STAMP) ## the search on a CUDA device beside the host, with the roofline
 	@$(BIN)/python benchmarks/gpu.py
 
+oldest: $(STAMP) ## quick tests on the oldest release of every dependency, together
+	@$(BIN)/python release/versions.py oldest torch
+
+interpreters: $(STAMP) ## quick tests on the other Pythons present, newest releases
+	@$(BIN)/python release/versions.py interpreters
+
 bench: $(STAMP) ## speed, as a table and JSON lines in benchmarks/results
 	@$(BIN)/python -m benchmarks
 	@$(BIN)/python benchmarks/exact.py
@@ -112,6 +118,12 @@ bench: $(STAMP) ## speed, as a table and JSON lines in benchmarks/results
 
 mutants: $(STAMP) ## plant bugs, one by one, and list the test that catches each
 	@cd tests && ../$(BIN)/python -m mutants
+
+# Without atheris (no wheel for this system) files are damaged at random, and it says so.
+FUZZ_SECONDS ?= 300
+fuzz: $(STAMP) ## fresh random cases, then damaged files under a coverage-guided fuzzer (FUZZ_SECONDS=300)
+	@$(BIN)/python -m pip install --quiet --group fuzz || true
+	@cd tests && ../$(BIN)/python -m fuzz --seconds $(FUZZ_SECONDS)
 
 guarantees: $(STAMP) ## coverage of every split, score family and data set, with one verdict
 	@cd tests && ../$(BIN)/python -m acceptance

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,7 +16,11 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-settings.load_profile("conformix")
+# `make fuzz` runs the same properties on fresh cases, and more of them.
+settings.register_profile(
+    "fuzz", parent=settings.get_profile("conformix"), derandomize=False, max_examples=1000
+)
+settings.load_profile(os.environ.get("CONFORMIX_HYPOTHESIS", "conformix"))
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,9 @@ from collections.abc import Callable
 from conformix.conformal import conformal_rank, simple_fraction
 from conformix.errors import InvalidInput
 
+# Counts above this are no longer exact in floating point, and no rows of anybody's.
+MOST = 2**53
+
 
 def check_delta(delta: float) -> float:
     """Return a failure probability strictly between 0 and 1."""
@@ -25,7 +28,7 @@ def _count(value: int, name: str, least: int = 1) -> int:
         number = operator.index(value)
     except TypeError:
         number = least - 1
-    if number < least:
+    if not least <= number < MOST:
         raise InvalidInput(f"{name} must be an integer from {least} on; got {value!r}.")
     return number
 

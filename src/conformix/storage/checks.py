@@ -11,6 +11,7 @@ from conformix.conformal import simple_fraction
 from conformix.errors import InvalidInput
 from conformix.exact.fitted import FullFitted
 from conformix.guarantees import Facts
+from conformix.guarantees.order import MOST
 from conformix.inputs import KINDS
 from conformix.normalize import Interpolated, Scaled, Transform
 from conformix.pipeline import Fitted
@@ -34,6 +35,8 @@ def check_predictor(predictor: Predictor) -> Predictor:
     simple_fraction(predictor.alpha)
     if isinstance(predictor.fitted, Fitted):
         _check_rule(predictor.fitted, d)
+        same = predictor.fitted.ledger.facts.n_classes == predictor.n_classes
+        _require(same, "its numbers of classes differ")
     else:
         _check_exact(predictor.fitted, d, predictor.n_classes)
     return predictor
@@ -87,10 +90,12 @@ def check_facts(facts: Facts) -> None:
     counts = (facts.n_tune, facts.n_test, facts.n_weights)
     sizes = (facts.n_cal, facts.n_classes, facts.d, facts.rank.n_weights)
     whole = all(type(value) is int for value in (*counts, *sizes))
-    _require(whole and min(counts) >= 0 and min(sizes) >= 1, "the numbers of its fit cannot be")
+    proper = whole and min(counts) >= 0 and min(sizes) >= 1 and max(*counts, *sizes) < MOST
+    _require(proper, "the numbers of its fit cannot be")
     simple_fraction(facts.alpha)
     simple_fraction(facts.tune_alpha, "tune_alpha")
     if facts.rank.delta is not None:
         simple_fraction(facts.rank.delta, "delta")
     batch = facts.rank.batch
-    _require(batch is None or (type(batch) is int and batch >= 1), "its batch size cannot be")
+    possible = batch is None or (type(batch) is int and 1 <= batch < MOST)
+    _require(possible, "its batch size cannot be")

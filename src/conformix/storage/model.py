@@ -29,7 +29,7 @@ from conformix.storage.arrays import Arrays
 from conformix.storage.blend import blend_in, blend_out
 from conformix.storage.checks import check_predictor
 from conformix.storage.cuts import conditional_out, cuts_in, limits_in
-from conformix.storage.files import beside, read_json, read_npz, write
+from conformix.storage.files import beside, damaged, read_json, read_npz, write
 from conformix.storage.migrations import SCHEMA, refuse_unknown
 from conformix.storage.settings import score_out, settings_in, settings_out
 
@@ -104,10 +104,10 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Predictor]
         arrays = Arrays(read_npz(source, document))
         params = settings_in(document["params"], arrays)
         return params, check_predictor(_predictor_in(document["predictor"], arrays))
-    except (KeyError, TypeError, IndexError, AttributeError, OverflowError, MemoryError) as error:
-        raise InvalidInput(f"{source} is a damaged model file ({error!r}).") from None
-    except ValueError as error:
-        raise InvalidInput(f"{source} is a damaged model file ({error}).") from None
+    except (
+        ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, MemoryError
+    ) as error:  # fmt: skip
+        raise damaged(source, error) from None
 
 
 def load_predictor(path: str | os.PathLike[str]) -> Predictor:

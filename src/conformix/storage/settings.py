@@ -171,7 +171,7 @@ def _objective_out(objective: Any) -> Any:
 def _objective_in(told: Any) -> Any:
     if isinstance(told, str):
         return told
-    name, given = next(iter(told.items()))
+    [(name, given)] = told.items()
     # JSON has lists where goals have tuples
     return _GOALS[name](**{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})
 
