@@ -20,6 +20,7 @@ __version__ = "0.1.0.dev0"
 if TYPE_CHECKING:
     from conformix import (
         calibration,
+        cluster,
         conformal,
         cross,
         datasets,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 _MODULES = frozenset(
     {
         "calibration",
+        "cluster",
         "conformal",
         "cross",
         "datasets",
@@ -116,6 +118,7 @@ __all__ = [
     "TopK",
     "TrivialSetsWarning",
     "calibration",
+    "cluster",
     "conformal",
     "conformal_rank",
     "contributions",

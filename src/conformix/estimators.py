@@ -9,6 +9,7 @@ from typing import Any, Self, overload
 
 from conformix import pipeline
 from conformix.arrays import FloatArray, RandomState
+from conformix.cluster.fit import fit_anywhere, predict_anywhere
 from conformix.drift import DriftReport, drift_report
 from conformix.errors import InvalidInput
 from conformix.exact import candidate_weights, leave_one_out_efcp
@@ -168,8 +169,8 @@ class ScoreAverage(InBatches):
             The importance of every row, for ``calibration="weighted"``.
         """
         recipe = Recipe(**self.get_params())
-        self.predictor_ = recipe.fit(
-            outputs, y, test=test, groups=groups, classes=classes,
+        self.predictor_ = fit_anywhere(
+            recipe, outputs, y, test=test, groups=groups, classes=classes,
             strata=strata, sample_weight=sample_weight,
         )  # fmt: skip
         return self
@@ -197,7 +198,7 @@ class ScoreAverage(InBatches):
             ``strata=`` and ``sample_weight=`` of the new rows, arrays of shape (n,), where the
             calibration needs them.
         """
-        return self._check_fitted().predict_set(outputs, alpha, **rows)  # type: ignore[arg-type]
+        return predict_anywhere(self._check_fitted(), outputs, alpha, **rows)  # type: ignore[no-any-return]
 
     def predict_pvalues(self, outputs: Any, *, smoothed: bool = False, **rows: Any) -> FloatArray:
         """Return the conformal p-value of every label, shape (n, K).

@@ -59,6 +59,7 @@ LAYERS = [
     "auto",
     "recipe",
     "stream",
+    "cluster",
     "estimators",
     "classifier",
     "cross",
