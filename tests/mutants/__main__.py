@@ -93,7 +93,7 @@ def main() -> int:
     survivors, began = 0, time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
-        for name in ("src", "tests"):
+        for name in ("src", "tests", "examples"):
             shutil.copytree(ROOT / name, copy / name)
         shutil.copy2(ROOT / "pyproject.toml", copy)
         rooms = sorted({room for bug in bugs for room in rooms_for(bug.file)})
