@@ -18,6 +18,7 @@ import numpy as np
 
 from conformix.arrays import FloatArray, IntArray, as_float64, places, to_device
 from conformix.errors import InvalidInput, TrivialSetsWarning, warn
+from conformix.values import check_matrix
 
 # A float such as 1 - 0.9 is meant as 1/10: the nearest fraction with a small denominator is
 # taken when it is this close.
@@ -240,7 +241,7 @@ def credibility(pvalues: FloatArray) -> FloatArray:
     >>> credibility(np.array([[0.7, 0.2, 0.1]]))
     array([0.7])
     """
-    return np.asarray(pvalues).max(axis=1)
+    return check_matrix(pvalues, "pvalues").max(axis=1)
 
 
 def confidence(pvalues: FloatArray) -> FloatArray:
@@ -253,7 +254,7 @@ def confidence(pvalues: FloatArray) -> FloatArray:
     >>> confidence(np.array([[0.7, 0.2, 0.1]]))
     array([0.8])
     """
-    values = np.asarray(pvalues)
+    values = check_matrix(pvalues, "pvalues")
     if values.shape[1] == 1:
         return np.ones(len(values))
     return 1 - np.partition(values, -2, axis=1)[:, -2]

@@ -21,6 +21,7 @@ from conformix.guarantees import Guarantee
 from conformix.registry import Registry
 from conformix.search.candidates import check_simplex
 from conformix.sets import PredictionSets
+from conformix.values import check_numbers
 
 VOTES = ("half", "random", "uniform")
 
@@ -92,7 +93,7 @@ def merge_pvalues(pvalues: Any, method: str = "mean", *, independent: bool = Fal
     conformix.errors.InvalidInput: merge "fisher" holds for independent p-values only, and \
     predictors on the same rows are not; take "mean" or "geometric", or claim independent=True.
     """
-    stacked = np.asarray(pvalues, dtype=np.float64)
+    stacked = check_numbers(pvalues, "pvalues")
     if stacked.ndim != 3 or not len(stacked):
         raise InvalidInput(f"pvalues must have shape (M, n, K); got {stacked.shape}.")
     if not ((stacked >= 0) & (stacked <= 1)).all():
@@ -137,7 +138,7 @@ def merge_sets(
     >>> merge_sets([one, two, one]).labels(0)
     [0, 2]
     """
-    masks = [np.asarray(part) for part in sets]
+    masks = [np.asarray(part) for part in (() if sets is None else sets)]
     if not masks or any(m.ndim != 2 or m.dtype != bool or m.shape != masks[0].shape for m in masks):
         raise InvalidInput("sets must be boolean arrays of one shape (n, K), at least one of them.")
     if rule not in VOTES:

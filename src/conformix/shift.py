@@ -18,6 +18,7 @@ from conformix.errors import InvalidInput
 from conformix.homes import on_host
 from conformix.inputs import Kind, check_labels, check_outputs
 from conformix.registry import unknown_name
+from conformix.values import check_matrix
 
 # Steps of the EM algorithm, and how little a step may change before it ends.
 EM_STEPS, EM_CHANGE = 1000, 1e-10
@@ -109,8 +110,8 @@ def density_ratio(
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
     from sklearn.model_selection import StratifiedKFold  # noqa: PLC0415
 
-    source, target = (np.asarray(X, dtype=np.float64) for X in (X_source, X_target))
-    if source.ndim != 2 or target.ndim != 2 or source.shape[1] != target.shape[1]:
+    source, target = check_matrix(X_source, "X_source"), check_matrix(X_target, "X_target")
+    if source.shape[1] != target.shape[1]:
         raise InvalidInput(
             f"X_source and X_target must have shapes (n, p) and (m, p); got {source.shape} and "
             f"{target.shape}."
@@ -177,7 +178,8 @@ def label_ratios(
     """
     if method not in LABEL_METHODS:
         raise unknown_name("method", method, list(LABEL_METHODS))
-    old, new = (_probabilities(part, kind) for part in (outputs, new_outputs))
+    old = _probabilities(outputs, kind, "outputs")
+    new = _probabilities(new_outputs, kind, "new_outputs")
     n_classes = old.shape[1]
     if new.shape[1] != n_classes:
         raise InvalidInput(f"new_outputs must have {n_classes} classes; got {new.shape[1]}.")
@@ -187,10 +189,11 @@ def label_ratios(
     return np.divide(found, priors, out=np.zeros(n_classes), where=priors > 0)
 
 
-def _probabilities(outputs: Any, kind: Kind) -> FloatArray:
-    values = np.asarray(
-        next(iter(check_outputs(on_host(outputs), kind).models.values())), dtype=np.float64
-    )
+def _probabilities(outputs: Any, kind: Kind, name: str) -> FloatArray:
+    models = check_outputs(on_host(outputs), kind, name=name).models
+    if len(models) > 1:
+        raise InvalidInput(f"{name} must come from one model; got {', '.join(models)}.")
+    values = np.asarray(next(iter(models.values())), dtype=np.float64)
     if kind == "probs":
         return values
     powers = np.exp(values - values.max(axis=1, keepdims=True))

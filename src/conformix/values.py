@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import FloatArray
+from conformix.arrays import FloatArray, to_host
 from conformix.errors import InvalidInput
 
 
@@ -56,6 +56,43 @@ def _check_probabilities(block: FloatArray, name: str, first: int, tolerance: fl
             f"{name} must be a (n, K) matrix whose rows sum to 1; row {first + row} sums to "
             f"{sums[row]:.6g}; {way_out}."
         )
+
+
+def check_matrix(values: Any, name: str) -> FloatArray:
+    """Return finite float64 numbers of shape (n, p) with at least one row and one column.
+
+    Examples
+    --------
+    >>> check_matrix([[1, 2]], "features")
+    array([[1., 2.]])
+    >>> check_matrix([1, 2], "features")
+    Traceback (most recent call last):
+    conformix.errors.InvalidInput: features must be a non-empty matrix (n, p); got shape (2,).
+    """
+    matrix = check_numbers(values, name)
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise InvalidInput(f"{name} must be a non-empty matrix (n, p); got shape {matrix.shape}.")
+    if not np.isfinite(matrix).all():
+        raise InvalidInput(f"{name} must be finite; got NaN or inf.")
+    return matrix
+
+
+def check_numbers(values: Any, name: str) -> FloatArray:
+    """Return a rectangular array of real numbers, as float64.
+
+    Examples
+    --------
+    >>> check_numbers("abc", "pvalues")
+    Traceback (most recent call last):
+    conformix.errors.InvalidInput: pvalues must be a rectangular array of real numbers.
+    """
+    try:
+        array = np.asarray(to_host(values))
+        if array.dtype.kind in "fiub":
+            return array.astype(np.float64)
+    except (TypeError, ValueError):
+        pass
+    raise InvalidInput(f"{name} must be a rectangular array of real numbers.")
 
 
 def let_go(values: Any) -> None:

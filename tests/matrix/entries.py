@@ -1,7 +1,7 @@
 """Every public door through which a user's numbers come in, with good arguments by default.
 
-An entry is a function of named arguments; a bad case replaces one of them. `PARAMETERS` says which
-kinds of argument the doors take, and `covered` that no public function was forgotten.
+An entry is a function of named arguments; a bad case replaces one of them. `public_doors` lists
+what there is, so that no door is forgotten.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 import conformix as cx
-from conformix import metrics, search
+from conformix import guarantees, merge, metrics, readers, search, shift
+from conformix.cross import Fold
 
 RNG = np.random.default_rng(0)
 N, K = 120, 4
@@ -23,6 +24,8 @@ P = RNG.dirichlet(np.full(K, 0.6), size=N)
 Y = (P.cumsum(axis=1) > RNG.random((N, 1))).argmax(axis=1)
 S = cx.score_tensor(P, ("thr", "aps", "rank"))
 X = RNG.standard_normal((N, 3)) + Y[:, None]
+STRATA = np.arange(N) % 2
+WEIGHT = RNG.random(N)
 
 
 def good(**options: Any) -> cx.ScoreAverage:
@@ -54,7 +57,54 @@ def fit_classifier(
     return clf.fit(X, y)
 
 
+@cache
+def crossed() -> cx.CrossAverage:
+    return cx.CrossAverage(weights=[0.5, 0.25, 0.25], alpha=0.2).fit([Fold(P, Y), Fold(P, Y)])
+
+
+@cache
+def cross_classifier() -> cx.CrossConformalClassifier:
+    return cx.CrossConformalClassifier(alpha=0.2, random_state=0, cv=2).fit(X, Y)
+
+
+def fit_folds(
+    outputs: Any = P, y: Any = Y, alpha: Any = 0.2, weights: Any = None, scores: Any = "thr",
+    normalize: Any = "auto", kind: Any = "probs",
+) -> object:  # fmt: skip
+    cross = cx.CrossAverage(
+        scores if weights is None else ("thr", "aps", "rank"), alpha=alpha, weights=weights,
+        normalize=normalize, kind=kind, search=search.GridSearch(2), random_state=0,
+    )  # fmt: skip
+    return cross.fit([Fold(outputs, y, P, Y), Fold(P, Y, P, Y)])
+
+
+def update_online(y: Any = 0) -> object:
+    online = cx.OnlineAverage(alpha=0.2, window=20)
+    online.predict_set(P[0])
+    return online.update(y)
+
+
+def grouped(strata: Any = STRATA, new_strata: Any = STRATA) -> object:
+    cp = good(calibration="group").fit(P, Y, strata=strata)
+    return cp.predict_set(P, strata=new_strata)
+
+
+def weighted(sample_weight: Any = WEIGHT, new_weight: Any = WEIGHT) -> object:
+    cp = good(calibration="weighted").fit(P, Y, sample_weight=sample_weight)
+    return cp.predict_set(P, sample_weight=new_weight)
+
+
 Entry = Callable[..., object]
+
+
+def of_sets(metric: Entry) -> Entry:
+    return lambda y=Y, one_set=P > 0.2: metric(one_set, y)
+
+
+def at_level(metric: Entry) -> Entry:
+    return lambda y=Y, alpha=0.2: metric(sets(), y, alpha=alpha)
+
+
 ENTRIES: dict[str, Entry] = {
     "ScoreAverage.fit": lambda outputs=P, y=Y, **o: good(**o).fit(outputs, y),
     "ScoreAverage.fit(split=efcp)": lambda outputs=P, y=Y, alpha=0.2: good(
@@ -91,9 +141,101 @@ ENTRIES: dict[str, Entry] = {
     "conformal_rank": lambda alpha=0.2: cx.conformal_rank(50, alpha),
     "conformal.threshold": lambda alpha=0.2: cx.conformal.threshold(P[:, 0], alpha),
     "conformal.rows_needed": lambda alpha=0.2: cx.conformal.rows_needed(alpha),
+    "conformal.credibility": lambda pvalue_rows=P: cx.conformal.credibility(pvalue_rows),
+    "conformal.confidence": lambda pvalue_rows=P: cx.conformal.confidence(pvalue_rows),
     "guarantees.n_needed": lambda alpha=0.2: cx.guarantees.n_needed(alpha, delta=0.1),
-    "guarantees.pac_rank": lambda alpha=0.2: cx.guarantees.pac_rank(50, alpha, 0.1),
-}
+    "guarantees.pac_rank": lambda alpha=0.2, delta=0.1, n=50: guarantees.pac_rank(n, alpha, delta),
+    "guarantees.batch_pac_rank": lambda alpha=0.2, delta=0.1, n=50: guarantees.batch_pac_rank(
+        n, 20, alpha, delta
+    ),
+    "guarantees.batch_bound": lambda delta=0.1, n=50: guarantees.batch_bound(n, 20, 45, delta),
+    "guarantees.conditional_bound": lambda delta=0.1, n=50: guarantees.conditional_bound(
+        n, 45, delta
+    ),
+    "guarantees.restoring_rank": lambda alpha=0.2, n=50: guarantees.restoring_rank(n, alpha),
+    "guarantees.marginal_bound": lambda n=50: guarantees.marginal_bound(n, 45),
+    "guarantees.kappa": lambda alpha=0.2, n=50: guarantees.kappa(n, alpha),
+    "guarantees.vc_eta": lambda delta=0.1, n=50: guarantees.vc_eta(n, 3, delta),
+    "guarantees.grid_eta": lambda delta=0.1, n=50: guarantees.grid_eta(n, 66, delta),
+    "guarantees.relative_bound": lambda delta=0.1, n=50: guarantees.relative_bound(
+        n, 3, delta, 0.1
+    ),
+    "guarantees.largest_tune_alpha": lambda alpha=0.2, delta=0.1: guarantees.largest_tune_alpha(
+        10**6, 10**6, alpha=alpha, d=2, delta=delta
+    ),
+    "guarantees.theorem1": lambda alpha=0.2, delta=0.1: guarantees.theorem1(
+        500, 500, alpha=alpha, tune_alpha=0.1, n_classes=3, d=2, delta=delta
+    ),
+    "guarantees.theorem2": lambda alpha=0.2, delta=0.1, n=500: guarantees.theorem2(
+        n, alpha=alpha, n_classes=3, d=2, delta=delta
+    ),
+    "guarantees.theorem3": lambda alpha=0.2, delta=0.1, n=500: guarantees.theorem3(
+        n, 100, alpha=alpha, n_classes=3, d=2, delta=delta
+    ),
+    "guarantees.theorem4": lambda alpha=0.2, delta=0.1, n=500: guarantees.theorem4(
+        n, 100, alpha=alpha, n_classes=3, d=2, delta=delta
+    ),
+    "guarantees.pac_guarantee": lambda delta=0.1: guarantees.pac_guarantee(
+        delta, n_weights=1, batch=None
+    ),
+    "Ledger.entries": lambda delta=0.1: fitted().guarantee_.entries(delta),
+    "Ledger.table": lambda delta=0.1: fitted().guarantee_.table(delta),
+    # Conditional, weighted, online, cross, merged.
+    "ScoreAverage.fit(calibration=class)": lambda outputs=P, y=Y, alpha=0.2: good(
+        calibration="class", alpha=alpha
+    ).fit(outputs, y),
+    "ScoreAverage.fit(calibration=group)": grouped,
+    "ScoreAverage.fit(calibration=weighted)": weighted,
+    "OnlineAverage.run": lambda outputs=P, y=Y, alpha=0.2: cx.OnlineAverage(
+        alpha=alpha, window=20
+    ).run(outputs, y),
+    "OnlineAverage.predict_set": lambda row=P[0]: cx.OnlineAverage(window=20).predict_set(row),
+    "OnlineAverage.update": update_online,
+    "CrossAverage.fit": fit_folds,
+    "CrossAverage.predict_set": lambda outputs=P, alpha=None: crossed().predict_set(
+        [P, outputs], alpha=alpha
+    ),
+    "CrossAverage.predict_pvalues": lambda outputs=P: crossed().predict_pvalues([outputs, P]),
+    "CrossConformalClassifier.fit": lambda y=Y, alpha=0.2: cx.CrossConformalClassifier(
+        alpha=alpha, random_state=0, cv=2
+    ).fit(X, y),
+    "CrossConformalClassifier.predict_set": lambda alpha=0.2: cross_classifier().predict_set(
+        X, alpha=alpha
+    ),
+    "cross.cross_coverage": lambda alpha=0.2: cx.cross.cross_coverage(alpha, [50, 50]),
+    "merge.merge_pvalues": lambda pvalues=(P, P): merge.merge_pvalues(pvalues),
+    "merge.merge_sets": lambda masks=(P > 0.2, P > 0.3), votes=None: merge.merge_sets(
+        masks, weights=votes
+    ),
+    "shift.label_ratios": lambda outputs=P, y=Y: shift.label_ratios(outputs, y, P),
+    "shift.label_ratios(new_outputs=)": lambda outputs=P: shift.label_ratios(P, Y, outputs),
+    "shift.density_ratio": lambda features=X: shift.density_ratio(features, X),
+    "shift.density_ratio(X_target=)": lambda features=X: shift.density_ratio(X, features),
+    "calibration.effective_rows": lambda sample_weight=WEIGHT: cx.calibration.effective_rows(
+        sample_weight
+    ),
+    "contributions": lambda outputs=P, y=Y: cx.contributions(fitted(), outputs, y),
+    "NestedSets.at": lambda alpha=0.2: fitted().predict_set(P, alpha=[0.2, 0.3]).at(alpha),
+    "search.bootstrap_weights": lambda tensor=S, y=Y, alpha=0.2: search.bootstrap_weights(
+        tensor, y, alpha=alpha, search=search.GridSearch(2), n_draws=2, random_state=0
+    ),
+    # Metrics, each of them.
+    **{f"metrics.{name}": of_sets(getattr(metrics, name)) for name in (
+        "class_coverages", "class_table", "coverage", "coverage_interval", "covered",
+        "singleton_accuracy",
+    )},
+    **{f"metrics.{name}": at_level(getattr(metrics, name)) for name in (
+        "class_coverage_gap", "measures", "size_stratified_violation",
+    )},
+    "metrics.worst_slab_coverage": lambda y=Y, features=X: metrics.worst_slab_coverage(
+        sets(), y, features=features, directions=3, random_state=0
+    ),
+    "metrics.size_at_coverage": lambda y=Y: metrics.size_at_coverage(P, y, coverage=0.9),
+    # Files.
+    "load": lambda path=None: path and cx.load(path),
+    "load_predictor": lambda path=None: path and cx.load_predictor(path),
+    "readers.read_contents": lambda path=None: path and readers.read_contents(path),
+}  # fmt: skip
 
 
 def entries_with(argument: str) -> Iterator[str]:
@@ -109,16 +251,21 @@ def entries_with(argument: str) -> Iterator[str]:
 SETTINGS = ("alpha", "weights", "scores", "split", "search", "normalize", "kind")
 
 
-def public_functions() -> Iterator[tuple[str, Callable[..., object]]]:
-    """Yield everything public that can be called, methods of the main classes included."""
+def public_doors() -> Iterator[tuple[str, Callable[..., object]]]:
+    """Yield everything public that can be called: functions, and methods of all public classes."""
+    seen = set()
     for module in ["", *sorted(m for m in cx.__all__ if inspect.ismodule(getattr(cx, m)))]:
         place = importlib.import_module(f"conformix.{module}".rstrip("."))
-        for name in getattr(place, "__all__", ()):
+        own = [k for k, v in vars(place).items() if getattr(v, "__module__", "") == place.__name__]
+        for name in getattr(place, "__all__", [k for k in own if not k.startswith("_")]):
             thing = getattr(place, name)
-            told = f"{module}.{name}".lstrip(".")
+            ours = inspect.isclass(thing) and thing.__module__.startswith("conformix")
+            if not (ours or inspect.isfunction(thing)) or thing in seen:
+                continue
+            seen.add(thing)
             if inspect.isfunction(thing):
-                yield told, thing
-            elif name in {"ScoreAverage", "ConformalClassifier"}:
+                yield f"{module}.{name}".lstrip("."), thing
+            else:
                 for method, function in inspect.getmembers(thing, inspect.isfunction):
                     if not method.startswith(("_", "get_", "set_")):
-                        yield f"{told}.{method}", function
+                        yield f"{name}.{method}", function

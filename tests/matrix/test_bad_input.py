@@ -11,13 +11,32 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import conformix as cx
-from matrix.entries import ENTRIES, K, P, S, Y, entries_with, public_functions
+from matrix.entries import (
+    ENTRIES,
+    STRATA,
+    WEIGHT,
+    K,
+    N,
+    P,
+    S,
+    X,
+    Y,
+    entries_with,
+    public_doors,
+)  # fmt: skip
 
 
 def changed(value: Any, where: tuple[int, ...] = (3, 1)) -> np.ndarray:
     array = P.copy()
     array[where] = value
     return array
+
+
+def one_changed(array: np.ndarray, value: float) -> np.ndarray:
+    """The array with another number in one place."""
+    other = array.copy()
+    other.flat[3] = value
+    return other
 
 
 # What is wrong with the outputs -> (the outputs, what the sentence says).
@@ -85,18 +104,109 @@ TENSORS: dict[str, tuple[Any, str]] = {
     "no rows": (S[:0], "row|empty|at least|shape"),
     "text": (np.full(S.shape, "a"), "number|float|dtype"),
 }
+DELTAS = {case: (value, "delta") for case, (value, _) in ALPHAS.items()}
+COUNTS: dict[str, tuple[Any, str]] = {
+    "a fraction": (10.5, r"\bn\b"),
+    "negative": (-3, r"\bn\b"),
+    "text": ("10", r"\bn\b"),
+    "NaN": (float("nan"), r"\bn\b"),
+    "None": (None, r"\bn\b"),
+}
+PVALUES: dict[str, tuple[Any, str]] = {
+    "NaN": (np.stack([P, one_changed(P, np.nan)]), "pvalues"),
+    "above one": (np.stack([P, P + 1]), "pvalues"),
+    "two axes": (P, "pvalues"),
+    "none at all": ([], "pvalues"),
+    "ragged": ([P, P[:-1]], "pvalues"),
+    "text": ("abc", "pvalues"),
+    "None": (None, "pvalues"),
+}
+PVALUE_ROWS: dict[str, tuple[Any, str]] = {
+    "NaN": (one_changed(P, np.nan), "pvalues must be finite"),
+    "one axis": (P[0], r"pvalues .* \(n, p\)"),
+    "no rows": (P[:0], "pvalues .* non-empty"),
+    "text": ("abc", "pvalues .* numbers"),
+    "None": (None, "pvalues .* numbers"),
+}
+MASKS: dict[str, tuple[Any, str]] = {
+    "numbers": ([P, P], "sets"),
+    "one axis": ([P[0] > 0.2, P[0] > 0.2], "sets"),
+    "different lengths": ([P > 0.2, P[:-1] > 0.2], "sets"),
+    "none at all": ([], "sets"),
+    "None": (None, "sets"),
+}
+ONE_SET: dict[str, tuple[Any, str]] = {
+    "numbers": (P, "sets"),
+    "one axis": (P[0] > 0.2, "sets"),
+    "ragged": ([[True, False], [True]], "sets"),
+    "no rows": (P[:0] > 0.2, "sets"),
+    "None": (None, "sets"),
+}
+VOTES: dict[str, tuple[Any, str]] = {
+    "too few": ([1.0], "weights"),
+    "off the simplex": ([0.5, 0.6], "sum to 1"),
+    "negative": ([-0.5, 1.5], "non-negative"),
+    "NaN": ([np.nan, 0.5], "weights"),
+    "text": ("ab", "weights"),
+}
+ROW: dict[str, tuple[Any, str]] = {
+    "NaN": (np.array([np.nan, 0.5, 0.25, 0.25]), "finite"),
+    "negative": (np.array([-0.5, 1.0, 0.25, 0.25]), "probabilities"),
+    "two rows": (P[:2], "one row"),
+    "ragged": ([[0.5, 0.5], [1.0]], "ragged"),
+    "text": ("abc", "number"),
+    "None": (None, "number"),
+    "empty": ([], "empty"),
+    "an empty mapping": ({}, "at least one model"),
+}
+STRATA_CASES: dict[str, tuple[Any, str]] = {
+    "fractions": (STRATA + 0.5, "strata"),
+    "NaN": (np.where(STRATA == 1, np.nan, STRATA), "strata"),
+    "too few": (STRATA[:-1], "strata"),
+    "two axes": (np.column_stack([STRATA, STRATA]), "strata"),
+    "None": (None, "needs strata"),
+    "mixed": ([None, "a", 1] * (N // 3), "strata"),
+}
+SAMPLE_WEIGHTS: dict[str, tuple[Any, str]] = {
+    "NaN": (one_changed(WEIGHT, np.nan), "weight"),
+    "infinite": (one_changed(WEIGHT, np.inf), "weight"),
+    "negative": (one_changed(WEIGHT, -1.0), "weight"),
+    "two axes": (np.column_stack([WEIGHT, WEIGHT]), "weight"),
+    "text": (WEIGHT.astype(str), "weight"),
+    "None": (None, "weight"),
+}
+FEATURES: dict[str, tuple[Any, str]] = {
+    "NaN": (one_changed(X, np.nan), "NaN|finite"),
+    "one axis": (X[:, 0], "shape"),
+    "text": (np.full(X.shape, "a"), "number"),
+    "None": (None, "number|shape"),
+    "no rows": (X[:0], "row|empty|shape"),
+}
+PATHS: dict[str, tuple[Any, str]] = {
+    "that does not exist": ("nowhere/model.json", "exist|ending"),
+    "of a folder": (".", "no file|ending"),
+    "of a device": ("/dev/null", "no file|ending"),
+}
 TABLE: dict[str, dict[str, tuple[Any, str]]] = {
     "outputs": OUTPUTS, "y": LABELS, "alpha": ALPHAS, "weights": WEIGHTS, "tensor": TENSORS,
-    **NAMES,
+    "delta": DELTAS, "n": COUNTS, "pvalues": PVALUES, "pvalue_rows": PVALUE_ROWS,
+    "masks": MASKS, "votes": VOTES, "one_set": ONE_SET, "row": ROW,
+    "strata": STRATA_CASES, "new_strata": STRATA_CASES, "sample_weight": SAMPLE_WEIGHTS,
+    "new_weight": SAMPLE_WEIGHTS, "features": FEATURES, "path": PATHS, **NAMES,
 }  # fmt: skip
 # Cells that are fine where they stand, each with its reason.
 FINE = {
     ("ConformalClassifier.fit", "y", "too large"): "labels are class names there",
     ("ConformalClassifier.fit", "y", "negative"): "labels are class names there",
-    ("metrics.evaluate", "alpha", "None"): "no level asked for",
+    ("CrossConformalClassifier.fit", "y", "too large"): "labels are class names there",
+    ("CrossConformalClassifier.fit", "y", "negative"): "labels are class names there",
+    ("calibration.effective_rows", "sample_weight", "too few"): "any number of rows",
+    ("metrics.worst_slab_coverage", "features", "no rows"): "the number of rows is named",
 }
 # Refused by scikit-learn's own checks, which speak for themselves.
-THEIRS = {("ConformalClassifier.fit", "y")}
+THEIRS = {("ConformalClassifier.fit", "y"), ("CrossConformalClassifier.fit", "y")}
+# Doors with outputs that have no fitted model to agree with.
+NO_MODEL = ("score_tensor", "OnlineAverage.run", "shift.label_ratios")
 
 
 def cells() -> list[Any]:
@@ -109,7 +219,7 @@ def cells() -> list[Any]:
                     listed.append(pytest.param(entry, argument, value, sentence, id=name))
     for entry in entries_with("outputs"):
         if "fit" not in entry or "test" in entry:
-            if entry == "score_tensor":
+            if entry.startswith(NO_MODEL):
                 continue
             for case, (value, sentence) in MISMATCH.items():
                 listed.append(
@@ -140,41 +250,68 @@ def test_every_door_works_with_its_good_arguments() -> None:
         entry()
 
 
-ARGUMENTS = {"outputs", "y", "alpha", "weights", "probs"}
+ARGUMENTS = {
+    "outputs", "y", "alpha", "weights", "probs", "pvalues", "sets", "delta", "n", "path", "strata",
+    "sample_weight", "weight", "new_outputs", "X_source", "features", "folds", "scores",
+}  # fmt: skip
 # Doors that are tested elsewhere, or take numbers that came from us.
 ELSEWHERE = {
     "search.": "the searches' own tests; the objective is checked once in search_weights",
-    "metrics.": "metrics share the checks of metrics.evaluate (tests/contracts)",
-    "guarantees.": "all of them check alpha by simple_fraction, as pac_rank does",
+    "SizeObjective.": "built by search_weights, from checked arrays",
+    "AutoSearch.picked": "told by the search",
+    **dict.fromkeys(("CappedSize.", "ClassGap.", "LabelCosts.", "MeanSize.", "Singletons.",
+                     "SizeStratified."), "called by the search: tests/search"),
+    **dict.fromkeys(("metrics.empty_rate", "metrics.mean_size", "metrics.median_size",
+                     "metrics.singleton_rate", "metrics.size_quantile", "metrics.share_interval"),
+                    "labels unused, or counts only: tests/contracts and tests/unit"),
     "plots.": "tests/plots",
-    "testing.": "for test suites",
+    "testing.": "for test suites", "MetricContract.": "for test suites",
+    "NormalizerContract.": "for test suites", "ScoreContract.": "for test suites",
     "oracle.": "tests/unit",
     "scores.": "score_tensor",
     "conformal.": "threshold",
-    "splits.": "names only",
-    "normalize.": "names only",
-    "calibration.": "tests/conditional",
-    "shift.": "tests/conditional",
-    "merge.": "tests/conditional",
-    "online.": "tests/conditional",
-    "cross.": "tests/conditional",
+    **dict.fromkeys(("LabelShift.", "RankedPerClass.", "Weighted.", "ACI.", "Betting."),
+                    "called by the pipeline and the stream, with what they checked"),
+    **dict.fromkeys(("Normalizer.", "NaturalScale.", "Unscaled.", "Ecdf.", "normalize.", "Split.",
+                     "ValidityFirst.", "EfficiencyFirst.", "DataLeakage", "Exact.", "Drawn."),
+                    "called by the pipeline, with what it checked"),
+    "merge.harmonic_factor": "a number of predictors: tests/conditional",
+    "stream.": "tests/scale", "ScoreAverage.fit_batches": "tests/scale",
+    "ScoreAverage.predict_batches": "tests/scale", "cluster.": "tests/scale",
     "tensors.": "tests/tensors",
+    "ScoreAverage.save": "what fails is the disk: tests/stateful, tests/environments",
     "ConformalClassifier.score": "scikit-learn's own",
+    "CrossConformalClassifier.score": "scikit-learn's own",
     "small_sets_scorer": "called by scikit-learn",
-}
+    "PredictionSets.": "tests/unit/test_exports.py",
+}  # fmt: skip
 
 
 def test_no_public_door_is_forgotten() -> None:
-    """A new public function that takes a user's numbers needs a column here, or a reason."""
+    """A new public function or method that takes a user's numbers needs a row, or a reason."""
     known = {name.split("(")[0] for name in ENTRIES}
+    doors = dict(public_doors())
     forgotten = [
         name
-        for name, function in public_functions()
+        for name, function in doors.items()
         if ARGUMENTS & set(inspect.signature(function).parameters)
         and name not in known
         and not name.startswith(tuple(ELSEWHERE))
     ]
     assert forgotten == []
+    assert not [reason for reason in ELSEWHERE if not any(n.startswith(reason) for n in doors)]
+
+
+def test_new_outputs_of_other_models_or_classes_are_refused() -> None:
+    three = P[:, :3] / P[:, :3].sum(1, keepdims=True)
+    with pytest.raises(cx.InvalidInput, match="new_outputs must have 4 classes; got 3"):
+        cx.shift.label_ratios(P, Y, three)
+    with pytest.raises(cx.InvalidInput, match="new_outputs must come from one model; got a, b"):
+        cx.shift.label_ratios(P, Y, {"a": P, "b": P})
+    online = cx.OnlineAverage(window=20)
+    online.run(P, Y)
+    with pytest.raises(cx.InvalidInput, match="models and classes of the first row"):
+        online.run(three, np.minimum(Y, 2))
 
 
 GOOD: dict[str, Any] = {

@@ -21,6 +21,7 @@ from conformix.calibration.schemes import Seen
 from conformix.conformal import simple_fraction
 from conformix.errors import InvalidInput, TrivialSetsWarning, warn
 from conformix.guarantees import Guarantee
+from conformix.values import check_numbers
 
 
 def effective_rows(weight: Any) -> float:
@@ -31,7 +32,9 @@ def effective_rows(weight: Any) -> float:
     >>> effective_rows([1.0, 1.0, 0.0, 0.0])
     2.0
     """
-    values = np.asarray(weight, dtype=np.float64)
+    values = check_numbers(weight, "weight")
+    if values.ndim != 1 or not np.isfinite(values).all() or (values < 0).any():
+        raise InvalidInput("weight must be a vector of finite numbers that are not negative.")
     square = float((values**2).sum())
     return float(values.sum() ** 2 / square) if square > 0 else 0.0
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from conformix.guarantees import vc
-from conformix.guarantees.order import marginal_bound
+from conformix.guarantees.order import check_delta, count, marginal_bound
 from conformix.guarantees.ranks import RankRule
 from conformix.guarantees.statement import Guarantee
 
@@ -130,7 +130,9 @@ class Ledger:
 
     def entries(self, delta: float = 0.1) -> list[Entry]:
         """Return every statement known for this fit, at failure probability `delta`."""
-        return [self._headline(), *self._order_terms(delta), *self._paper(delta)]
+        delta = check_delta(delta)
+        told = [self._headline(), *self._tuning(), *self._order_terms(delta)]
+        return [*told, *self._paper(delta)]
 
     def table(self, delta: float = 0.1) -> str:
         """Return the ledger as text, one statement per line."""
@@ -146,6 +148,13 @@ class Ledger:
 
     def _headline(self) -> Entry:
         return Entry(self.kind, self.statement, self.assumption, self.kind == "none")
+
+    def _tuning(self) -> Iterator[Entry]:
+        """Yield how many rows chose the weights, where they stay out of calibration."""
+        f = self.facts
+        if f.separate and f.n_tune:
+            says = f"{f.n_tune:,} rows chose the weights: how many does not enter the coverage"
+            yield Entry("tuning rows", says, "drawn without a look at the rows", False)
 
     def _order_terms(self, delta: float) -> Iterator[Entry]:
         """Yield what the Beta law of the k-th largest score says, with a union over candidates."""
@@ -231,6 +240,8 @@ def batch_bound(n: int, m: int, k: int, delta: float, *, n_weights: int = 1) -> 
     """
     from scipy.stats import betabinom  # noqa: PLC0415  scipy loads late
 
+    n, m, k = count(n, "n"), count(m, "m"), count(k, "k")
+    n_weights, delta = count(n_weights, "n_weights"), check_delta(delta)
     if k > n:
         return 1.0
     below = n_weights * betabinom.cdf(range(m), m, k, n + 1 - k)  # P(covered <= h - 1), h = 1..m
@@ -249,4 +260,6 @@ def conditional_bound(n: int, k: int, delta: float, *, n_weights: int = 1) -> fl
     """
     from scipy.special import betaincinv  # noqa: PLC0415  scipy loads late
 
+    n, k, n_weights = count(n, "n"), count(k, "k"), count(n_weights, "n_weights")
+    delta = check_delta(delta)
     return 1.0 if k > n else float(betaincinv(k, n + 1 - k, delta / n_weights))

@@ -23,7 +23,8 @@ def check_delta(delta: float) -> float:
     return float(simple_fraction(delta, "delta"))
 
 
-def _count(value: int, name: str, least: int = 1) -> int:
+def count(value: int, name: str, least: int = 1) -> int:
+    """Return a number of things: an integer from `least` on."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -56,7 +57,7 @@ def pac_rank(n: int, alpha: float, delta: float, *, n_weights: int = 1) -> int:
     """
     from scipy.special import betainc  # noqa: PLC0415  scipy loads late
 
-    n, n_weights = _count(n, "n"), _count(n_weights, "n_weights")
+    n, n_weights = count(n, "n"), count(n_weights, "n_weights")
     level, bad = 1 - float(simple_fraction(alpha)), check_delta(delta)
     return _smallest_rank(n, lambda k: n_weights * betainc(k, n + 1 - k, level) <= bad)
 
@@ -75,7 +76,7 @@ def batch_pac_rank(n: int, m: int, alpha: float, delta: float, *, n_weights: int
     """
     from scipy.stats import betabinom  # noqa: PLC0415  scipy loads late
 
-    n, m, n_weights = _count(n, "n"), _count(m, "m"), _count(n_weights, "n_weights")
+    n, m, n_weights = count(n, "n"), count(m, "m"), count(n_weights, "n_weights")
     share, bad = 1 - simple_fraction(alpha), check_delta(delta)
     needed = math.ceil(m * share)
     return _smallest_rank(
@@ -97,7 +98,7 @@ def marginal_bound(n: int, k: int, *, n_weights: int = 1) -> float:
     """
     from scipy.special import betainc, betaincinv  # noqa: PLC0415  scipy loads late
 
-    n, k, n_weights = _count(n, "n"), _count(k, "k"), _count(n_weights, "n_weights")
+    n, k, n_weights = count(n, "n"), count(k, "k"), count(n_weights, "n_weights")
     if k > n:
         return 1.0
     reached = betaincinv(k, n + 1 - k, 1 / n_weights)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from conformix.conformal import simple_fraction
+
 
 @dataclass(frozen=True)
 class Guarantee:
@@ -71,11 +73,12 @@ def pac_guarantee(delta: float, *, n_weights: int, batch: int | None) -> Guarant
     >>> pac_guarantee(0.1, n_weights=1, batch=None).kind
     'pac'
     """
+    sure = 1 - float(simple_fraction(delta, "delta"))
     what = "coverage" if batch is None else f"coverage of the fitted batch of {batch:,} rows"
     over = "the calibration rows" if batch is None else "calibration and batch"
     chosen = "chosen on other rows" if n_weights == 1 else f"chosen among {n_weights:,} candidates"
     return Guarantee(
         "pac",
-        f"{what} >= 1 - alpha with probability >= {1 - delta:g} over {over}",
+        f"{what} >= 1 - alpha with probability >= {sure:g} over {over}",
         f"i.i.d. rows; weights {chosen}",
     )

@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from conformix.conformal import conformal_rank
-from conformix.guarantees.order import _count, check_delta
+from conformix.conformal import conformal_rank, simple_fraction
+from conformix.errors import InvalidInput
+from conformix.guarantees.order import check_delta, count
 
 
 def kappa(n: int, alpha: float) -> float:
@@ -22,7 +23,7 @@ def kappa(n: int, alpha: float) -> float:
     >>> kappa(99, 0.1)
     0.9090909090909091
     """
-    return conformal_rank(_count(n, "n"), alpha) / n
+    return conformal_rank(count(n, "n"), alpha) / n
 
 
 def vc_eta(n: int, d: int, delta: float, *, nonnegative: bool = True) -> float:
@@ -36,7 +37,7 @@ def vc_eta(n: int, d: int, delta: float, *, nonnegative: bool = True) -> float:
     >>> round(vc_eta(5000, 3, 0.05) - math.sqrt(2 * math.log(20) / 5000), 3)
     0.572
     """
-    n, d = _count(n, "n"), _count(d, "d")
+    n, d = count(n, "n"), count(d, "d")
     v = d if nonnegative else d + 1
     return 8 * math.sqrt(v * math.log(n + 1) / n) + math.sqrt(
         2 * math.log(1 / check_delta(delta)) / n
@@ -55,6 +56,9 @@ def relative_bound(n: int, d: int, delta: float, missed: float) -> float:
     >>> relative_bound(5000, 3, 0.05, 0.05) < 0.05 + vc_eta(5000, 3, 0.05)
     True
     """
+    n, d = count(n, "n"), count(d, "d")
+    if not 0 <= missed <= 1:
+        raise InvalidInput(f"missed must be a share between 0 and 1; got {missed!r}.")
     e = 4 * (d * math.log(2 * math.e * n / d) + math.log(4 / check_delta(delta))) / n
     return missed + e / 2 * (1 + math.sqrt(1 + 4 * missed / e))
 
@@ -69,6 +73,7 @@ def grid_eta(n: int, n_weights: int, delta: float) -> float:
     >>> round(grid_eta(5000, 5151, 0.05), 3)
     0.035
     """
+    n, n_weights = count(n, "n"), count(n_weights, "n_weights")
     return math.sqrt(math.log(2 * n_weights / check_delta(delta)) / (2 * n))
 
 
@@ -151,11 +156,12 @@ def theorem1(
     >>> values.feasible, values.coverage
     (False, 0.95)
     """
+    delta = check_delta(delta)
     eta1, eta3 = vc_eta(n_tune, d, delta / 3), vc_eta(n_cal, d, delta / 3)
     level = kappa(n_tune, tune_alpha)
     return TheoremValues(
         "Theorem 1 (VFCP)",
-        coverage=1 - alpha,
+        coverage=1 - float(simple_fraction(alpha)),
         oracle_level=level + eta1,
         size_gap=2 * n_classes * eta1,
         n_classes=n_classes,
@@ -176,6 +182,7 @@ def largest_tune_alpha(
     >>> largest_tune_alpha(5000, 5000, alpha=0.05, d=3, delta=0.1) is None
     True
     """
+    delta = check_delta(delta)
     needed = kappa(n_cal, alpha) + vc_eta(n_cal, d, delta / 3) + vc_eta(n_tune, d, delta / 3)
     rank = math.ceil(needed * n_tune)
     if rank > n_tune:
@@ -191,6 +198,7 @@ def theorem2(n: int, *, alpha: float, n_classes: int, d: int, delta: float) -> T
     >>> round(theorem2(5000, alpha=0.05, n_classes=100, d=3, delta=0.1).coverage, 2)
     0.34
     """
+    delta = check_delta(delta)
     eta = vc_eta(n, d, delta / 2)
     return TheoremValues(
         "Theorem 2 (EFCP)", kappa(n, alpha) - eta, kappa(n, alpha) + eta, 2 * n_classes * eta,
@@ -208,6 +216,7 @@ def theorem3(
     >>> theorem3(10**7, 10**7, alpha=0.05, n_classes=10, d=3, delta=0.1).vacuous_coverage
     False
     """
+    delta = check_delta(delta)
     eta, eta_test = vc_eta(n, d, delta / 3), vc_eta(m, d, delta / 3)
     return TheoremValues(
         "Theorem 3 (DLCP)", kappa(n, alpha) - eta - eta_test, kappa(n, alpha) + eta,
@@ -225,6 +234,7 @@ def theorem4(
     >>> theorem4(5000, 5000, alpha=0.05, n_classes=100, d=3, delta=0.1).vacuous_size
     True
     """
+    delta = check_delta(delta)
     eta, eta_test = vc_eta(n, d, delta / 3), vc_eta(m, d, delta / 3)
     return TheoremValues(
         "Theorem 4 (DLCP+)", kappa(n, alpha) - eta - eta_test, kappa(n, alpha) + eta,

@@ -10,6 +10,7 @@ from conformix.arrays import FloatArray, IntArray, RandomState, as_generator
 from conformix.conformal import simple_fraction
 from conformix.errors import InvalidInput
 from conformix.metrics.coverage import as_labels, as_mask, covered, share_interval
+from conformix.values import check_matrix, check_numbers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,11 +107,12 @@ def worst_slab_coverage(
     from conformix.kernels.slabs import worst_window  # noqa: PLC0415  numba loads late
 
     hits = covered(sets, y)
-    points = np.asarray(features, dtype=np.float64)
+    points = check_numbers(features, "features")
     if points.ndim != 2 or len(points) != len(hits):
         raise InvalidInput(
             f"features must have shape ({len(hits)}, p), one row per set; got {points.shape}."
         )
+    points = check_matrix(points, "features")
     if not 0 < share <= 1:
         raise InvalidInput(f"share must lie in (0, 1]; got {share!r}.")
     if directions < 1:

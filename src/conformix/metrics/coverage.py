@@ -14,7 +14,10 @@ from conformix.errors import InvalidInput
 
 def as_mask(sets: Any) -> BoolArray:
     """Return sets as a checked boolean array of shape (n, K)."""
-    mask = np.asarray(sets)
+    try:
+        mask = np.asarray(sets)
+    except ValueError:  # rows of unequal length
+        mask = np.empty(0)
     if mask.ndim != 2 or mask.dtype != bool or 0 in mask.shape:
         raise InvalidInput(
             "sets must be a non-empty boolean (n, K) array; got "

@@ -211,11 +211,14 @@ class OnlineAverage:
         """Return the scores (1, K, d) of one row; the first row says what there is."""
         outputs = on_host(outputs)
         several = isinstance(outputs, Mapping)
-        one = (
-            {name: np.atleast_2d(values) for name, values in outputs.items()}
-            if several
-            else np.atleast_2d(outputs)
-        )
+        try:
+            one = (
+                {name: np.atleast_2d(values) for name, values in outputs.items()}
+                if several
+                else np.atleast_2d(outputs)
+            )
+        except ValueError:
+            raise InvalidInput("outputs must be one row of numbers; got a ragged one.") from None
         checked = check_outputs(one, self.kind)
         if checked.n != 1:
             raise InvalidInput(f"predict_set takes one row of a stream; got {checked.n}.")

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import FloatArray, RandomState, as_generator
+from conformix.arrays import FloatArray, RandomState, as_generator, to_host
 from conformix.errors import InvalidInput
+from conformix.inputs import check_labels, check_scores
 from conformix.search.noise import Draws
 from conformix.search.objective import SizeObjective
 from conformix.search.result import SearchResult
@@ -249,7 +250,8 @@ def bootstrap_weights(
     from conformix.search.weights import search_weights  # noqa: PLC0415  it knows this module
 
     rng = as_generator(random_state)
-    tensor, labels = np.asarray(scores), np.asarray(y)
+    tensor = check_scores(to_host(scores))
+    labels = check_labels(y, *tensor.shape[:2])
     found = []
     for _ in range(n_draws):
         rows = rng.integers(len(labels), size=len(labels))
