@@ -18,7 +18,7 @@ from conformix.experiments.frontier.averaged import Averaging
 from conformix.experiments.frontier.baseline import Chosen
 from conformix.experiments.frontier.blended import ABLATIONS
 from conformix.experiments.frontier.cases import HELD_OUT, STUDIED
-from conformix.experiments.frontier.run import METHODS, PLAIN, RUNS, Way, run_frontier
+from conformix.experiments.frontier.run import METHODS, PLAIN, RUNS, run_frontier
 from conformix.experiments.frontier.tables import Ratio, frontier_tables, ratios
 from conformix.experiments.rows import Row
 from conformix.plots.style import MARKERS, PALETTE, explain_with, new_figure, save_figure, tidy
@@ -57,13 +57,16 @@ def write_frontier(folder: str | Path, *, runs: int = RUNS, workers: int = 2) ->
         target / "rows.jsonl", settings=STUDIED[:1], runs=runs,
         methods={PLAIN: Chosen(warm_ensembles=False), "auto": METHODS["auto"]}, **shared,
     )  # fmt: skip
-    few = min(runs, ABLATION_RUNS)
-    others: dict[str, Way] = {k: v for k, v in ABLATIONS.items() if k != "auto"}
-    others.update(SEARCHED)
-    ablated = run_frontier(
-        target / "rows.jsonl", settings=ABLATED, methods={"auto": ABLATIONS["auto"], **others},
-        runs=few, alphas=(0.01, 0.05), **shared,
-    )  # fmt: skip
+    few = {"runs": min(runs, ABLATION_RUNS), "alphas": (0.01, 0.05), **shared}
+    ablated = run_frontier(target / "rows.jsonl", settings=ABLATED, methods=ABLATIONS, **few)
+    # With many models a search by size takes minutes where a likelihood takes milliseconds.
+    alone = [setting for setting in ABLATED if len(setting.models) == 1]
+    ablated += run_frontier(target / "rows.jsonl", settings=alone, methods=SEARCHED, **few)
+    both = {name: METHODS[name] for name in ("auto", "auto, exact")}
+    exact = run_frontier(
+        target / "rows.jsonl", settings=STUDIED, methods=both, runs=few["runs"], **shared
+    )
+    others = [name for name in (*ABLATIONS, *SEARCHED) if name != "auto"]
     held = {setting.label for setting in HELD_OUT}
     studied = [row for row in rows if row["setting"] not in held]
     unseen = [row for row in rows if row["setting"] in held]
@@ -72,7 +75,8 @@ def write_frontier(folder: str | Path, *, runs: int = RUNS, workers: int = 2) ->
         "studied.md": frontier_tables(studied) + "\n",
         "held_out.md": frontier_tables(unseen) + "\n",
         "plain.md": frontier_tables(plain, "auto", PLAIN) + "\n",
-        "ablation.md": ablation_table(ablated, list(others)) + "\n",
+        "exact.md": frontier_tables(exact, "auto, exact", "auto") + "\n",
+        "ablation.md": ablation_table(ablated, others) + "\n",
         "cases.csv": cases_csv(rows),
     }
     for name, text in written.items():
@@ -146,7 +150,7 @@ def draw(found: Sequence[Ratio]) -> Figure:
     for panel in panels:
         panel.set_xlim(0.45, 1.6)
     names = [f"alpha = {alpha:g}" for alpha in alphas]
-    explain_with(panels[2], [handles[alpha] for alpha in alphas], names, loc="lower left")
+    explain_with(panels[0], [handles[alpha] for alpha in alphas], names, loc="lower left")
     return figure
 
 
