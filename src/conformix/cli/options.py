@@ -19,6 +19,9 @@ Scores = Annotated[str, typer.Option(help="What is averaged, by commas; auto lea
 Seed = Annotated[int, typer.Option(help="Root of all randomness.")]
 Models = Annotated[str, typer.Option(help="Which models of a file, by commas; by default all.")]
 Workers = Annotated[int | None, typer.Option(help="Processes; by default one per core.")]
+Dask = Annotated[
+    str | None, typer.Option(help="Run on a Dask cluster: its tcp:// address, or local.")
+]
 Rows = Annotated[int | None, typer.Option(help="Draw so many rows instead of taking all.")]
 Resolution = Annotated[
     int | None, typer.Option(help="Of the weight grid; by default what suits the scores.")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from conformix.cli.options import SCALES, Json, Kind, Resolution, Rows, Seed, Workers
+from conformix.cli.options import SCALES, Dask, Json, Kind, Resolution, Rows, Seed, Workers
 from conformix.cli.output import reporting, wants_json, write_json, write_line, write_table
 from conformix.tables import Table
 
@@ -39,20 +40,25 @@ def reproduce(
     rows: Rows = None,
     seed: Seed = 0,
     workers: Workers = None,
+    dask: Dask = None,
     as_json: Json = None,
 ) -> None:
     """Tables and figures of the paper, or your own."""
+    from conformix.cluster import connected  # noqa: PLC0415
     from conformix.experiments import Setup  # noqa: PLC0415  loads scipy
 
     json_lines = wants_json(as_json)
-    if what.endswith(".toml"):
-        run_specs(what, out, workers, json_lines=json_lines)
-        return
-    setup = Setup(
-        data, model=model, runs=runs, normalize=normalize, resolution=resolution, rows=rows,
-        kind=kind, seed=seed,
-    )  # fmt: skip
-    run_paper(what, setup, out, workers, json_lines=json_lines)
+    with nullcontext() if dask is None else connected(dask, workers=workers):
+        # All workers of a cluster take part.
+        workers = workers if dask is None else None
+        if what.endswith(".toml"):
+            run_specs(what, out, workers, json_lines=json_lines)
+            return
+        setup = Setup(
+            data, model=model, runs=runs, normalize=normalize, resolution=resolution, rows=rows,
+            kind=kind, seed=seed,
+        )  # fmt: skip
+        run_paper(what, setup, out, workers, json_lines=json_lines)
 
 
 def run_paper(what: str, setup: Setup, out: Path, workers: int | None, *, json_lines: bool) -> None:

@@ -28,7 +28,8 @@ def run(
 ) -> list[Row]:
     """Return the rows of all cases of some experiments; those in the file are not computed again.
 
-    Cases run through joblib, so that any backend of it (``joblib.parallel_config``) can take them.
+    Cases run through joblib, so that any backend of it (``joblib.parallel_config``) can take them;
+    inside ``conformix.cluster.connected(...)`` they are the workers of a Dask cluster.
     A row depends on its case alone, and rows are written in the order of the cases: the file is
     the same whatever the number of workers and however often the run was killed and resumed.
 
