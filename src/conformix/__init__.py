@@ -19,6 +19,7 @@ __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
     from conformix import (
+        blend,
         calibration,
         cluster,
         conformal,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 
 _MODULES = frozenset(
     {
+        "blend",
         "calibration",
         "cluster",
         "conformal",
@@ -117,6 +119,7 @@ __all__ = [
     "SmallBatchWarning",
     "TopK",
     "TrivialSetsWarning",
+    "blend",
     "calibration",
     "cluster",
     "conformal",
