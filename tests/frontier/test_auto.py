@@ -217,13 +217,16 @@ def test_the_planned_rows_leave_a_whole_rank_where_that_is_possible(n, alpha) ->
     assert not tight or conformal_rank(rest, alpha) == pytest.approx((1 - alpha) * (rest + 1))
 
 
-def test_the_coefficients_are_the_constrained_maximum_of_the_likelihood() -> None:
+@pytest.mark.parametrize(("drawn_to", "ridge"), [(0.2, 0.5), (0.9, 200.0)], ids=["weak", "strong"])
+def test_the_coefficients_are_the_constrained_maximum_of_the_likelihood(
+    drawn_to: float, ridge: float
+) -> None:
     rng = np.random.default_rng(0)
     scores = rng.normal(size=(300, 5, 4))
     z = scores @ np.array([1.0, 0.5, 0.0, 0.0]) - 0.5 * scores[..., 3]
     shares = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
     y = (shares.cumsum(axis=1) < rng.uniform(size=(300, 1))).sum(axis=1)
-    prior, ridge = np.array([0.2, 0.0, 0.0, 0.0]), 0.5
+    prior = np.array([drawn_to, 0.0, 0.0, 0.0])
     found = most_likely(scores, y, prior, ridge)
 
     def value(c: np.ndarray) -> float:

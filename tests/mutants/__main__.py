@@ -29,6 +29,9 @@ NEAR = {
     "auto.py": "frontier",
     "readers/": "readers",
     "stream/": "scale",
+    "storage/": "fuzz",
+    "atomic.py": "stateful",
+    "scores/ranked.py": "numerics",
 }
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 

@@ -90,6 +90,17 @@ def test_several_files_are_several_models_in_the_class_order_of_the_first(tmp_pa
         Sources(models=files).read(labelled=True)
 
 
+def test_arrays_with_class_names_come_in_the_class_order_of_the_first(tmp_path: Path) -> None:
+    named = {"a": (["cat", "dog", "emu"], PROBS), "b": (["emu", "cat", "dog"], PROBS[:, [2, 0, 1]])}
+    files = {}
+    for name, (classes, outputs) in named.items():
+        files[name] = str(tmp_path / f"{name}.npz")
+        np.savez(files[name], model=outputs, class_names=classes)
+    batch = Sources(models=files).read(labelled=False)
+    np.testing.assert_array_equal(batch.outputs["b"], batch.outputs["a"])
+    assert batch.classes == ("cat", "dog", "emu")
+
+
 def test_columns_are_taken_by_the_names_of_the_fitted_classes(tmp_path: Path) -> None:
     file = tmp_path / "new.csv"
     file.write_text("id,dog,cat\nx17,0.25,0.75\n")
