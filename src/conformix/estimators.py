@@ -17,7 +17,7 @@ from conformix.inputs import Kind
 from conformix.pipeline import Fitted
 from conformix.recipe import Recipe
 from conformix.scores import ScoreLike
-from conformix.search import resolve_search
+from conformix.search import MeanSize, resolve_objective, resolve_search
 from conformix.sets import NestedSets, PredictionSets
 from conformix.splits import Split
 from conformix.storage import read_model, write_model
@@ -233,7 +233,7 @@ class ScoreAverage(InBatches):
             )
         data = predictor.row_data(fresh.n, **rows)
         fitted = pipeline.calibrated(
-            predictor.scores(fresh),
+            predictor.labelled_scores(fresh, labels),
             labels,
             old.rule,
             plan=old.cuts.plan.afresh(),
@@ -264,7 +264,8 @@ class ScoreAverage(InBatches):
         predictor = self._check_fitted()
         fresh = predictor.check(outputs)
         labels = predictor.labels(y, fresh.n)
-        own = predictor.fitted.rule.of_true_labels(predictor.scores(fresh), labels)
+        scores = predictor.labelled_scores(fresh, labels)
+        own = predictor.fitted.rule.of_true_labels(scores, labels)
         return drift_report(predictor.fitted.calibration, own, level=level)
 
     def measured_coverage(self, outputs: Any, y: Any) -> float:
@@ -283,10 +284,12 @@ class ScoreAverage(InBatches):
         facts = predictor.fitted.ledger.facts
         altered = not predictor.fitted.rule.allow_empty or facts.rank.delta is not None
         altered = altered or facts.calibration != "marginal"
+        altered = altered or not isinstance(resolve_objective(self.objective), MeanSize)
         if altered or facts.learnt_scale or facts.tune_alpha != facts.alpha:
             raise InvalidInput(
-                "measured_coverage is about plain EFCP: one threshold, no PAC rank, no tune_alpha, "
-                "empty sets allowed, and a scale that was not learnt on the calibration rows."
+                "measured_coverage is about plain EFCP: one threshold, the smallest mean size, no "
+                "PAC rank, no tune_alpha, empty sets allowed, and a scale that was not learnt on "
+                "the calibration rows."
             )
         if facts.n_weights == 0:
             raise InvalidInput(

@@ -27,6 +27,7 @@ from conformix.classnames import label_indices
 from conformix.conformal import simple_fraction, warn_if_trivial
 from conformix.errors import InvalidInput
 from conformix.exact.fitted import FullFitted
+from conformix.gathered import gather_rows
 from conformix.inputs import DEVICE_ENTRIES, Kind, Outputs, check_outputs, row_blocks
 from conformix.kernels import combine
 from conformix.kernels.ragged import falling_within_rows
@@ -103,6 +104,14 @@ class Predictor:
         """Return the score tensor (n, K, d) of checked outputs."""
         given = outputs if self.blend is None else self.blend.over(outputs)
         return fill_tensor(given, self.columns, key=self.key, threads=self.threads)
+
+    def labelled_scores(self, outputs: Outputs, y: IntArray) -> Any:
+        """Return the scores of labelled rows for calibration, gathered block by block."""
+        if outputs.on_device:
+            return self.scores(outputs)
+        given = outputs if self.blend is None else self.blend.over(outputs)
+        none = np.arange(0)
+        return gather_rows(given, y, none, self.columns, key=self.key, threads=self.threads)
 
     def blocks(self, outputs: Outputs) -> Iterator[tuple[slice, FloatArray]]:
         """Yield blocks of rows with their scores (rows, K, d)."""
