@@ -39,7 +39,7 @@ def is_auto(scores: Any) -> bool:
     """
     if isinstance(scores, str):
         return scores == "auto"
-    return isinstance(scores, Sequence) and [s for s in scores if isinstance(s, str)] == ["auto"]
+    return isinstance(scores, Sequence) and len(scores) == 1 and is_auto(scores[0])
 
 
 @dataclass(frozen=True, eq=False)

@@ -62,6 +62,8 @@ def dense_and_real(tensor: Any, name: str) -> Any:
         raise InvalidInput(f"{name} must be a dense tensor; call .to_dense() first.")
     if tensor.is_complex() or str(tensor.dtype) == "torch.bool":
         raise InvalidInput(f"{name} must hold real numbers; got dtype {tensor.dtype}.")
+    if tensor.is_meta:
+        raise InvalidInput(f"{name} must hold numbers; a meta tensor has none.")
     return tensor.detach()
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from conformix.arrays import FloatArray, IntArray, to_host
 from conformix.conformal import conformal_rank, kth_largest
+from conformix.errors import InvalidInput
 from conformix.kernels import combine
 from conformix.predictor import Predictor
 from conformix.scores.names import Column
@@ -111,6 +112,8 @@ def _parts(predictor: Predictor, outputs: Any) -> tuple[tuple[Column, ...], Floa
 
 
 def _groups(columns: Sequence[Column], by: str) -> dict[str, Any]:
+    if by not in ("score", "model"):
+        raise InvalidInput(f'by must be "score" or "model"; got {by!r}.')
     names = [column.model if by == "model" else str(column) for column in columns]
     return {name: np.array([other == name for other in names]) for name in dict.fromkeys(names)}
 

@@ -332,3 +332,63 @@ def test_predicting_loads_no_scikit_learn(folder: Path, said: Any) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("names", [("3", "2", "1", "0"), ("10", "9", "8", "7")])
+def test_classes_named_by_numbers_in_any_order(
+    names: tuple[str, ...], folder: Path, said: Any
+) -> None:
+    """A label is matched with the column of its name once, not once more as if it were a place."""
+    for file in ("calibration.csv", "test.csv", "new.csv"):
+        text = (folder / file).read_text()
+        for word, number in zip(NAMES, names, strict=True):
+            text = text.replace(word, f"#{number}")
+        (folder / f"numbered_{file}").write_text(text.replace("#", ""))
+    (words,) = said(*FIT)
+    (numbers,) = said("fit", "numbered_calibration.csv", "-o", "n.json", "--resolution", "10")
+    assert numbers["weights"] == words["weights"]
+    assert numbers["held_out_size"] == words["held_out_size"]
+    assert said("evaluate", "n.json", "numbered_test.csv") == said(
+        "evaluate", "model.json", "test.csv"
+    )
+    (told,) = said("report", "n.json", "numbered_test.csv", "-o", "n.html")
+    (other,) = said("report", "model.json", "test.csv", "-o", "w.html")
+    assert told["coverage"] == other["coverage"]
+
+
+def test_a_class_may_be_called_y(folder: Path, said: Any, refusal: Any) -> None:
+    """A column of outputs that is called like labels usually are is still a column of outputs."""
+    for file in ("calibration.csv", "new.csv"):
+        (folder / f"y_{file}").write_text((folder / file).read_text().replace("dog", "y"))
+    said("fit", "y_calibration.csv", "-o", "y.json", "--resolution", "10")
+    said(*FIT)
+    (told,) = said("predict", "y.json", "y_new.csv", "-o", "y_sets.csv")
+    (other,) = said("predict", "model.json", "new.csv", "-o", "sets.csv")
+    assert told["mean_size"] == other["mean_size"]
+    sets = (folder / "sets.csv").read_text().replace("dog", "y")
+    assert (folder / "y_sets.csv").read_text() == sets
+    told = refusal("predict", "y.json", "y_new.csv", "--label-column", "y")
+    assert "cannot be the label column" in told
+
+
+def test_labels_that_are_numbers_beside_a_class_that_is_none(
+    folder: Path, said: Any, refusal: Any
+) -> None:
+    """Headers 1, 2, 3, other: a label 1 is the class called 1, not the second one."""
+    text = (folder / "calibration.csv").read_text()
+    header, *lines = text.splitlines()
+    known = [line for line in lines if not line.endswith("fox")]
+    for word, name in zip(NAMES, ("1", "2", "3", "other"), strict=True):
+        header = header.replace(word, name)
+        known = [line.replace(word, name) for line in known]
+    (folder / "words.csv").write_text(
+        "\n".join([text.splitlines()[0], *(x for x in lines if not x.endswith("fox"))]) + "\n"
+    )
+    (folder / "rated.csv").write_text("\n".join([header, *known]) + "\n")
+    (words,) = said("fit", "words.csv", "-o", "words.json", "--resolution", "10")
+    (rated,) = said("fit", "rated.csv", "-o", "rated.json", "--resolution", "10")
+    assert rated["held_out_size"] == words["held_out_size"]
+    odd = known[0].rpartition(",")[0] + ",0"
+    (folder / "odd.csv").write_text("\n".join([header, *known, odd]) + "\n")
+    told = refusal("fit", "odd.csv", "-o", "odd.json")
+    assert "some are names of classes and some are not" in told

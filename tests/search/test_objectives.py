@@ -168,7 +168,7 @@ REFUSED = {
     "gradients": ("follows the slope", {"objective": "singletons", "search": "gradient"}),
     "cap": ("cap must be a positive integer", {"objective": CappedSize(0)}),
     "costs": ("label costs must be 12 numbers", {"objective": LabelCosts((1.0, 2.0))}),
-    "strength": ("strength must be a number from 0 on", {"objective": ClassGap(-1.0)}),
+    "strength": ("strength must be a number between 0 and", {"objective": ClassGap(-1.0)}),
 }  # fmt: skip
 
 

@@ -219,6 +219,9 @@ class Stratified:
         elif part.n_rare:
             told += f"; no conditional statement for {rare}"
             whole = False
+        if part.names and part.fallback == "marginal":
+            told += "; none for groups that fit did not see"
+            whole = False
         kind = base.kind if whole else "approximate"
         return Guarantee(kind, told, f"within every {part.what}: {base.assumption}")
 

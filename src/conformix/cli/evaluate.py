@@ -75,7 +75,7 @@ def evaluate(
     outputs = unnamed_if_single(batch.outputs)
     sets = predicted(predictor, outputs, alpha)
     level = predictor.alpha if alpha is None else alpha
-    found = measures(sets, batch.labels, alpha=level)
+    found = measures(sets, batch.labels_for(predictor.classes), alpha=level)
     pvalue = _shortfall(predictor, found[0].value, batch.n, level)
     verdict = _verdict(found[0].value, level, pvalue)
     drift = _drift(predictor, outputs, batch.labels)

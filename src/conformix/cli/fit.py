@@ -94,9 +94,8 @@ def fit(
         random_state=seed,
     )
     with working("searching weights"):
-        estimator.fit(
-            unnamed_if_single(batch.outputs), batch.labels, test=tests, classes=batch.classes
-        )
+        y = batch.labels_for(batch.classes)
+        estimator.fit(unnamed_if_single(batch.outputs), y, test=tests, classes=batch.classes)
     estimator.save(out)
     record = _record(estimator, batch, out)
     if wants_json(as_json):

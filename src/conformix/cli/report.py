@@ -78,7 +78,7 @@ def report(
         made = build_report(
             estimator,
             unnamed_if_single(batch.outputs),
-            batch.labels,
+            batch.labels_for(predictor.classes),
             class_names=batch.classes,
             alphas=_levels(levels),
             title=title or f"{Path(model_file).stem} on {batch.name}",

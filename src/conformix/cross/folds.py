@@ -215,8 +215,15 @@ class CrossAverage(Params):
                 f"outputs must come from the {len(self.rules_)} fold models; got {len(outputs)}."
             )
         total: Any = 1
+        n = None
         for number, own in enumerate(outputs):
             checked = self._check(own, f"outputs of fold {number}")
+            n = checked.n if n is None else n
+            if checked.n != n:
+                raise InvalidInput(
+                    f"outputs of all folds must be of the same rows; fold {number} has "
+                    f"{checked.n} rows and fold 0 has {n}."
+                )
             values = np.concatenate(
                 [
                     self.rules_[number].combined(self._scores(checked.rows(rows)))

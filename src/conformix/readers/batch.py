@@ -57,6 +57,20 @@ class Batch:
         """Number of rows."""
         return len(next(iter(self.outputs.values())))
 
+    def labels_for(self, classes: tuple[Any, ...] | None) -> Any:
+        """Return the labels as `fit`, metrics and predictors with these class names take them.
+
+        Integers beside names that are numbers would be taken for names, so names they are.
+
+        Examples
+        --------
+        >>> batch = Batch("", {"": np.eye(2)}, np.array([0, 1]), (7, 5), "probs")
+        >>> batch.labels_for((7, 5)), batch.labels_for(("a", "b"))
+        (array([7, 5]), array([0, 1]))
+        """
+        numbers = classes is not None and not any(isinstance(name, str) for name in classes)
+        return np.asarray(classes)[self.labels] if numbers else self.labels
+
 
 @dataclass(frozen=True)
 class Sources:
@@ -247,7 +261,9 @@ def _indices(
     values = np.asarray(labels)
     if len(values) != n:
         raise InvalidInput(f"{path} holds {len(values):,} labels for {n:,} rows of outputs.")
-    if values.dtype.kind in "US":
+    if values.dtype.kind == "f" and (values == np.floor(values)).all():
+        values = values.astype(np.int64)
+    if values.dtype.kind in "US" or _are_names(values, path, classes):
         values = values.astype(str)
         if classes is None:
             raise InvalidInput(
@@ -260,12 +276,24 @@ def _indices(
         if row is not None:
             what = f"class for row {row}, whose label is"
             raise missing(path, what, str(values[row]), classes)
-    elif values.dtype.kind == "f" and (values == np.floor(values)).all():
-        values = values.astype(np.int64)
     try:
         return label_indices(values, classes, n, n_classes)
     except InvalidInput as error:
         raise InvalidInput(f"{path}: {error}") from None
+
+
+def _are_names(values: Any, path: Path, classes: tuple[Any, ...] | None) -> bool:
+    """Return whether integers are names of classes of which some are no numbers: 1, 2, other."""
+    if values.dtype.kind not in "iu" or not any(isinstance(name, str) for name in classes or ()):
+        return False
+    known = set(map(str, classes or ()))
+    named = [str(value) in known for value in np.unique(values).tolist()]
+    if any(named) and not all(named):
+        raise InvalidInput(
+            f"{path} holds labels of which some are names of classes and some are not; give the "
+            "names of all, or name the classes otherwise."
+        )
+    return all(named)
 
 
 def parse_part(text: str | None, n: int) -> slice:

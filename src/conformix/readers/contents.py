@@ -180,7 +180,13 @@ def choose_columns(path: Path, names: Sequence[str], choice: Choice) -> Columns:
             f"{path} has two columns {twice[:40]!r}; columns need names of their own."
         )
     check_dropped(path, names, choice)
-    label = find_label(path, names, choice)
+    fitted = set(map(str, choice.classes or ()))  # a class may be called y
+    free = [name for name in names if name not in fitted] if choice.label is None else names
+    label = find_label(path, free, choice)
+    if label in fitted:
+        raise InvalidInput(
+            f"{path} has {label!r} as one of the fitted classes, so it cannot be the label column."
+        )
     if choice.classes is not None:
         wanted = [str(name) for name in choice.classes]
         absent = [name for name in wanted if name not in place]

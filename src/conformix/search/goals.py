@@ -214,8 +214,8 @@ class SizeStratified:
 def _penalised(
     bound: GoalObjective, weights: FloatArray, strength: float, gaps: FloatArray
 ) -> IntArray:
-    if not 0 <= strength < np.inf:
-        raise InvalidInput(f"strength must be a number from 0 on; got {strength!r}.")
+    if not 0 <= strength <= UNIT:  # costs are integers, and must not overflow
+        raise InvalidInput(f"strength must be a number between 0 and {UNIT:,}; got {strength!r}.")
     penalty = np.rint(strength * gaps * bound.n_size * UNIT).astype(np.int64)
     return bound.labels(weights) * UNIT + penalty
 

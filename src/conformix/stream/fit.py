@@ -81,7 +81,7 @@ def fit_batches(recipe: Recipe, source: Any, *, classes: Any = None) -> Predicto
         seen.take(replace(part, outputs=own))
     reader = None
     if batches.again:
-        reader = BlockReader(lambda: outputs_of(batches, like), columns, key, recipe.threads)
+        reader = BlockReader(lambda: read_again(batches, seen), columns, key, recipe.threads)
     scheme = resolve_calibration(recipe.calibration)
     scores, labels, split = seen.gathered(reader)
     data = seen.row_data(scheme.needs, scheme.name)
@@ -134,10 +134,27 @@ def read_parts(batches: Batches, kind: Kind) -> Iterator[Part]:
         first += checked.n
 
 
-def outputs_of(batches: Batches, like: Outputs) -> Iterator[Outputs]:
-    """Yield the outputs of the blocks of another pass over the same rows."""
+def read_again(batches: Batches, seen: Pass) -> Iterator[Outputs]:
+    """Yield the outputs of another pass over the same rows, which their labels must show.
+
+    A loader that shuffles, or an iterator that has ended, would calibrate with other rows' labels.
+    """
+    like, labels = seen.like, np.concatenate(seen.labels)
+    first = 0
     for part in read_parts(batches, like.kind):
-        yield matching(part.outputs, tuple(like.models), like.n_classes, "outputs")
+        own = matching(part.outputs, tuple(like.models), like.n_classes, "outputs")
+        y = label_indices(part.y, seen.classes, own.n, own.n_classes)
+        if not np.array_equal(y, labels[first : first + own.n]):
+            break
+        first += own.n
+        yield own
+    else:
+        if first == len(labels):
+            return
+    raise InvalidInput(
+        "batches that are read a second time must hold the same rows in the same order, and these "
+        "do not: do not shuffle, let a function return a fresh iterator, or give an iterator."
+    )
 
 
 @dataclass(eq=False)

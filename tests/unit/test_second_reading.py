@@ -1,0 +1,113 @@
+"""Slips that a second reader of the whole tree found; each stays caught."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import conformix as cx
+from conformix.calibration import PerGroup
+from conformix.cross import CrossAverage, Fold
+from conformix.errors import InvalidInput
+from conformix.influence import contributions
+from conformix.scores import Thr
+from conformix.search import ClassGap
+
+DATA = cx.datasets.load("cifar10")
+LOGITS, LABELS = DATA.outputs["vgg16"][:900], DATA.labels[:900]
+N = 600
+
+
+def batches(order: np.ndarray):
+    for rows in np.array_split(order, 7):
+        yield LOGITS[rows], LABELS[rows]
+
+
+@pytest.mark.parametrize("allow_empty", [True, False])
+def test_batches_that_come_in_another_order_the_second_time_are_refused(allow_empty) -> None:
+    """Sets that are never empty calibrate on a second pass: its rows would get others' labels."""
+    rng = np.random.default_rng(0)
+    cp = cx.ScoreAverage(kind="logits", allow_empty=allow_empty, random_state=0)
+    with pytest.raises(InvalidInput, match="same rows in the same order"):
+        cp.fit_batches(lambda: batches(rng.permutation(N)))
+
+
+def test_a_function_that_returns_an_iterator_which_has_ended_is_refused() -> None:
+    once = batches(np.arange(N))
+    cp = cx.ScoreAverage(kind="logits", allow_empty=False, random_state=0)
+    with pytest.raises(InvalidInput, match="fresh iterator"):
+        cp.fit_batches(lambda: once)
+
+
+def test_shuffled_batches_from_an_iterator_are_read_once_and_fit() -> None:
+    order = np.random.default_rng(0).permutation(N)
+    fitted = cx.ScoreAverage(kind="logits", random_state=0).fit_batches(batches(order))
+    assert fitted.held_out_size_ is None
+
+
+def test_auto_beside_another_score_does_not_swallow_it() -> None:
+    for scores in (["auto", Thr()], [Thr(), "auto"]):
+        with pytest.raises(InvalidInput, match="unknown score"):
+            cx.ScoreAverage(scores, kind="logits").fit(LOGITS, LABELS)
+
+
+def test_fold_models_must_speak_of_the_same_rows() -> None:
+    """One row of one fold would be stretched over all rows of the others."""
+    folds = [
+        Fold(LOGITS[a : a + 100], LABELS[a : a + 100], LOGITS[600:], LABELS[600:]) for a in (0, 100)
+    ]
+    cross = CrossAverage(kind="logits").fit(folds)
+    with pytest.raises(InvalidInput, match="same rows"):
+        cross.predict_set([LOGITS[:1], LOGITS[:5]])
+
+
+def test_measured_coverage_is_not_told_of_a_selection_that_was_not_made() -> None:
+    cp = cx.ScoreAverage(
+        ("thr", "rank"), kind="logits", split="efcp", search=np.eye(2), objective="singletons"
+    ).fit(LOGITS[:200], LABELS[:200])
+    with pytest.raises(InvalidInput, match="smallest mean size"):
+        cp.measured_coverage(LOGITS[:200], LABELS[:200])
+
+
+def test_contributions_by_something_unknown_are_refused() -> None:
+    cp = cx.ScoreAverage(kind="logits", random_state=0).fit(LOGITS, LABELS)
+    with pytest.raises(InvalidInput, match="by must be"):
+        contributions(cp, LOGITS, LABELS, by="modle")
+
+
+def test_a_penalty_that_would_overflow_is_refused() -> None:
+    cp = cx.ScoreAverage(kind="logits", objective=ClassGap(1e13))
+    with pytest.raises(InvalidInput, match="strength"):
+        cp.fit(LOGITS, LABELS)
+
+
+def test_groups_that_fit_did_not_see_void_the_statement_where_they_take_the_marginal_cut() -> None:
+    strata = np.repeat(["a", "b"], 450)
+    kinds = {}
+    for fallback in ("all", "pooled", "marginal"):
+        cp = cx.ScoreAverage(kind="logits", calibration=PerGroup(fallback), random_state=0)
+        kinds[fallback] = cp.fit(LOGITS, LABELS, strata=strata).guarantee_.kind
+        unseen = cp.predict_set(LOGITS[:50], strata=["c"] * 50).sizes
+        assert (unseen == 10).all() == (fallback != "marginal")
+    assert kinds == {"all": "exact", "pooled": "exact", "marginal": "approximate"}
+
+
+def test_a_tensor_without_numbers_is_refused_in_one_sentence() -> None:
+    torch = pytest.importorskip("torch")
+    with pytest.raises(InvalidInput, match="meta tensor"):
+        cx.ScoreAverage(kind="logits").fit(torch.empty((10, 3), device="meta"), np.zeros(10, int))
+
+
+def test_labels_of_a_second_pass_are_compared_by_name_too() -> None:
+    names = [f"c{k}" for k in range(10)]
+    text = np.array(names)[LABELS]
+
+    def again():
+        for rows in np.array_split(np.arange(N), 5):
+            yield LOGITS[rows], text[rows]
+
+    settings = {"kind": "logits", "allow_empty": False, "random_state": 0}
+    streamed = cx.ScoreAverage(**settings).fit_batches(cx.stream.Batches(again, N), classes=names)
+    whole = cx.ScoreAverage(**settings).fit(LOGITS[:N], LABELS[:N], classes=names)
+    assert_array_equal(streamed.predict_set(LOGITS), whole.predict_set(LOGITS))
