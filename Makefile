@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format gallery screens docs results bench bench-gpu bench-peers parity versions clean mutants guarantees release-check frontier fuzz oldest interpreters
+.PHONY: help setup demo test check format gallery screens docs results bench bench-gpu bench-scale bench-peers parity versions clean mutants guarantees release-check frontier fuzz oldest interpreters
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -51,7 +51,7 @@ docs: $(STAMP) ## the documentation as HTML in docs/_build/html, without a netwo
 	@$(BIN)/python -m sphinx -E -W -q -b html docs docs/_build/html
 
 test: $(STAMP) ## all tests, doctests included
-	@$(BIN)/python -m pytest -q -rs
+	@$(BIN)/python -m pytest -q -rs --numprocesses auto --dist loadfile
 
 check: $(STAMP) ## format, lint and types
 	@$(BIN)/ruff format --check .
@@ -115,6 +115,11 @@ bench: $(STAMP) ## speed, as a table and JSON lines in benchmarks/results
 	@$(BIN)/python -m benchmarks
 	@$(BIN)/python benchmarks/exact.py
 	@$(BIN)/python benchmarks/many_scores.py
+
+bench-scale: $(STAMP) ## out of core, Dask clusters and growth, as JSON lines in benchmarks/results
+	@$(BIN)/python -m benchmarks.out_of_core
+	@$(BIN)/python -m benchmarks.cluster
+	@$(BIN)/python -m benchmarks.growth
 
 mutants: $(STAMP) ## plant bugs, one by one, and list the test that catches each
 	@cd tests && ../$(BIN)/python -m mutants

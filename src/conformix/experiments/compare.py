@@ -25,6 +25,8 @@ from conformix.tables import Table
 
 TUNED = ("best-single", "tuned-thr", "tuned-raps", "tuned-saps")
 ENSEMBLES = ("probability-ensemble", "logit-ensemble")
+# Splits that go with scores="auto".
+BLENDING = ("vfcp", "exact")
 # Beside the averaged scores, where there is one model only.
 FURTHER_SINGLES = ("raps", "saps")
 
@@ -173,7 +175,9 @@ def compare(
     )
     average = f"average:{split}"
     tuned = [f"{name}:{split}" for name in TUNED]
-    candidates = [average, *tuned, "uniform", *(ENSEMBLES if several else ())]
+    # The blend learns its scores on rows that do not calibrate, whatever split averages use.
+    blend = f"auto:{split if split in BLENDING else BLENDING[0]}"
+    candidates = [average, blend, *tuned, "uniform", *(ENSEMBLES if several else ())]
     settings = {"normalize": "auto", **settings}
     spec = Spec(
         data,
