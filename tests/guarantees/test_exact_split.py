@@ -66,7 +66,7 @@ def fitted(scores, y, weights, alpha):
     return FullFitted(scores, y, weights, plain, alpha)
 
 
-@settings(max_examples=250, deadline=None, derandomize=True)
+@settings(max_examples=250)
 @given(bags(), st.integers(1, 4))
 def test_agrees_with_a_loop_over_candidates_and_full_reselection(bag, resolution):
     scores, y, alpha = bag
@@ -79,7 +79,7 @@ def test_agrees_with_a_loop_over_candidates_and_full_reselection(bag, resolution
         assert_array_equal(members, expected)
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=80)
 @given(bags(), st.integers(1, 4))
 def test_p_values_at_the_fitted_level_give_the_set(bag, resolution):
     scores, y, alpha = bag
@@ -100,7 +100,7 @@ def identity_holds(scores, y, alpha, member):
     return covered >= conformal_rank(len(y) - 1, alpha)
 
 
-@settings(max_examples=2500, deadline=None, derandomize=True)
+@settings(max_examples=2500)
 @given(bags(rows=(3, 12)), st.integers(1, 5))
 def test_the_identity_always_holds(bag, resolution):
     scores, y, alpha = bag
@@ -300,7 +300,7 @@ def test_what_would_break_the_symmetry_is_refused(act, sentence):
 # The measured shortfall ---------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 @given(bags(rows=(3, 9)), st.integers(1, 4))
 def test_leave_one_out_coverage_of_efcp_agrees_with_refitting(bag, resolution):
     scores, y, alpha = bag
