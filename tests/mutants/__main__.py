@@ -10,7 +10,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 
 from mutants.planted import BUGS, Bug
 
@@ -93,27 +95,39 @@ def main() -> int:
     parser.add_argument("only", nargs="*", help="words of the bugs to plant; all by default")
     words = parser.parse_args().only
     bugs = [bug for bug in BUGS if not words or any(word in bug.name for word in words)]
-    survivors, began = 0, time.perf_counter()
+    began = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder)
-        for name in ("src", "tests", "examples"):
-            shutil.copytree(ROOT / name, copy / name)
-        shutil.copy2(ROOT / "pyproject.toml", copy)
-        rooms = sorted({room for bug in bugs for room in rooms_for(bug.file)})
-        sound = first_failure(copy, [room for room in rooms if "/" not in room])
-        if sound is not None:
-            raise SystemExit(f"the suite fails without any bug: {sound}")
-        for bug in bugs:
-            start = time.perf_counter()
+        copies: SimpleQueue[Path] = SimpleQueue()
+        for i in range(os.cpu_count() or 1):
+            copies.put(copy_tree(Path(folder) / str(i)))
+
+        def plant(bug: Bug) -> bool:
+            start, copy = time.perf_counter(), copies.get()
             test = caught_by(bug, copy)
-            survivors += test is None
+            copies.put(copy)
             told = "SURVIVED" if test is None else test
             print(f"{bug.name:48} {time.perf_counter() - start:5.0f} s  {told}", flush=True)
+            return test is None
+
+        rooms = sorted({room for bug in bugs for room in rooms_for(bug.file)})
+        sound = first_failure(Path(folder) / "0", [room for room in rooms if "/" not in room])
+        if sound is not None:
+            raise SystemExit(f"the suite fails without any bug: {sound}")
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            survivors = sum(pool.map(plant, bugs))
     print(
         f"{len(bugs) - survivors} of {len(bugs)} planted bugs caught, "
         f"{time.perf_counter() - began:.0f} s"
     )
     return int(survivors > 0)
+
+
+def copy_tree(copy: Path) -> Path:
+    """Return a copy of everything that the suite needs."""
+    for name in ("src", "tests", "examples"):
+        shutil.copytree(ROOT / name, copy / name)
+    shutil.copy2(ROOT / "pyproject.toml", copy)
+    return copy
 
 
 if __name__ == "__main__":
