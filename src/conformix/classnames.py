@@ -76,5 +76,11 @@ def label_indices(y: Any, classes: Sequence[Any] | None, n: int, n_classes: int)
 
 
 def _are_indices(y: Any, classes: Sequence[Any]) -> bool:
+    texts = sum(isinstance(name, str) for name in classes)
     whole = np.asarray(y).dtype.kind in "iu"
-    return whole and any(isinstance(name, str) for name in classes)
+    if whole and 0 < texts < len(classes):
+        raise InvalidInput(
+            "y holds integers, which beside classes of text and numbers could be names or indices; "
+            "make all class names text."
+        )
+    return whole and texts > 0

@@ -28,6 +28,7 @@ Layout: TypeAlias = Literal["sets", "long", "wide"]
 LAYOUTS = ("sets", "long", "wide")
 # What makes a spreadsheet take a cell of text for a formula.
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+MIXED = "a column of parquet holds values of one type; make all class names (and ids) text."
 
 
 def columns(
@@ -175,7 +176,10 @@ def write_parquet(path: str | os.PathLike[str], table: dict[str, Any]) -> None:
         raise InvalidInput(
             'parquet needs pyarrow: pip install "conformix[frames]"; to_csv needs nothing.'
         ) from None
-    made = pa.table({name: pa.array(_column(column)) for name, column in table.items()})
+    try:
+        made = pa.table({name: pa.array(_column(column)) for name, column in table.items()})
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        raise InvalidInput(MIXED) from None
     write_whole(Path(path), lambda file: pq.write_table(made, file))
 
 

@@ -111,3 +111,18 @@ def test_labels_of_a_second_pass_are_compared_by_name_too() -> None:
     streamed = cx.ScoreAverage(**settings).fit_batches(cx.stream.Batches(again, N), classes=names)
     whole = cx.ScoreAverage(**settings).fit(LOGITS[:N], LABELS[:N], classes=names)
     assert_array_equal(streamed.predict_set(LOGITS), whole.predict_set(LOGITS))
+
+
+def test_integers_beside_class_names_of_text_and_numbers_are_ambiguous() -> None:
+    with pytest.raises(InvalidInput, match="names or indices"):
+        cx.ScoreAverage().fit([[0.2, 0.8], [0.7, 0.3]], [1, 0], classes=["a", 1])
+
+
+@pytest.mark.parametrize("write", ["to_parquet", "write_sets"])
+def test_class_names_of_several_types_do_not_fit_in_a_parquet_column(write, tmp_path) -> None:
+    pytest.importorskip("pyarrow")
+    sets = cx.PredictionSets(np.ones((2, 2), dtype=bool), [1, "a"])
+    path = tmp_path / "sets.parquet"
+    with pytest.raises(InvalidInput, match="one type"):
+        sets.to_parquet(path) if write == "to_parquet" else cx.stream.write_sets([sets], path)
+    assert not list(tmp_path.iterdir())

@@ -62,8 +62,8 @@ def plan_rows(n: int, alpha: float, n_scores: int, n_classes: int) -> int:
     """Return how many of n labelled rows the blend learns from; the others calibrate.
 
     Between a sixth and a third of the rows, more where there are more coefficients, at most what
-    a likelihood needs. Within that, the largest number of calibration rows for which
-    ``(rows + 1) * alpha`` is a whole number: any other wastes part of alpha by rounding.
+    a likelihood needs. From there up to half of the rows, until the number of calibration rows
+    makes ``(rows + 1) * alpha`` a whole number: any other wastes part of alpha by rounding.
 
     Parameters
     ----------

@@ -11,6 +11,7 @@ import numpy as np
 
 from conformix.atomic import write_whole
 from conformix.errors import InvalidInput
+from conformix.exports import MIXED
 from conformix.sets import PredictionSets
 
 
@@ -68,7 +69,10 @@ def _table(pa: Any, sets: PredictionSets, first: int) -> Any:
     mask = np.asarray(sets)
     flat = np.nonzero(mask)[1] if sets.order is None else sets.order
     members = pa.array(flat.astype(np.int32))
-    values = members if sets.classes is None else pa.array(sets.classes).take(members)
+    try:
+        values = members if sets.classes is None else pa.array(sets.classes).take(members)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        raise InvalidInput(MIXED) from None
     stops = pa.array(np.concatenate([[0], np.cumsum(mask.sum(axis=1))]), pa.int64())
     labels = pa.LargeListArray.from_arrays(stops, values)
     return pa.table({"row": pa.array(np.arange(first, first + len(mask))), "labels": labels})
