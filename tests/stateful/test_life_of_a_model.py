@@ -275,4 +275,7 @@ class Life(RuleBasedStateMachine):
 TestLifeOfAModel = pytest.mark.filterwarnings("ignore::conformix.errors.ConformixWarning")(
     Life.TestCase
 )
-TestLifeOfAModel.settings = settings(max_examples=15, stateful_step_count=12)
+# Few lives in `make test`, many in `make fuzz`.
+TestLifeOfAModel.settings = settings(
+    max_examples=15 if settings().derandomize else 200, stateful_step_count=12
+)
