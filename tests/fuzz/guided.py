@@ -35,6 +35,8 @@ def main() -> None:
             return damaged(content, rng)[:most]
         return atheris.Mutate(content, most)
 
+    for seed in target.seeds():
+        one_input(seed)  # whatever loads or compiles late does so before the clock runs
     atheris.Setup(["fuzz", *options], one_input, custom_mutator=mutated)
     atheris.Fuzz()
 
