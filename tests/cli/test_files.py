@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -392,3 +394,22 @@ def test_labels_that_are_numbers_beside_a_class_that_is_none(
     (folder / "odd.csv").write_text("\n".join([header, *known, odd]) + "\n")
     told = refusal("fit", "odd.csv", "-o", "odd.json")
     assert "some are names of classes and some are not" in told
+
+
+def test_a_reader_that_goes_early_is_no_failure(folder: Path, said: Any) -> None:
+    """As in ``conformix predict ... | head -1`` under ``set -o pipefail``."""
+    said(*FIT)
+    command = [
+        sys.executable,
+        "-m",
+        "conformix.cli",
+        "predict",
+        "model.json",
+        "test.csv",
+        "-o",
+        "-",
+    ]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+        p.stdout.close()  # type: ignore[union-attr]
+        told = p.stderr.read()  # type: ignore[union-attr]
+    assert (p.returncode, told) == (0, b"")

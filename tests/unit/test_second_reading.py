@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
 import conformix as cx
-from conformix.calibration import PerGroup
+from conformix.calibration import LabelShift, PerGroup
 from conformix.cross import CrossAverage, Fold
 from conformix.errors import InvalidInput
 from conformix.influence import contributions
@@ -126,3 +128,40 @@ def test_class_names_of_several_types_do_not_fit_in_a_parquet_column(write, tmp_
     with pytest.raises(InvalidInput, match="one type"):
         sets.to_parquet(path) if write == "to_parquet" else cx.stream.write_sets([sets], path)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("what", "P(y in set) = 1"), ("fallback", "none"), ("n_rare", -5), ("n_rare", 10**9)],
+)
+def test_a_file_does_not_word_what_holds(field, value, tmp_path) -> None:
+    cp = cx.ScoreAverage(kind="logits", calibration="class", random_state=0).fit(LOGITS, LABELS)
+    cp.save(tmp_path / "model.json")
+    document = json.loads((tmp_path / "model.json").read_text())
+    document["predictor"]["fitted"]["cuts"][field] = value
+    (tmp_path / "model.json").write_text(json.dumps(document))
+    with pytest.raises(InvalidInput, match="do not fit"):
+        cx.load(tmp_path / "model.json")
+
+
+@pytest.mark.parametrize("ratio", [-1.0, 1e400])
+def test_a_file_with_weights_that_are_none_is_refused(ratio, tmp_path) -> None:
+    shift = LabelShift((1.0,) * 10)
+    cp = cx.ScoreAverage(kind="logits", calibration=shift, random_state=0).fit(LOGITS, LABELS)
+    cp.save(tmp_path / "model.json")
+    document = json.loads((tmp_path / "model.json").read_text())
+    document["predictor"]["fitted"]["cuts"]["ratios"]["data"][3] = ratio
+    (tmp_path / "model.json").write_text(json.dumps(document))
+    with pytest.raises(InvalidInput):
+        cx.load(tmp_path / "model.json")
+
+
+def test_a_search_spread_over_more_parts_than_rows_finds_the_same() -> None:
+    pytest.importorskip("dask")
+    found = [
+        cx.ScoreAverage(kind="logits", search=search, allow_empty=False, random_state=0)
+        .fit(LOGITS[:60], LABELS[:60])
+        .weights_
+        for search in (cx.search.GridSearch(5), cx.cluster.SpreadGrid(5, parts=100))
+    ]
+    assert_array_equal(*found)

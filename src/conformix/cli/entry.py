@@ -41,20 +41,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"the command needs {error.name}; install it with: pip install 'conformix[cli,plots]'.",
             FAILED,
         )
+    streams = sys.stdout, sys.stderr
     try:
         with _warnings_as_sentences():
             code = command()(given, prog_name="conformix", standalone_mode=False) or 0
+        sys.stdout.flush()  # here, where a reader that has gone is no failure
         # Some versions of the parser turn an interrupt into a code.
         return _say(STOPPED_SENTENCE, STOPPED) if code == STOPPED else int(code)
     except KeyboardInterrupt:
         return _say(STOPPED_SENTENCE, STOPPED)
     except BrokenPipeError:  # the reader has gone, as after `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return _gone()
+    except SystemExit:
+        # The parser meets a reader that has gone by wrapping the streams and ending, as a failure.
+        if sys.stdout is streams[0]:
+            raise
+        sys.stdout, sys.stderr = streams
+        return _gone()
     except Exception as error:
         if debug:
             raise
         return _failed(error)
+
+
+def _gone() -> int:
+    """Write what is left to nowhere: nobody reads it, and that is all right."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
 
 
 @contextmanager

@@ -69,6 +69,7 @@ def spread_counts(objective: SizeObjective, weights: FloatArray, parts: int) -> 
     if not isinstance(parts, int | np.integer) or isinstance(parts, bool) or parts < 1:
         raise InvalidInput(f"parts must be a positive integer; got {parts!r}.")
     work = delayed(_counts, pure=False, traverse=False)
+    parts = min(int(parts), *(len(part) for part in objective.size_parts))  # none without rows
     tasks = []
     for part in range(parts):
         own = objective.with_size_rows(lambda n, part=part: _share(n, part, parts))  # type: ignore[misc]

@@ -10,6 +10,7 @@ import numpy as np
 from conformix.arrays import FloatArray, IntArray
 from conformix.calibration import CALIBRATIONS, LabelShift, Weighted
 from conformix.calibration.cuts import Cuts, Single
+from conformix.calibration.schemes import FALLBACKS
 from conformix.calibration.strata import Partition, Stratified
 from conformix.calibration.weighted import Reweighted
 from conformix.errors import InvalidInput
@@ -21,6 +22,7 @@ _KNOWN: dict[str, Any] = {
     scheme.name: type(scheme) for scheme in (CALIBRATIONS[name] for name in CALIBRATIONS)
 }
 _KNOWN |= {LabelShift.name: LabelShift}
+_STRATA = ("class", "cluster", "group", "group and class")
 
 
 def calibration_out(calibration: Any) -> Any:
@@ -106,9 +108,9 @@ def cuts_in(
         return Single(calibration)
     if told["type"] == "weighted":
         weight = arrays.get(told["weight"])
-        _require(weight.shape == calibration.shape and bool((weight >= 0).all()))
+        _require(weight.shape == calibration.shape and _proper(weight))
         ratios = None if told["ratios"] is None else arrays.get(told["ratios"])
-        _require(ratios is None or ratios.shape == (n_classes,))
+        _require(ratios is None or (ratios.shape == (n_classes,) and _proper(ratios)))
         known = bool(told["known"])
         plan = Weighted(known) if ratios is None else LabelShift(tuple(ratios.tolist()), known)
         return Reweighted(plan, calibration, weight)
@@ -125,16 +127,17 @@ def _strata_in(
     _require(cells.dtype == stratum.dtype == np.int64)
     _require(bool(np.isin(stratum, cells).all() and (cells >= -2).all()))
     _require(len({type(name) for name in names} | {int, str}) == 2 and list(names) == sorted(names))
-    partition = Partition(
-        cells,
-        names,
-        str(told["what"]),
-        str(told["fallback"]),
-        int(told["n_rare"]),
-        bool(told["fixed"]),
-    )
+    what, fallback, n_rare = told["what"], told["fallback"], told["n_rare"]
+    # They make up the statement of what holds, which no file may word.
+    _require(what in _STRATA and fallback in FALLBACKS)
+    _require(type(n_rare) is int and 0 <= n_rare <= cells.size)
+    partition = Partition(cells, names, what, fallback, n_rare, bool(told["fixed"]))
     _require(partition.n_strata <= cells.size)
     return Stratified(partition, calibration, stratum)
+
+
+def _proper(weight: FloatArray) -> bool:
+    return bool(np.isfinite(weight).all() and (weight >= 0).all())
 
 
 def _require(holds: bool) -> None:
