@@ -23,7 +23,7 @@ from scipy.stats import norm
 
 import conformix as cx
 
-ALPHA, N_CAL, N_TEST, RESOLUTION = 0.1, 300, 500, 10
+ALPHA, N_CAL, N_TEST, RESOLUTION = 0.05, 300, 500, 10
 LEVEL = 0.01  # probability that any case of a correct library is called wrong
 ERROR = 0.005  # what must not go unnoticed
 
@@ -132,7 +132,7 @@ def verdict(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def main() -> int:
     """Print all cases and the verdict; exit 1 where a promise is broken."""
     parser = argparse.ArgumentParser(prog="python -m acceptance", description=__doc__)
-    parser.add_argument("--runs", type=int, default=600)
+    parser.add_argument("--runs", type=int, default=300)
     parser.add_argument("--json", help="also write the rows as JSON lines")
     options = parser.parse_args()
     start = time.perf_counter()
