@@ -8,7 +8,6 @@ and the guarantee of the split stays what it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,7 +25,7 @@ from conformix.scores import Column, Thr
 from conformix.search.candidates import Candidates
 from conformix.search.objective import SizeObjective
 from conformix.search.result import SearchResult
-from conformix.splits import Exact, Split, ValidityFirst, resolve_split
+from conformix.splits import Drawn, Exact, Split, ValidityFirst, resolve_split
 
 
 def is_auto(scores: Any) -> bool:
@@ -123,7 +122,7 @@ def plan_auto(
     split : str or split
         ``vfcp`` or ``exact``; a split object brings its own share of tuning rows.
     rng : Generator
-        Where the split will draw from; left as it is.
+        Where the split draws from.
     normalize : str or normaliser
         ``auto`` is ``none``: the blend's probabilities are one scale already.
     groups : integer array of shape (n,), optional
@@ -133,8 +132,8 @@ def plan_auto(
     """
     columns = dictionary_columns(tuple(outputs.models))
     own = shared_out(split, len(y), alpha, len(columns), outputs.n_classes)
-    # A copy of the generator: the split will draw the same rows again.
-    roles = own.roles(len(y), 0, deepcopy(rng), groups)
+    # Drawn once: the rows that the blend learns from are those that the fit will not calibrate on.
+    roles = own.roles(len(y), 0, rng, groups)
     tune = taken(host_outputs(outputs), roles.tune)
     blend = fit_blend(tune, y[roles.tune], columns, name=_free_name(outputs), threads=threads)
     plain = isinstance(normalize, str) and normalize == "auto"
@@ -143,7 +142,7 @@ def plan_auto(
         ladder = tuple(Column(blend.name, Thr(temperature)) for temperature in LADDER)
         settings |= {"split": Exact(), "search": Candidates(np.eye(len(ladder)))}
         return Plan(ladder, blend, roles.calibrate, settings)
-    settings |= {"split": own, "search": OnlyBlend(len(roles.tune))}
+    settings |= {"split": Drawn(own, roles), "search": OnlyBlend(len(roles.tune))}
     if len(roles.tune) + 1 < 1 / simple_fraction(alpha):
         # The blend is the only candidate: the tuning rows need not be enough for alpha.
         settings["tune_alpha"] = 1 / (len(roles.tune) + 1)

@@ -140,10 +140,11 @@ class Recipe:
         options: dict[str, Any] = {"key": key, "threads": self.threads}
         if large and self.weights is not None:
             return gather_rows(outputs, labels, np.arange(0), columns, **options), split
-        if large and isinstance(split, ValidityFirst):
+        whole = split.split if isinstance(split, Drawn) else split
+        if large and isinstance(whole, ValidityFirst):
             roles = split.roles(outputs.n, 0, rng, groups)
             found = gather_rows(outputs, labels, roles.tune, columns, **options)
-            return found, Drawn(split, roles)
+            return found, Drawn(whole, roles)
         if large:
             refuse_beyond_memory(split.name, needed)
         return fill_tensor(outputs.settled(), columns, **options), split

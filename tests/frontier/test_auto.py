@@ -240,12 +240,15 @@ def test_the_coefficients_are_the_constrained_maximum_of_the_likelihood(
         assert value(other) >= value(found) - 1e-6
 
 
-def test_the_split_draws_the_rows_that_the_blend_has_seen(cifar10) -> None:
+def test_the_split_has_the_rows_that_the_blend_has_seen(cifar10) -> None:
     outputs = check_outputs(cifar10.outputs["vgg16"][:300], "logits")
     rng = np.random.default_rng(5)
     plan = plan_auto(outputs, cifar10.labels[:300], alpha=0.1, split="vfcp", rng=rng)
-    assert rng.integers(10**9) == np.random.default_rng(5).integers(10**9)  # left as it was
-    assert plan.settings["split"] == ValidityFirst(plan_rows(300, 0.1, 5, 10) / 300)
+    split = ValidityFirst(plan_rows(300, 0.1, 5, 10) / 300)
+    assert plan.settings["split"].split == split
+    drawn = split.roles(300, 0, np.random.default_rng(5))
+    for ours, usual in zip(plan.settings["split"].roles(300, 0, rng), drawn, strict=True):
+        np.testing.assert_array_equal(ours, usual)
 
 
 def test_the_shell_takes_auto_and_says_what_the_blend_is_made_of(cifar10, tmp_path, capsys) -> None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+from typing import ClassVar
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
 import conformix as cx
+from conformix import gathered
 from conformix.calibration import LabelShift, PerGroup
 from conformix.cross import CrossAverage, Fold
 from conformix.errors import InvalidInput
 from conformix.influence import contributions
 from conformix.scores import Thr
 from conformix.search import ClassGap
+from conformix.splits import Roles, ValidityFirst
 
 DATA = cx.datasets.load("cifar10")
 LOGITS, LABELS = DATA.outputs["vgg16"][:900], DATA.labels[:900]
@@ -165,3 +168,31 @@ def test_a_search_spread_over_more_parts_than_rows_finds_the_same() -> None:
         for search in (cx.search.GridSearch(5), cx.cluster.SpreadGrid(5, parts=100))
     ]
     assert_array_equal(*found)
+
+
+class Elsewhere(ValidityFirst):
+    """A split that never draws the same rows twice."""
+
+    drawn: ClassVar[list[Roles]] = []
+
+    def roles(self, n, n_test, rng, groups=None) -> Roles:
+        order = np.random.default_rng(len(self.drawn)).permutation(n)
+        tune, rest = np.sort(order[: n // 2]), np.sort(order[n // 2 :])
+        self.drawn.append(Roles(tune, tune, rest))
+        return self.drawn[-1]
+
+
+@pytest.mark.parametrize("tensor_bytes", [2**30, 1000])
+def test_the_rows_of_a_blend_are_drawn_once(tensor_bytes, monkeypatch) -> None:
+    """Drawn again, another split would calibrate on rows whose labels the blend has seen."""
+    monkeypatch.setattr(gathered, "TENSOR_BYTES", tensor_bytes)
+    Elsewhere.drawn.clear()
+    cp = cx.ScoreAverage("auto", kind="logits", split=Elsewhere(), random_state=0)
+    cp.fit(LOGITS, LABELS)
+    (roles,) = Elsewhere.drawn
+    assert cp.predictor_.fitted.n == len(roles.calibrate)
+    other = LABELS.copy()
+    other[roles.calibrate] = 0
+    Elsewhere.drawn.clear()
+    again = cx.ScoreAverage("auto", kind="logits", split=Elsewhere(), random_state=0)
+    assert_array_equal(again.fit(LOGITS, other).blend_.coefficients, cp.blend_.coefficients)
