@@ -203,8 +203,8 @@ class Recipe:
             raise InvalidInput(f'guarantee="pac" is not known for calibration "{scheme.name}".')
         if self.weights is not None and isinstance(scheme, RankedPerClass):
             raise InvalidInput(
-                'calibration "rc3p" freezes its ranks on tuning rows, and fixed weights leave none; '
-                "say search=[weights] instead."
+                'calibration "rc3p" freezes its ranks on tuning rows, and fixed weights leave '
+                "none; say search=[weights] instead."
             )
         if scheme.tune and not self.allow_empty:
             raise InvalidInput("tune=True of a calibration goes with allow_empty=True only.")

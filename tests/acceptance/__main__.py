@@ -74,7 +74,7 @@ def cases() -> Iterator[Case]:
 
 def pool(data: str) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Return the outputs of the models of a case, and the labels."""
-    loaded = cx.datasets.load(data.split(" ")[0])
+    loaded = cx.datasets.load(data.split(" ", maxsplit=1)[0])
     names = DATA[data] or list(loaded.outputs)[:1]
     return {name: np.asarray(loaded.outputs[name]) for name in names}, loaded.labels
 

@@ -176,8 +176,14 @@ def test_weights_carry_model_and_score(trio: Pool) -> None:
     ("name", "sentence"),
     [
         ("average:vcfp", "unknown split 'vcfp'; did you mean 'vfcp'? known: dlcp, dlcp+, efcp"),
-        ("uniform:vfcp", "uniform has nothing to tune and takes no split; those are auto, average, "),
-        ("tuned_thr", "unknown method 'tuned_thr'; did you mean 'tuned-thr'? known: auto, average, "),
+        (
+            "uniform:vfcp",
+            "uniform has nothing to tune and takes no split; those are auto, average, ",
+        ),
+        (
+            "tuned_thr",
+            "unknown method 'tuned_thr'; did you mean 'tuned-thr'? known: auto, average, ",
+        ),
     ],
 )
 def test_wrong_names_get_help(name: str, sentence: str) -> None:

@@ -1,7 +1,8 @@
 """SAPS (Huang, Xi, Zhang, Yao, Qiu & Wei, 2024): the top probability and the rank, nothing else.
 
 ``s(x, y) = -u p_max`` for the top label and ``-(p_max + penalty * (r_y - 2 + u))`` for rank
-``r_y > 1``; deterministic with ``u = 0``, unless said otherwise. It wins where small probabilities are noise.
+``r_y > 1``; deterministic with ``u = 0``, unless said otherwise. It wins where small probabilities
+are noise.
 """
 
 from __future__ import annotations
