@@ -195,6 +195,10 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         plain = [np.asarray(x) if isinstance(x, PredictionSets) else x for x in inputs]
         if "out" in options:
+            for given in options["out"]:
+                if isinstance(given, PredictionSets):  # other members: their order is not known
+                    given.order = None
+                    given.__dict__.pop("_ends", None)
             options["out"] = tuple(
                 np.asarray(x) if isinstance(x, PredictionSets) else x for x in options["out"]
             )

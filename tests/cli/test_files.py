@@ -413,3 +413,11 @@ def test_a_reader_that_goes_early_is_no_failure(folder: Path, said: Any) -> None
         p.stdout.close()  # type: ignore[union-attr]
         told = p.stderr.read()  # type: ignore[union-attr]
     assert (p.returncode, told) == (0, b"")
+
+
+def test_names_from_files_steer_no_terminal(folder: Path, capsys: Any) -> None:
+    text = (folder / "calibration.csv").read_text()
+    (folder / "red.csv").write_text(text.replace("cat", "cat\x1b[31m"))
+    for command in (("info", "red.csv"), ("fit", "red.csv", "-o", "m.json"), ("info", "m.json")):
+        assert main([*command, "--table"]) == 0
+        assert "\x1b" not in capsys.readouterr().out

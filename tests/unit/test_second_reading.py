@@ -196,3 +196,12 @@ def test_the_rows_of_a_blend_are_drawn_once(tensor_bytes, monkeypatch) -> None:
     Elsewhere.drawn.clear()
     again = cx.ScoreAverage("auto", kind="logits", split=Elsewhere(), random_state=0)
     assert_array_equal(again.fit(LOGITS, other).blend_.coefficients, cp.blend_.coefficients)
+
+
+def test_sets_that_are_changed_in_place_list_the_labels_that_they_hold() -> None:
+    sets = cx.PredictionSets(np.array([[True, True]]), ["a", "b"], np.array([1, 0]))
+    assert sets.labels(0) == ["b", "a"]
+    same = sets
+    same &= np.array([[True, False]])
+    assert_array_equal(sets, [[True, False]])
+    assert (sets.labels(0), sets.members()) == (["a"], [["a"]])

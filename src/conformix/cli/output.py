@@ -26,6 +26,8 @@ from conformix.tables import Table
 # Called with how much is done, and how much there is.
 Report = Callable[[int, int], None]
 
+CONTROL = dict.fromkeys((*range(10), *range(11, 32), *range(127, 160)), "\ufffd")
+
 
 def wants_json(asked: bool | None) -> bool:
     """Return whether to write JSON lines: as asked, else where nobody looks at a terminal.
@@ -53,8 +55,12 @@ def write_line(text: str = "") -> None:
 def record_table(
     title: str, header: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str]
 ) -> Table:
-    """Return a table of texts."""
-    return Table(title, tuple(header), tuple(tuple(row) for row in rows), tuple(notes))
+    """Return a table of texts; control characters in names from files steer no terminal."""
+
+    def plain(texts: Sequence[str]) -> tuple[str, ...]:
+        return tuple(text.translate(CONTROL) for text in texts)
+
+    return Table(plain([title])[0], plain(header), tuple(map(plain, rows)), plain(notes))
 
 
 def write_verdict(sentence: str) -> None:
