@@ -275,6 +275,7 @@ ELSEWHERE = {
     **dict.fromkeys(("Normalizer.", "NaturalScale.", "Unscaled.", "Ecdf.", "normalize.", "Split.",
                      "ValidityFirst.", "EfficiencyFirst.", "DataLeakage", "Exact.", "Drawn."),
                     "called by the pipeline, with what it checked"),
+    **dict.fromkeys(("blend.", "Blend."), "called by fit, with what it checked: tests/frontier"),
     "merge.harmonic_factor": "a number of predictors: tests/conditional",
     "stream.": "tests/scale", "ScoreAverage.fit_batches": "tests/scale",
     "ScoreAverage.predict_batches": "tests/scale", "cluster.": "tests/scale",
