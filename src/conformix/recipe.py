@@ -169,10 +169,8 @@ class Recipe:
         if self.guarantee not in ("marginal", "pac"):
             raise InvalidInput(f'guarantee must be "marginal" or "pac"; got {self.guarantee!r}.')
         check_delta(self.delta)
-        if is_auto(self.scores) and self.weights is not None:
-            raise InvalidInput(
-                'scores="auto" finds its own weights; give weights=None, or name the scores.'
-            )
+        if is_auto(self.scores):
+            self.check_auto()
         available_threads(self.threads)
         resolve_search(self.search)
         plain = isinstance(resolve_objective(self.objective), MeanSize)
@@ -187,6 +185,20 @@ class Recipe:
         if option and self.weights is None and isinstance(resolve_split(self.split), Exact):
             raise InvalidInput(
                 f'split "exact" selects at alpha by one rule for all rows; {option} does not apply.'
+            )
+
+    def check_auto(self) -> None:
+        """Refuse what has no effect beside a blend, which finds its weights by likelihood."""
+        given = {
+            "weights": self.weights is not None,
+            "search": not (isinstance(self.search, str) and self.search == "auto"),
+            "objective": not isinstance(resolve_objective(self.objective), MeanSize),
+        }
+        option = next((name for name, set_ in given.items() if set_), None)
+        if option:
+            raise InvalidInput(
+                f'scores="auto" finds its own weights, by likelihood; leave {option} at its '
+                "default, or name the scores."
             )
 
     def check_calibration(self) -> None:

@@ -161,6 +161,8 @@ def test_a_file_whose_blend_names_an_unknown_model_is_refused(cifar10, tmp_path)
     [
         ({"split": "efcp"}, 'split must be "vfcp" or "exact"; got "efcp".'),
         ({"weights": [1.0]}, 'scores="auto" finds its own weights'),
+        ({"search": "grid"}, "leave search at its default"),
+        ({"objective": "singletons"}, "leave objective at its default"),
     ],
 )
 def test_what_does_not_go_with_auto_is_refused_in_one_sentence(options, sentence) -> None:
