@@ -88,3 +88,17 @@ def test_a_level_too_small_for_the_rows_warns():
     with pytest.warns(TrivialSetsWarning, match=r"^alpha=0\.001 needs at least 999 calibration"):
         nested = CP.predict_set(TEST, alpha=[0.1, 0.001])
     assert nested.at(0.001).mask.all()
+
+
+def test_several_levels_at_once_are_the_levels_one_by_one_on_the_thresholds_themselves():
+    """The calibration rows again: each threshold is the score of one of them, so `>=` decides."""
+    rng = np.random.default_rng(5)
+    probs = rng.integers(1, 9, size=(60, 4)).astype(float)
+    probs /= probs.sum(axis=1, keepdims=True)
+    y = rng.integers(4, size=60)
+    cp = cx.ScoreAverage("thr", weights=[1.0], alpha=0.1).fit(probs, y)
+    nested = cp.predict_set(probs, alpha=[0.1, 0.2, 0.5])
+    for alpha in nested.alphas:
+        assert_array_equal(
+            np.asarray(nested.at(alpha)), np.asarray(cp.predict_set(probs, alpha=alpha))
+        )
