@@ -66,7 +66,6 @@ class LineSearch:
         check_positive("starts", self.starts)
         objective = objective.on_host()
         rng = np.random.default_rng(0) if rng is None else rng
-        objective = objective.on_host()
         sketch = Walk(some_size_rows(objective, SKETCH_PAIRS, rng), self.budget)
         ends = []
         for start in first_weights(sketch, rng)[: self.starts]:
