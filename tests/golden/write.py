@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import conformix as cx
-from conformix.search import GridSearch
+from conformix.search import GridSearch, LabelCosts
 from conformix.splits import ValidityFirst
 from conformix.storage.migrations import SCHEMA
 
@@ -39,6 +39,9 @@ RECIPES = {
     "by_class": {"calibration": "class", "alpha": 0.3, "split": "efcp"},
     "by_cluster": {"calibration": "cluster", "alpha": 0.3},
     "class_names": {"classes": ["cat", "dog", "elk", "fox", "gnu", "hen"]},
+    "auto": {"scores": "auto", "models": ("first", "second"), "search": "auto"},
+    "label_costs": {"objective": LabelCosts((1, 2, 1, 1, 3, 1)), "split": "efcp"},
+    "rc3p": {"calibration": "rc3p", "alpha": 0.3},
     "logits": {"kind": "logits", "scores": ("logit", "thr", "energy")},
 }
 
