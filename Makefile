@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 .PHONY: help setup demo test check format gallery screens docs results bench bench-gpu bench-scale bench-peers parity versions clean mutants guarantees release-check frontier fuzz oldest interpreters
 
 help: ## list the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 setup: ## create or update .venv with the package (editable) and the development group
 	@rm -f $(STAMP)
