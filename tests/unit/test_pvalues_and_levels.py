@@ -9,6 +9,8 @@ from numpy.testing import assert_array_equal
 import conformix as cx
 from conformix.conformal import confidence, conformity_ranks, credibility, smoothed_ranks
 from conformix.errors import InvalidInput, TrivialSetsWarning
+from conformix.inputs import check_outputs
+from conformix.scores.uniforms import row_uniforms
 from conformix.testing import assert_same_sets
 
 DATA = cx.datasets.load("cifar10")
@@ -102,3 +104,15 @@ def test_several_levels_at_once_are_the_levels_one_by_one_on_the_thresholds_them
         assert_array_equal(
             np.asarray(nested.at(alpha)), np.asarray(cp.predict_set(probs, alpha=alpha))
         )
+
+
+def test_ties_are_broken_by_other_numbers_than_those_of_randomised_scores():
+    """Where all scores tie, the smoothed p-value is tau itself: it must not be the row's u."""
+    rng = np.random.default_rng(7)
+    rest = rng.dirichlet(np.ones(4), size=50) / 2
+    probs = np.column_stack([np.full(50, 0.5), rest])
+    cp = cx.ScoreAverage("maxprob", weights=[1.0], random_state=1).fit(probs, np.zeros(50, int))
+    tau = cp.predict_pvalues(probs, smoothed=True)[:, 0]
+    u = row_uniforms(check_outputs(probs), slice(0, 50), cp.predictor_.key)
+    assert len(np.unique(tau)) == 50
+    assert np.abs(tau - u).min() > 1e-6
