@@ -29,6 +29,7 @@ NEAR = {
     "search/": "search",
     "blend/": "frontier",
     "auto.py": "frontier",
+    "readers/batch.py": "cli/test_files.py",
     "readers/": "readers",
     "stream/": "scale",
     "storage/": "fuzz",
