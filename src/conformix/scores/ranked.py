@@ -65,6 +65,13 @@ class Ranked:
         self.u: FloatArray = np.zeros((len(numbers), 1)) if u is None else u.reshape(-1, 1)
         self._tempered: dict[float, Ranked] = {}
 
+    @classmethod
+    def of_sorted(cls, rising: FloatArray, kind: Kind = "probs", u: Any = None) -> Ranked:
+        """Return rows whose numbers rise already: no sort, and label order is sorted order."""
+        ranked = cls(rising, kind, u)
+        ranked.__dict__["_order"] = np.arange(rising.size).reshape(rising.shape)
+        return ranked
+
     @cached_property
     def probs(self) -> FloatArray:
         """The probabilities, shape (n, K)."""
@@ -96,6 +103,12 @@ class Ranked:
         if self.kind == "logits":
             return np.maximum(_minus(self.logits, self.log_sum_exp), np.log(TINY))
         return np.log(np.maximum(self.probs, TINY))
+
+    @cached_property
+    def entropy(self) -> FloatArray:
+        """``-sum p log p``, shape (n, 1); added in sorted order so that no label order matters."""
+        terms = np.sort(self.probs * self.log_probs, axis=1)
+        return 0.0 - terms.sum(axis=1, keepdims=True)
 
     def at(self, temperature: float) -> Ranked:
         """Return the same rows with ``p_y^(1/T)``, renormalised; the sort is shared."""

@@ -44,12 +44,9 @@ def fill_tensor(
 
         return fill_on_device(outputs, columns, key=key, u=u)  # type: ignore[no-any-return]
     planes = np.empty((len(columns), outputs.n, outputs.n_classes))
-    randomized = any(getattr(column.score, "randomized", False) for column in columns)
 
     def fill(rows: slice) -> None:
-        uniforms = u[rows] if u is not None else None
-        if randomized and uniforms is None:
-            uniforms = row_uniforms(outputs, rows, key)
+        uniforms = u[rows] if u is not None else uniforms_of(outputs, rows, columns, key)
         ranked = {
             model: Ranked(values[rows], outputs.kind, uniforms)
             for model, values in outputs.models.items()
@@ -63,6 +60,15 @@ def fill_tensor(
     blocks = row_blocks(outputs.n, outputs.n_classes, CACHE_ENTRIES)
     run_blocks(fill, blocks, available_threads(threads))
     return np.moveaxis(planes, 0, -1)
+
+
+def uniforms_of(
+    outputs: Outputs, rows: slice, columns: Sequence[Column], key: int
+) -> FloatArray | None:
+    """Return the uniform numbers of a block of rows, None where no score is randomised."""
+    if any(getattr(column.score, "randomized", False) for column in columns):
+        return row_uniforms(outputs, rows, key)
+    return None
 
 
 def score_tensor(
