@@ -21,7 +21,7 @@ import numpy as np
 
 from conformix.arrays import FloatArray, is_tensor, places, to_device, to_host
 from conformix.errors import InvalidInput
-from conformix.inputs import BLOCK_ENTRIES, DEVICE_ENTRIES, row_blocks
+from conformix.inputs import DEVICE_ENTRIES, row_blocks
 from conformix.registry import unknown_name
 from conformix.scores.names import Column
 
@@ -29,6 +29,8 @@ from conformix.scores.names import Column
 MAX_KNOTS = 2**12
 # Values sorted per score; beyond it rows are thinned evenly.
 MAX_VALUES = 2**22
+# Values normalised at once: the eight arrays on the way stay in a core's cache.
+CACHE_ENTRIES = 2**15
 
 
 class Transform(Protocol):
@@ -141,7 +143,7 @@ def _by_score(scores: FloatArray, function: Any) -> FloatArray:
     shape = (d, *rows.shape[:-1])
     tensors = is_tensor(rows)
     planes: Any = rows[:0].double().new_empty(shape) if tensors else np.empty(shape)
-    entries = DEVICE_ENTRIES if tensors else BLOCK_ENTRIES
+    entries = DEVICE_ENTRIES if tensors else CACHE_ENTRIES
     for block in row_blocks(len(rows), math.prod(rows.shape[1:-1]), entries):
         for j in range(d):
             planes[j, block] = function(j, rows[block, ..., j])
@@ -226,19 +228,24 @@ class Ecdf:
 
 
 def _curve(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return knots and levels of a distribution function: where it bends, and how high."""
     if is_tensor(values):
-        found = values.double().unique(return_counts=True)  # type: ignore[attr-defined]
-        knots, counts = (to_host(part) for part in found)
+        ordered: Any = to_host(values.double().reshape(-1).sort().values)  # type: ignore[attr-defined]
     else:
-        knots, counts = np.unique(values, return_counts=True)
-    levels = np.cumsum(counts) / counts.sum()
-    if len(knots) > MAX_KNOTS:
+        ordered = np.sort(values, axis=None)
+    # By places, not by counts: beside the sorted values only one array of their length is held.
+    fresh = np.ones(len(ordered) + 1, dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:-1])
+    starts = np.flatnonzero(fresh)  # of the groups of equal values, and the end
+    n_knots = len(starts) - 1
+    if n_knots > MAX_KNOTS:
         even = np.linspace(0, 1, MAX_KNOTS // 2)
-        towards_top = 1 - (1.0 / len(knots)) ** even
-        places = np.concatenate([even, towards_top]) * (len(knots) - 1)
+        towards_top = 1 - (1.0 / n_knots) ** even
+        places = np.concatenate([even, towards_top]) * (n_knots - 1)
         kept = np.unique(places.round().astype(np.intp))
-        knots, levels = knots[kept], levels[kept]
-    return knots, levels
+    else:
+        kept = np.arange(n_knots)
+    return ordered[starts[kept]], starts[kept + 1] / len(ordered)
 
 
 NORMALIZERS: dict[str, Normalizer] = {
