@@ -167,19 +167,21 @@ def stages(bench: Bench, scores, wait) -> None:
     from conformix.kernels import triton_counts
     from conformix.kernels.torch_thresholds import all_thresholds
     from conformix.kernels.weight_cells import fit_brackets, weight_cells
-    from conformix.search.device import FUSED_CELLS
+    from conformix.search.device import THRESHOLD_CELLS
 
     weights = bench.grid / 100
     n = len(bench.y)
     true = scores[torch.arange(n).cuda(), torch.from_numpy(bench.y).cuda()]
-    cells = weight_cells(weights, FUSED_CELLS).anchored(true[:: 1 + n // 512].cpu().numpy())
+    few = true[:: 1 + n // 512].cpu().numpy()
+    cells = weight_cells(weights, THRESHOLD_CELLS)[0].anchored(few)
+    levels = [level.anchored(few) for level in weight_cells(weights, *triton_counts.CELLS)]
     k = conformal_rank(n, ALPHA)
     planes = scores.movedim(-1, 0).reshape(3, -1)
     cuts = all_thresholds(true, k, weights, cells)
-    brackets = fit_brackets(cells, weights, cuts, 1.0)
+    brackets = [fit_brackets(level, weights, cuts, 1.0) for level in levels]
 
     def count():
-        return triton_counts.count_pairs(planes, weights, cuts, cells, brackets)
+        return triton_counts.count_pairs(planes, weights, cuts, levels, brackets)
 
     count()
     for name, call in (

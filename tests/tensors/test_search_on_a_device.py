@@ -95,14 +95,20 @@ def test_measured_coverage_is_that_of_arrays(on_device, tied) -> None:
     assert found[0] == found[1]
 
 
-def test_every_box_holds_its_weights() -> None:
+def test_every_box_holds_its_weights_and_lies_in_its_parent() -> None:
     weights = compositions(3, 17) / 17
-    cells = weight_cells.weight_cells(weights, 32)
-    assert sorted(
-        np.concatenate([m[:c] for m, c in zip(cells.members, cells.counts, strict=True)])
-    ) == list(range(len(weights)))
-    for members, centre, half in zip(cells.members, cells.centre, cells.half, strict=True):
-        assert (np.abs(weights[members] - centre) <= half + 1e-15).all()
+    levels = weight_cells.weight_cells(weights, 8, 32)
+    owned = []
+    for cells, at_most in zip(levels, (8, 32), strict=True):
+        assert len(cells.counts) <= at_most
+        own = [set(m[:c]) for m, c in zip(cells.members, cells.counts, strict=True)]
+        assert sorted(i for one in own for i in one) == list(range(len(weights)))
+        for members, centre, half in zip(cells.members, cells.centre, cells.half, strict=True):
+            assert (np.abs(weights[members] - centre) <= half + 1e-15).all()
+        owned.append(own)
+    assert (np.diff(levels[1].parents) >= 0).all()
+    for inside, parent in zip(owned[1], levels[1].parents, strict=True):
+        assert inside <= owned[0][parent]
 
 
 NUMPY_AND_TORCH = """

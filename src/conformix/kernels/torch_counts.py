@@ -12,12 +12,18 @@ from typing import Any
 from conformix.arrays import FloatArray, to_device
 from conformix.kernels.weight_cells import Brackets, Cells
 
+# At most so many cells: more of them leave fewer pairs open, but each is compared with every pair.
+CELLS = (64,)
 # Comparisons held at once (128 MiB of float64).
 ENTRIES = 2**24
 
 
 def count_pairs(
-    planes: Any, weights: FloatArray, thresholds: FloatArray, cells: Cells, brackets: Brackets
+    planes: Any,
+    weights: FloatArray,
+    thresholds: FloatArray,
+    levels: list[Cells],
+    brackets: list[Brackets],
 ) -> Any:
     """Return ``#{pairs : combine(s, w) >= t(w)}`` for every weight vector, int64 tensor (M,).
 
@@ -27,14 +33,15 @@ def count_pairs(
         Scores of P pairs.
     weights, thresholds : float64 arrays of shape (M, d) and (M,)
         Weights and their thresholds.
-    cells, brackets
-        Cells over the weights and what they know of the thresholds.
+    levels, brackets
+        Levels of cells over the weights, as `CELLS` asks for, and what they know of the thresholds.
     """
+    cells, known = levels[-1], brackets[-1]
     counts = planes.new_zeros(len(weights)).long()
     own, cuts = to_device(weights, planes), to_device(thresholds, planes)
     for c, n_own in enumerate(cells.counts):
         members = to_device(cells.members[c, :n_own], planes)
-        inside, open_pairs = _compare(planes, cells, brackets, c)
+        inside, open_pairs = _compare(planes, cells, known, c)
         left = planes.index_select(1, open_pairs.nonzero().squeeze(1))
         counts[members] += inside.sum() + _count_in(left, own[members], cuts[members])
     return counts

@@ -37,6 +37,8 @@ class Cells(NamedTuple):
         How many of the m are its own.
     centre, half : float64 (C, d)
         The boxes.
+    parents : int64 (C,)
+        Inside of which cell of the level above each lies; rising.
     on_simplex : bool
         Whether all weights sum to one, so that an anchor may be used.
     anchor : int
@@ -47,6 +49,7 @@ class Cells(NamedTuple):
     counts: IntArray
     centre: FloatArray
     half: FloatArray
+    parents: IntArray
     on_simplex: bool
     anchor: int = -1
 
@@ -64,31 +67,61 @@ class Cells(NamedTuple):
         return self._replace(centre=centre, anchor=anchor)
 
 
-def weight_cells(weights: FloatArray, n_cells: int) -> Cells:
-    """Return about `n_cells` cells over weights (M, d), by halving across the widest side.
+def weight_cells(weights: FloatArray, *n_cells: int) -> list[Cells]:
+    """Return levels of cells over weights (M, d), from wide to narrow.
+
+    A level has at most as many cells as said. They hold a power of two of weights each, on which
+    kernels work well, or fewer; the cells of a level lie inside those of the one above.
 
     Examples
     --------
-    >>> cells = weight_cells(np.array([[0.0, 1.0], [0.1, 0.9], [0.8, 0.2], [1.0, 0.0]]), 2)
-    >>> cells.members, cells.half[:, 0]
+    >>> weights = np.array([[0.0, 1.0], [0.1, 0.9], [0.8, 0.2], [1.0, 0.0]])
+    >>> wide, narrow = weight_cells(weights, 2, 4)
+    >>> wide.members, wide.half[:, 0]
     (array([[0, 1],
            [2, 3]]), array([0.05, 0.1 ]))
+    >>> narrow.parents
+    array([0, 0, 1, 1])
     """
     weights = np.ascontiguousarray(weights, dtype=np.float64)
     if weights.size > REMEMBERED:
         return _build(weights, n_cells)
-    return _remembered(weights.tobytes(), weights.shape, n_cells)
+    return list(_remembered(weights.tobytes(), weights.shape, n_cells))
 
 
 @lru_cache(maxsize=8)
-def _remembered(numbers: bytes, shape: tuple[int, int], n_cells: int) -> Cells:
+def _remembered(numbers: bytes, shape: tuple[int, int], n_cells: tuple[int, ...]) -> list[Cells]:
     return _build(np.frombuffer(numbers).reshape(shape), n_cells)
 
 
-def _build(weights: FloatArray, n_cells: int) -> Cells:
+def _build(weights: FloatArray, n_cells: tuple[int, ...]) -> list[Cells]:
+    levels: list[Cells] = []
     parts: list[IntArray] = [np.arange(len(weights))]
-    while len(parts) < n_cells and len(parts) < len(weights):
-        parts = [half for part in parts for half in _halves(weights, part)]
+    for at_most in n_cells:
+        size = 1
+        while sum(-(-len(part) // size) for part in parts) > at_most and size < len(weights):
+            size *= 2
+        inside = [_pieces(weights, part, size) for part in parts]
+        parents = np.repeat(np.arange(len(parts)), [len(pieces) for pieces in inside])
+        parts = [piece for pieces in inside for piece in pieces]
+        levels.append(_boxes(weights, parts, parents))
+    return levels
+
+
+def _pieces(weights: FloatArray, part: IntArray, size: int) -> list[IntArray]:
+    """Return a part cut into pieces of `size`, across its widest side; the last may be short."""
+    pieces = -(-len(part) // size)
+    if pieces <= 1:
+        return [part]
+    inside = weights[part]
+    axis = int(np.argmax(np.ptp(inside, axis=0)))
+    order = part[np.argsort(inside[:, axis], kind="stable")]
+    cut = pieces // 2 * size
+    return _pieces(weights, order[:cut], size) + _pieces(weights, order[cut:], size)
+
+
+def _boxes(weights: FloatArray, parts: list[IntArray], parents: IntArray) -> Cells:
+    """Return the bounding boxes of some parts of the weights."""
     counts = np.array([len(part) for part in parts])
     members = np.stack([np.concatenate([p, np.full(counts.max() - len(p), p[0])]) for p in parts])
     low, high = weights[members].min(axis=1), weights[members].max(axis=1)
@@ -96,16 +129,7 @@ def _build(weights: FloatArray, n_cells: int) -> Cells:
     # Rounding of the centre must not lose an end.
     half = np.maximum(high - centre, centre - low)
     on_simplex = bool((np.abs(weights.sum(axis=1) - 1) <= 1e-12).all())
-    return Cells(members, counts, centre, half, on_simplex)
-
-
-def _halves(weights: FloatArray, part: IntArray) -> list[IntArray]:
-    if len(part) == 1:
-        return [part]
-    inside = weights[part]
-    axis = int(np.argmax(np.ptp(inside, axis=0)))
-    order = part[np.argsort(inside[:, axis], kind="stable")]
-    return [order[: len(part) // 2], order[len(part) // 2 :]]
+    return Cells(members, counts, centre, half, parents, on_simplex)
 
 
 def rounding_slack(weights: FloatArray, scale: float) -> float:

@@ -20,10 +20,8 @@ from conformix.kernels.torch_thresholds import all_thresholds
 from conformix.kernels.weight_cells import fit_brackets, weight_cells
 from conformix.search.simplex import first_best
 
-# Cells over the weights: more of them leave fewer labels open, but each is compared with every
-# label. The fused kernels compare cheaply.
-CELLS = 32
-FUSED_CELLS = 128
+# Cells over the weights in which thresholds are looked for; rows are few beside labels.
+THRESHOLD_CELLS = 128
 # Pairs (row, label) held at once as planes, where the scores are not planes already.
 PAIRS_AT_ONCE = 2**26
 ANCHOR_ROWS = 512
@@ -59,15 +57,15 @@ def counts_and_thresholds(
     rows = as_tensor(true_scores).to(home, torch.float64)
     kernels = fused_kernels(rows)
     few = true_scores[:: 1 + len(true_scores) // ANCHOR_ROWS]
-    fine = weight_cells(weights, FUSED_CELLS).anchored(few)
-    thresholds = all_thresholds(rows, k, weights, fine)
-    cells = weight_cells(weights, CELLS).anchored(few) if kernels is torch_counts else fine
+    (apart,) = weight_cells(weights, THRESHOLD_CELLS)
+    thresholds = all_thresholds(rows, k, weights, apart.anchored(few))
+    levels = [cells.anchored(few) for cells in weight_cells(weights, *kernels.CELLS)]
     ends = [end for part in parts if len(part) for end in part.aminmax()]
     scale = max((abs(float(end)) for end in ends), default=0.0)
-    brackets = fit_brackets(cells, weights, thresholds, scale)
+    brackets = [fit_brackets(cells, weights, thresholds, scale) for cells in levels]
     counts = np.zeros(len(weights), dtype=np.int64)
     for planes in _planes(parts):
-        counts += to_host(kernels.count_pairs(planes, weights, thresholds, cells, brackets))
+        counts += to_host(kernels.count_pairs(planes, weights, thresholds, levels, brackets))
     return counts, thresholds
 
 
