@@ -133,7 +133,7 @@ fuzz: $(STAMP) ## fresh random cases, then damaged files under a coverage-guided
 guarantees: $(STAMP) ## coverage of every split, score family and data set, with one verdict
 	@cd tests && ../$(BIN)/python -m acceptance
 
-release-check: check test docs ## everything a release needs; the wheel in an empty environment
+release-check: check test docs ## everything a release needs; wheel and sdist in empty environments
 	@$(BIN)/python release/check.py
 
 clean: ## remove the environment and everything generated

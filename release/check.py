@@ -1,7 +1,7 @@
 """What a release needs, checked from the files themselves (``make release-check``).
 
-Builds sdist and wheel, looks into both, installs the wheel into an empty environment and uses it
-there as a newcomer would.
+Builds sdist and wheel, looks into both, installs each into an empty environment and uses it there
+as a newcomer would.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def check_versions() -> str:
     return found
 
 
-def check_archives(dist: Path, version: str) -> Path:
-    """Return the wheel, after a look into both archives."""
+def check_archives(dist: Path, version: str) -> tuple[Path, Path]:
+    """Return the wheel and the sdist, after a look into both."""
     wheel = dist / f"conformix-{version}-py3-none-any.whl"
     names = zipfile.ZipFile(wheel).namelist()
     expect(wheel.stat().st_size < WHEEL_LIMIT, "the wheel is too large")
@@ -68,17 +68,18 @@ def check_archives(dist: Path, version: str) -> Path:
     expect(any("licenses" in name for name in names), "the wheel has no licence")
     outside = [n for n in names if not n.startswith(("conformix/", f"conformix-{version}"))]
     expect(not outside, f"the wheel holds {outside}")
-    with tarfile.open(dist / f"conformix-{version}.tar.gz") as archive:
+    sdist = dist / f"conformix-{version}.tar.gz"
+    with tarfile.open(sdist) as archive:
         members = {name.partition("/")[2] for name in archive.getnames()}
     expect({"README.md", "LICENSE", "CHANGELOG.md", "Makefile"} <= members, "the sdist is short")
-    return wheel
+    return wheel, sdist
 
 
-def check_install(wheel: Path, folder: Path) -> str:
-    """Install the wheel into an empty environment and return what using it printed."""
+def check_install(archive: Path, folder: Path) -> str:
+    """Install an archive into an empty environment and return what using it printed."""
     venv.create(folder / "venv", with_pip=True)
     python = folder / "venv" / "bin" / "python"
-    run(python, "-m", "pip", "install", "--quiet", f"{wheel}[cli]", cwd=folder)
+    run(python, "-m", "pip", "install", "--quiet", f"{archive}[cli]", cwd=folder)
     told = run(python, "-c", SMOKE, cwd=folder)
     run(folder / "venv" / "bin" / "conformix", "info", "model.json", cwd=folder)
     return told.strip()
@@ -90,10 +91,13 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         run(sys.executable, "-m", "build", "--outdir", folder / "dist")
-        wheel = check_archives(folder / "dist", version)
-        size = wheel.stat().st_size
-        told = check_install(wheel, folder)
-    print(f"wheel {size / 1e6:.1f} MB; in an empty environment: {told}")
+        for kind, archive in zip(
+            ("wheel", "sdist"), check_archives(folder / "dist", version), strict=True
+        ):
+            (folder / kind).mkdir()
+            size = archive.stat().st_size
+            told = check_install(archive, folder / kind)
+            print(f"{kind} {size / 1e6:.1f} MB; in an empty environment: {told}")
     return 0
 
 
