@@ -147,15 +147,11 @@ def quotient(values: Any, divisor: float) -> Any:
 def of_labels(values: Any, y: IntArray) -> Any:
     """Return ``values[i, y[i]]`` of every row i, in host memory: one entry per row is little.
 
-    Scores that were gathered (`conformix.gathered`) hold those of the true labels already.
-
     Examples
     --------
     >>> of_labels(np.array([[1, 2], [3, 4]]), np.array([1, 0]))
     array([2, 3])
     """
-    if hasattr(values, "of_labels"):
-        return values.of_labels(y)
     return to_host(values[to_device(np.arange(len(y)), values), to_device(y, values)])
 
 

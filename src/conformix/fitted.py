@@ -11,13 +11,14 @@ import numpy as np
 from conformix.arrays import BoolArray, FloatArray, IntArray, of_labels, to_device, to_host
 from conformix.calibration.cuts import Cuts, Single
 from conformix.calibration.rows import NO_DATA, RowData
-from conformix.gathered import in_blocks
+from conformix.gathered import in_blocks, true_scores
 from conformix.guarantees import Ledger
 from conformix.inputs import row_blocks
 from conformix.kernels import combine, lift_best
 from conformix.kernels.limits import RankLimits, true_ranks
 from conformix.normalize import Transform
 from conformix.search.result import SearchResult
+from conformix.truelabels import rising
 
 
 @dataclass(frozen=True)
@@ -48,14 +49,29 @@ class Rule:
             values = self.limits(values)
         return values if self.allow_empty else lift_best(values)
 
+    @property
+    def looks_around(self) -> bool:
+        """Whether the number of a label depends on the other labels of its row."""
+        return not self.allow_empty or self.limits is not None
+
     def of_true_labels(self, scores: FloatArray, y: IntArray) -> FloatArray:
-        """Return the combined scores (n,) of the true labels."""
-        if self.allow_empty and self.limits is None:
-            return combine(self.transform(of_labels(scores, y)), self.weights)
+        """Return the combined scores (n,) of the true labels, in the order of the rows."""
+        if not self.looks_around:
+            return true_scores(scores, y).combined(self.of_own)
         found = np.empty(len(y))
         for block, values in in_blocks(scores, self._of_labels, y):
             found[block] = values
         return found
+
+    def rising(self, scores: FloatArray, y: IntArray) -> FloatArray:
+        """Return the combined scores (n,) of the true labels, sorted upwards."""
+        if self.looks_around:
+            return rising(self.of_true_labels(scores, y))
+        return true_scores(scores, y).rising(self.of_own)
+
+    def of_own(self, scores: FloatArray) -> FloatArray:
+        """Return the combined scores (r,) of labels by themselves, from their scores (r, d)."""
+        return combine(self.transform(scores), self.weights)
 
     def _of_labels(self, scores: FloatArray, y: IntArray) -> FloatArray:
         return of_labels(self.combined(scores), y)  # type: ignore[no-any-return]

@@ -9,17 +9,19 @@ A tensor (n, K, d) of all rows and what is gathered here go through the same pip
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from conformix.arrays import FloatArray, IntArray, of_labels, some_rows
 from conformix.errors import InvalidInput
 from conformix.inputs import Outputs, row_blocks
+from conformix.passes import BlockReader, Reader, chosen, cut
 from conformix.scores.names import Column
 from conformix.scores.tensor import fill_tensor
+from conformix.truelabels import HeldScores, TrueScores
 
 # Scores of all rows are kept where they take no more than this; else they are gathered.
 TENSOR_BYTES = 2**30
@@ -64,19 +66,6 @@ def refuse_beyond_memory(split: str, needed: int) -> None:
         )
 
 
-class Reader(Protocol):
-    """Where the rows can be read once more."""
-
-    def map(
-        self, function: Callable[..., Any], rows: IntArray, arrays: tuple[Any, ...]
-    ) -> Iterator[tuple[slice, Any]]:
-        """Yield ``function(scores, *parts)`` for blocks of some rows, in order.
-
-        `rows` rise; `scores` are the scores (r, K, d) of a block of them, `parts` the same
-        places of `arrays` (each as long as `rows`, or None), and the slice says which places.
-        """
-
-
 @dataclass(frozen=True, eq=False)
 class Gathered:
     """The scores of n rows, as far as a fit needs them.
@@ -89,26 +78,26 @@ class Gathered:
         Rising numbers of the rows whose scores are all here.
     tensor : array of shape (m, K, d)
         Their scores.
-    true : array of shape (n, d)
-        The scores of the true labels of all rows.
+    true : TrueScores
+        The scores (n, d) of the true labels of all rows.
     reader : Reader or None
         How to read rows again; None where they came from an iterator, which ends.
 
     Examples
     --------
     >>> scores = np.arange(12.0).reshape(3, 2, 2)
-    >>> some = Gathered((3, 2, 2), np.array([1]), scores[[1]], scores[[0, 1, 2], [0, 0, 1]])
+    >>> true = HeldScores(scores[[0, 1, 2], [0, 0, 1]])
+    >>> some = Gathered((3, 2, 2), np.array([1]), scores[[1]], true)
     >>> some.take(np.array([1])).shape
     (1, 2, 2)
-    >>> some.take(np.array([0, 2])).of_labels(np.array([0, 1]))
-    array([[ 0.,  1.],
-           [10., 11.]])
+    >>> some.take(np.array([0, 2])).true.combined(lambda own: own[:, 0])
+    array([ 0., 10.])
     """
 
     shape: tuple[int, int, int]
     kept: IntArray
     tensor: FloatArray
-    true: FloatArray
+    true: TrueScores
     reader: Reader | None = None
 
     def __len__(self) -> int:
@@ -123,13 +112,17 @@ class Gathered:
             return some_rows(self.tensor, np.searchsorted(self.kept, rows))
         return GatheredRows(self, rows)
 
-    def of_labels(self, y: IntArray) -> FloatArray:
-        """Return the scores (n, d) of the true labels."""
-        return self.true
-
     def map(self, function: Callable[..., Any], *arrays: Any) -> Iterator[tuple[slice, Any]]:
         """Yield ``function`` of blocks of all rows; see `Reader`."""
-        return GatheredRows(self, np.arange(len(self))).map(function, *arrays)
+        return self._all_rows.map(function, *arrays)
+
+    def sum(self, function: Callable[..., int], *arrays: Any) -> int:
+        """Return the sum of ``function`` over blocks of all rows; see `Reader`."""
+        return self._all_rows.sum(function, *arrays)
+
+    @property
+    def _all_rows(self) -> GatheredRows:
+        return GatheredRows(self, np.arange(len(self)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,19 +140,41 @@ class GatheredRows:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def of_labels(self, y: IntArray) -> FloatArray:
-        """Return the scores (r, d) of the true labels."""
-        return self.whole.true[self.rows]
+    @property
+    def true(self) -> TrueScores:
+        """The scores (r, d) of the true labels."""
+        return self.whole.true.take(self.rows)
 
     def map(self, function: Callable[..., Any], *arrays: Any) -> Iterator[tuple[slice, Any]]:
         """Yield ``function`` of blocks of these rows; see `Reader`."""
+        return self._reader.map(function, self.rows, arrays)
+
+    def sum(self, function: Callable[..., int], *arrays: Any) -> int:
+        """Return the sum of ``function`` over blocks of these rows; see `Reader`."""
+        return self._reader.sum(function, self.rows, arrays)
+
+    @property
+    def _reader(self) -> Reader:
         if self.whole.reader is None:
             raise InvalidInput(
                 "these settings need the rows a second time, and an iterator ends; give the "
                 "batches as a list, a function that returns an iterator, or a source of "
                 "conformix.stream."
             )
-        return self.whole.reader.map(function, self.rows, arrays)
+        return self.whole.reader
+
+
+def true_scores(scores: Any, y: IntArray) -> TrueScores:
+    """Return the scores of the true labels, of a tensor or of gathered rows, which have them.
+
+    Examples
+    --------
+    >>> true_scores(np.arange(4.0).reshape(2, 2, 1), np.array([1, 0])).combined(np.ravel)
+    array([1., 2.])
+    """
+    if isinstance(scores, Gathered | GatheredRows):
+        return scores.true
+    return HeldScores(of_labels(scores, y))
 
 
 def in_blocks(
@@ -172,22 +187,24 @@ def in_blocks(
     >>> [(rows.stop, total) for rows, total in in_blocks(np.ones((3, 2, 1)), np.sum)]
     [(3, np.float64(6.0))]
     """
-    if hasattr(scores, "map"):
+    if isinstance(scores, Gathered | GatheredRows):
         yield from scores.map(function, *arrays)
         return
     for block in row_blocks(*scores.shape[:2]):
         yield block, function(scores[block], *cut(arrays, block))
 
 
-def cut(arrays: tuple[Any, ...], rows: Any) -> list[Any]:
-    """Return the same rows of several arrays, None where there is none.
+def summed(scores: Any, function: Callable[..., int], *arrays: Any) -> int:
+    """Return the sum of integers ``function(block, *parts)`` over blocks of rows.
 
     Examples
     --------
-    >>> cut((np.arange(3), None), slice(1, 3))
-    [array([1, 2]), None]
+    >>> summed(np.ones((3, 2, 1)), len)
+    3
     """
-    return [None if array is None else array[rows] for array in arrays]
+    if isinstance(scores, Gathered | GatheredRows):
+        return scores.sum(function, *arrays)
+    return sum(found for _, found in in_blocks(scores, function, *arrays))
 
 
 def can_be_read(scores: Any) -> bool:
@@ -199,53 +216,6 @@ def can_be_read(scores: Any) -> bool:
     True
     """
     return not isinstance(scores, GatheredRows) or scores.whole.reader is not None
-
-
-@dataclass(frozen=True, eq=False)
-class BlockReader:
-    """Rows that this process reads: a function that begins again, and yields checked outputs.
-
-    Parameters
-    ----------
-    blocks : callable
-        Returns an iterator over the outputs of all rows, in order, block by block.
-    columns : tuple of Column
-        The scores.
-    key : int
-        Key of the row uniforms.
-    threads : int or None
-        Threads for the scores.
-    """
-
-    blocks: Callable[[], Iterable[Outputs]]
-    columns: tuple[Column, ...]
-    key: int
-    threads: int | None = None
-
-    def map(
-        self, function: Callable[..., Any], rows: IntArray, arrays: tuple[Any, ...]
-    ) -> Iterator[tuple[slice, Any]]:
-        """Yield ``function(scores, *parts)`` for blocks of some rows; see `Reader`."""
-        first = 0
-        for outputs in self.blocks():
-            places, within = chosen(rows, first, outputs.n)
-            first += outputs.n
-            if len(within):
-                scores = fill_tensor(outputs, self.columns, key=self.key, threads=self.threads)
-                block = scores if len(within) == outputs.n else some_rows(scores, within)
-                yield places, function(block, *cut(arrays, places))
-
-
-def chosen(rows: IntArray, first: int, n: int) -> tuple[slice, IntArray]:
-    """Return the places in rising `rows` of a block of n rows, and where in the block they are.
-
-    Examples
-    --------
-    >>> chosen(np.array([1, 4, 5]), 3, 2)
-    (slice(1, 2, None), array([1]))
-    """
-    start, stop = np.searchsorted(rows, [first, first + n])
-    return slice(int(start), int(stop)), rows[start:stop] - first
 
 
 def summarised(
@@ -264,7 +234,7 @@ def summarised(
 
 
 def assembled(
-    true: Sequence[FloatArray],
+    true: TrueScores,
     models: dict[str, FloatArray],
     kept: IntArray,
     like: Outputs,
@@ -278,8 +248,8 @@ def assembled(
 
     Parameters
     ----------
-    true : sequence of arrays of shape (r, d)
-        The true-label scores of the blocks, in order.
+    true : TrueScores
+        The true-label scores (n, d) of all rows.
     models : dict of str to array of shape (m, K)
         The outputs of the rows that are kept.
     kept : integer array of shape (m,)
@@ -291,12 +261,11 @@ def assembled(
     reader : Reader or None
         How to read the rows again.
     """
-    found = np.concatenate(true)
     tensor: FloatArray = np.empty((0, like.n_classes, len(columns)))
     if len(kept):
         whole = Outputs(models, like.kind)
         tensor = fill_tensor(whole, columns, key=key, threads=threads)
-    return Gathered((len(found), *tensor.shape[1:]), kept, tensor, found, reader)
+    return Gathered((len(true), *tensor.shape[1:]), kept, tensor, true, reader)
 
 
 def side_by_side(parts: Sequence[dict[str, FloatArray]]) -> dict[str, FloatArray]:
@@ -327,8 +296,9 @@ def gather_rows(
     >>> from conformix.scores import score_columns
     >>> outputs = check_outputs([[0.7, 0.3], [0.2, 0.8], [0.5, 0.5]], later=True)
     >>> columns = score_columns(("",), ("thr",))
-    >>> gather_rows(outputs, np.array([0, 1, 0]), np.array([2]), columns, key=0).true.ravel()
-    array([0.7, 0.8, 0.5])
+    >>> found = gather_rows(outputs, np.array([0, 1, 0]), np.array([2]), columns, key=0)
+    >>> found.true.rising(np.ravel)
+    array([0.5, 0.7, 0.8])
     """
     options: dict[str, Any] = {"key": key, "threads": threads}
 
@@ -345,4 +315,5 @@ def gather_rows(
         parts.append(found[1])
         first += block.n
     reader = BlockReader(blocks, columns, key, threads)
-    return assembled(true, side_by_side(parts), kept, outputs, columns, reader=reader, **options)
+    held = HeldScores(np.concatenate(true))
+    return assembled(held, side_by_side(parts), kept, outputs, columns, reader=reader, **options)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from conformix.arrays import FloatArray, IntArray, of_labels, some_rows, to_device
-from conformix.calibration.cuts import Plan, Single, SinglePlan
+from conformix.calibration.cuts import Plan, SinglePlan
 from conformix.calibration.ranks import RankedPerClass
 from conformix.calibration.rows import NO_DATA, RowData, group_names
 from conformix.calibration.schemes import Calibration, Marginal, Seen
@@ -18,7 +18,7 @@ from conformix.calibration.tuning import class_objective
 from conformix.errors import InvalidInput, SmallBatchWarning, warn
 from conformix.fitted import Fitted as Fitted  # noqa: PLC0414  this is where others look
 from conformix.fitted import Rule as Rule  # noqa: PLC0414
-from conformix.gathered import Gathered, can_be_read, in_blocks
+from conformix.gathered import Gathered, can_be_read, summed
 from conformix.guarantees import (
     EXACT,
     UNBOUNDED,
@@ -70,7 +70,7 @@ def fit(
         Scores of all labels of the labelled rows; higher fits better. Those of the rows that
         only calibrate may be `conformix.gathered`.
     y : integer array of shape (n,)
-        True labels.
+        True labels, in integers of any width: those of many rows come in few bytes.
     columns : sequence of Column
         Which score of which model every plane holds.
     alpha, tune_alpha : float
@@ -97,7 +97,7 @@ def fit(
         Threads for the search.
     """
     roles = split.roles(len(y), check_test(split, test), rng, groups)  # who may see what
-    separate = not np.intersect1d(roles.tune, roles.calibrate).size
+    separate = roles.separate
     if delta is not None and not separate and isinstance(search, AutoSearch):
         search = search.grid  # the union bound of a PAC rank needs weights that are counted
     rank = rank_rule(split, search, len(columns), delta, separate=separate, test=test)
@@ -105,7 +105,7 @@ def fit(
     # Where the tuning rows calibrate too, they are searched with the rank that will be used.
     k = tuning_rank(len(roles.tune), tune_level, RankRule() if separate else rank)
     normalizer = resolve_normalizer(normalize, separate=separate)
-    tune = _rows(scores, roles.tune), y[roles.tune]
+    tune = _rows(scores, roles.tune), y[roles.tune].astype(np.intp, copy=False)
     transform = normalizer.fit(tune[0], columns)  # on which scale scores are averaged
     parts = [transform(part) for part in size_parts(scores, test, roles)]
     scheme = Marginal() if calibration is None else calibration
@@ -133,7 +133,7 @@ def fit(
         *cal, rule, alpha=alpha, ledger=ledger, normalizer=normalizer.name, plan=plan,
         data=data.take(roles.calibrate),
     )  # fmt: skip
-    unseen = np.setdiff1d(roles.calibrate, np.union1d(roles.tune, roles.size))
+    unseen = roles.unseen
     size = mean_size(_rows(scores, unseen), fitted, alpha, data.take(unseen))
     return replace(fitted, search=found, held_out_size=size)
 
@@ -187,10 +187,15 @@ def calibrated(
     data: RowData = NO_DATA,
 ) -> Fitted:
     """Return the calibration of a given rule on labelled rows (n, K, d)."""
-    values = rule.of_true_labels(scores, y)
-    order = np.argsort(values, kind="stable")
-    rising = values[order]
-    cuts = (plan or SinglePlan()).cut(rising, y[order], data.take(order))
+    plan = plan or SinglePlan()
+    if isinstance(plan, SinglePlan):  # whichever row a score is of
+        rising = rule.rising(scores, y)
+        cuts = plan.cut(rising, y, data)
+    else:
+        values = rule.of_true_labels(scores, y)
+        order = np.argsort(values, kind="stable")
+        rising = values[order]
+        cuts = plan.cut(rising, y[order], data.take(order))
     cuts.warn(alpha, ledger.facts.rank)
     return Fitted(rule, rising, ledger.under(cuts.name, cuts.promise), normalizer, cuts=cuts)
 
@@ -267,18 +272,17 @@ def mean_size(
     if not len(scores) or not can_be_read(scores):
         return None
     rank = fitted.ledger.facts.rank
-    # One threshold travels alone: other machines may do the counting.
-    cuts = fitted.at(alpha) if isinstance(fitted.cuts, Single) else fitted.cuts
+    # Thresholds that are the same for all rows travel alone: other machines may do the counting.
+    cuts = fitted.cuts if fitted.cuts.plan.needs else fitted.at(alpha)
     count = partial(_n_members, fitted.rule, cuts, alpha, rank)
-    counts = in_blocks(scores, count, data.strata, data.weight)
-    return sum(found for _, found in counts) / len(scores)
+    return summed(scores, count, data.strata, data.weight) / len(scores)
 
 
 def _n_members(
     rule: Rule, cuts: Any, alpha: float, rank: RankRule, scores: FloatArray, *own: Any
 ) -> int:
     """Return the labels in the sets of some rows (r, K, d)."""
-    threshold = cuts if isinstance(cuts, float) else cuts.at(alpha, rank, RowData(*own))
+    threshold = cuts.at(alpha, rank, RowData(*own)) if hasattr(cuts, "at") else cuts
     values = rule.combined(scores)
     if not isinstance(threshold, float):
         threshold = to_device(threshold, values)

@@ -20,11 +20,37 @@ from conformix.registry import Registry
 
 
 class Roles(NamedTuple):
-    """Index arrays; overlap is what distinguishes the splits."""
+    """Rising index arrays; overlap is what distinguishes the splits.
+
+    Examples
+    --------
+    >>> roles = Roles(np.array([1]), np.array([1, 4]), np.array([0, 2, 3]))
+    >>> roles.separate, roles.unseen
+    (True, array([0, 2, 3]))
+    """
 
     tune: IntArray
     size: IntArray
     calibrate: IntArray
+
+    @property
+    def separate(self) -> bool:
+        """Whether no row both tunes and calibrates."""
+        return len(_outside(self.tune, self.calibrate)) == len(self.tune)
+
+    @property
+    def unseen(self) -> IntArray:
+        """The calibration rows that neither tune nor count sizes."""
+        return _outside(self.calibrate, self.tune, self.size)
+
+
+def _outside(rows: IntArray, *others: IntArray) -> IntArray:
+    """Return the rows that are in none of the others: by marks, since many rows sort slowly."""
+    marks = np.zeros(max(part.max(initial=-1) for part in (rows, *others)) + 1, dtype=bool)
+    for other in others:
+        marks[other] = True
+    inside = marks[rows]
+    return rows[~inside] if inside.any() else rows
 
 
 class Split(Protocol):

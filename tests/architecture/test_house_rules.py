@@ -33,6 +33,8 @@ LAYERS = [
     "topk",
     "kernels",
     "scores",
+    "truelabels",
+    "passes",
     "gathered",
     "blend",
     "normalize",

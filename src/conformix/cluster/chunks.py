@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from conformix.arrays import IntArray
+from conformix.cluster.tree import brought, fold
 from conformix.errors import InvalidInput
-from conformix.gathered import cut
 from conformix.inputs import Kind, Outputs, check_outputs
+from conformix.passes import cut
 from conformix.scores.names import Column
 from conformix.scores.tensor import fill_tensor
 
@@ -71,7 +72,7 @@ class Chunked:
 
 
 def chunked(outputs: Any, kind: Kind) -> Chunked:
-    """Return the outputs of one or several models in common chunks of rows."""
+    """Return the outputs of one or several models in common chunks of rows, none of them empty."""
     import dask.array as da  # noqa: PLC0415  there already where an argument is chunked
 
     models = dict(outputs) if isinstance(outputs, Mapping) else {"": outputs}
@@ -84,7 +85,8 @@ def chunked(outputs: Any, kind: Kind) -> Chunked:
             raise InvalidInput(
                 "outputs must have chunks of known size; call .compute_chunk_sizes() first."
             )
-        rows = next(iter(found.values())).chunks[0] if found else array.chunks[0]
+        rows = next(iter(found.values()), array).chunks[0]
+        rows = tuple(size for size in rows if size) or rows  # a filter may leave chunks empty
         if found and sum(rows) != array.shape[0]:
             raise InvalidInput("outputs of several models must share one shape (n, K).")
         found[str(name)] = array.rechunk({0: rows, 1: -1})
@@ -140,7 +142,7 @@ def outputs_of(names: tuple[str, ...], kind: Kind, chunk: list[Any], first: int)
 
 @dataclass(frozen=True, eq=False)
 class ChunkReader:
-    """Rows that workers read once more; see `conformix.gathered.Reader`."""
+    """Rows that workers read once more; see `conformix.passes.Reader`."""
 
     chunks: Chunked
     columns: tuple[Column, ...]
@@ -149,34 +151,48 @@ class ChunkReader:
     def map(
         self, function: Callable[..., Any], rows: IntArray, arrays: tuple[Any, ...]
     ) -> Iterator[tuple[slice, Any]]:
-        """Yield ``function(scores, *parts)`` for the chunks of some rows, in order."""
-        from dask import compute, delayed  # noqa: PLC0415
-
-        sizes = self.chunks.sizes
-        work = delayed(_map_chunk, pure=False)
-        shared = delayed((tuple(self.chunks.models), self.chunks.kind, self.columns, self.key))
-        shared_function = delayed(function, pure=False, traverse=False)
-        tasks, places, place = [], [], 0
-        own = packed(rows, self.chunks.shape[0], sizes)
-        counts = [int(np.unpackbits(bits).sum()) for bits in own]
-        for chunk, bits, count, first in zip(
-            self.chunks.delayed(), own, counts, self.chunks.starts, strict=True
-        ):
-            if count:
-                where = slice(place, place + count)
-                place += count
-                parts = cut(arrays, where)
-                tasks.append(work(shared, shared_function, chunk, (bits, first), parts))
-                places.append(where)
-        for where, found in zip(places, compute(*tasks), strict=True):
+        """Yield the places and the answers of blocks of some rows, in order."""
+        places, tasks = self._tasks(_answers, function, rows, arrays)
+        for where, found in zip(places, brought(*tasks), strict=True):
             for within, answer in found:
                 yield slice(where.start + within.start, where.start + within.stop), answer
 
+    def sum(self, function: Callable[..., int], rows: IntArray, arrays: tuple[Any, ...]) -> int:
+        """Return the sum of the answers, added by the workers: one integer comes back."""
+        from dask import delayed  # noqa: PLC0415
 
-def _map_chunk(
+        _, tasks = self._tasks(_total, function, rows, arrays)
+        (total,) = brought(fold(tasks, delayed(sum, pure=False))) if tasks else (0,)
+        return int(total)
+
+    def _tasks(
+        self, work: Any, function: Callable[..., Any], rows: IntArray, arrays: tuple[Any, ...]
+    ) -> tuple[list[slice], list[Any]]:
+        """Return for every chunk with some of the rows their places, and the task on them."""
+        from dask import delayed  # noqa: PLC0415  there already
+
+        sizes = self.chunks.sizes
+        task = delayed(work, pure=False)
+        shared = delayed((tuple(self.chunks.models), self.chunks.kind, self.columns, self.key))
+        shared_function = delayed(function, pure=False, traverse=False)
+        ends = np.searchsorted(rows, np.cumsum(sizes)).tolist()
+        places, tasks = [], []
+        for chunk, bits, first, start, stop in zip(
+            self.chunks.delayed(), packed(rows, self.chunks.shape[0], sizes), self.chunks.starts,
+            [0, *ends], ends,
+            strict=False,
+        ):  # fmt: skip
+            if start < stop:
+                places.append(slice(start, stop))
+                parts = cut(arrays, places[-1])
+                tasks.append(task(shared, shared_function, chunk, (bits, first), parts))
+        return places, tasks
+
+
+def _answers(
     shared: Any, function: Callable[..., Any], chunk: list[Any], chosen: Any, arrays: Any
 ) -> list[tuple[slice, Any]]:
-    """Return ``function`` of blocks of the chosen rows of one chunk."""
+    """Return ``function`` of blocks of the chosen rows of one chunk, and their places in these."""
     names, kind, columns, key = shared
     bits, first = chosen
     outputs = outputs_of(names, kind, chunk, first)
@@ -192,3 +208,7 @@ def _map_chunk(
         place = where.stop
         found.append((where, function(scores, *cut(arrays, where))))
     return found
+
+
+def _total(*task: Any) -> int:
+    return sum(found for _, found in _answers(*task))

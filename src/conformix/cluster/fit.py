@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from conformix.arrays import BoolArray, FloatArray, as_generator
+from conformix.arrays import BoolArray, FloatArray, IntArray, as_generator
 from conformix.calibration import resolve_calibration
 from conformix.calibration.rows import NO_DATA, RowData, check_rows
 from conformix.classnames import check_classes, label_indices
 from conformix.cluster.chunks import (
+    Chunked,
     ChunkReader,
     chunked,
     column_of,
@@ -21,6 +22,8 @@ from conformix.cluster.chunks import (
     packed,
     unpacked,
 )
+from conformix.cluster.scores import ChunkScores
+from conformix.cluster.tree import brought, kept
 from conformix.conformal import simple_fraction
 from conformix.errors import InvalidInput
 from conformix.fitted import Fitted, Rule
@@ -28,7 +31,7 @@ from conformix.gathered import assembled, rows_held, side_by_side, summarised
 from conformix.inputs import Outputs, check_groups
 from conformix.predictor import Predictor
 from conformix.recipe import Recipe
-from conformix.scores import score_columns
+from conformix.scores import Column, score_columns
 from conformix.scores.tensor import draw_key
 from conformix.splits import Drawn, Split, ValidityFirst
 from conformix.stream.fit import stream_split
@@ -38,8 +41,6 @@ def fit_anywhere(recipe: Recipe, outputs: Any, y: Any, **options: Any) -> Predic
     """Return the fit on this machine, or on the workers where outputs are Dask arrays."""
     if not is_chunked(outputs):
         return recipe.fit(outputs, y, **options)
-    if options.pop("test", None) is not None:
-        raise InvalidInput('test has no use under split "vfcp", the one for Dask arrays.')
     return fit_chunks(recipe, outputs, y, **options)
 
 
@@ -61,19 +62,21 @@ def fit_chunks(
     y: Any,
     *,
     groups: Any = None,
+    test: Any = None,
     classes: Any = None,
     strata: Any = None,
     sample_weight: Any = None,
 ) -> Predictor:
     """Return the predictor fitted on Dask arrays: that of `Recipe.fit` on the same rows.
 
-    Workers score their chunks; here arrive d numbers per row and the outputs of the tuning rows,
-    which are searched here.
+    Workers score their chunks and keep the scores of the true labels. Here arrive the labels and
+    the outputs of the tuning rows, which are searched here, and in the end one number per
+    calibration row.
     """
-    from dask import compute, delayed  # noqa: PLC0415  there already: outputs are its arrays
-
     recipe.check()
     drawn: Any = stream_split(recipe)
+    if test is not None:
+        raise InvalidInput('test has no use under split "vfcp", the one for Dask arrays.')
     given = chunked(outputs, recipe.kind)
     n, n_classes = given.shape
     models = tuple(given.models)
@@ -89,20 +92,15 @@ def fit_chunks(
         drawn = drawn.held_in(rows_held(n_classes, len(columns)))
         roles = drawn.roles(n, 0, rng, parts)
         tune, drawn = roles.tune, Drawn(drawn, roles)
-    work = delayed(_summary, pure=False)
-    shared = delayed((models, recipe.kind, columns, key, names))
-    labelled = column_of(y, given.sizes)
-    steps = zip(given.delayed(), labelled, packed(tune, n, given.sizes), given.starts, strict=True)
-    found = compute(*[work(shared, *step) for step in steps])
+    found = _first_pass(given, y, tune, columns, key=key, classes=names)
     like = Outputs({name: np.empty((0, n_classes)) for name in models}, recipe.kind)
     scores = assembled(
-        [one[0] for one in found], side_by_side([one[1] for one in found]), tune, like, columns,
+        found.true, found.tuning, tune, like, columns,
         reader=ChunkReader(given, columns, key), key=key, threads=recipe.threads,
     )  # fmt: skip
-    labels = np.concatenate([one[2] for one in found])
     split: Split = drawn
     fitted = recipe.fit_scores(
-        scores, labels, columns, split, rng=rng, test=None, groups=parts, data=data
+        scores, found.labels, columns, split, rng=rng, test=None, groups=parts, data=data
     )
     return Predictor(
         columns, models, n_classes, recipe.kind, key, recipe.alpha, fitted,
@@ -111,22 +109,55 @@ def fit_chunks(
 
 
 def _host(values: Any) -> Any:
-    return values.compute() if is_chunked(values) else values
+    return brought(values)[0] if is_chunked(values) else values
+
+
+class FirstPass(NamedTuple):
+    """What one pass over the chunks has found: scores there, the rest here."""
+
+    true: ChunkScores
+    tuning: dict[str, FloatArray]
+    labels: IntArray
+
+
+def _first_pass(
+    given: Chunked, y: Any, tune: IntArray, columns: tuple[Column, ...], *, key: int, classes: Any
+) -> FirstPass:
+    """Return true-label scores, outputs of the tuning rows (m, K) by model, and labels (n,)."""
+    from dask import delayed  # noqa: PLC0415  there already: outputs are its arrays
+
+    n, sizes = given.shape[0], given.sizes
+    work = delayed(_summary, pure=False, nout=2)
+    shared = delayed((tuple(given.models), given.kind, columns, key, classes))
+    steps = zip(
+        given.delayed(), column_of(y, sizes), packed(tune, n, sizes), given.starts, strict=True
+    )
+    pairs = [tuple(work(shared, *step)) for step in steps]
+    # Both halves of a summary at once, so that no chunk is scored twice; the second is let go.
+    there = kept(*(true for true, _ in pairs), *(told for _, told in pairs))
+    told = brought(*there[len(pairs) :])
+    tuning = side_by_side([outputs for outputs, _ in told])
+    labels = np.concatenate([labels for _, labels in told])
+    return FirstPass(ChunkScores(there[: len(pairs)], sizes), tuning, labels)
 
 
 def _summary(shared: Any, chunk: list[Any], y: Any, bits: Any, first: int) -> Any:
-    """Return true-label scores, outputs of the tuning rows and labels of one chunk."""
+    """Return of one chunk the true-label scores, and a pair for the client.
+
+    The pair are the outputs of the tuning rows, and labels in as few bytes as K asks for.
+    """
     names, kind, columns, key, classes = shared
     outputs = outputs_of(names, kind, chunk, first)
     labels = label_indices(y, classes, outputs.n, outputs.n_classes)
     tune = unpacked(bits, outputs.n)
-    true, kept = [], []
+    true, tuning = [], []
     for rows in outputs.blocks():
         own = tune[(tune >= rows.start) & (tune < rows.stop)] - rows.start
         found = summarised(outputs.read(rows), labels[rows], own, columns, key=key, threads=1)
         true.append(found[0])
-        kept.append(found[1])
-    return np.concatenate(true), side_by_side(kept), labels
+        tuning.append(found[1])
+    small = labels.astype(np.min_scalar_type(outputs.n_classes - 1))
+    return np.concatenate(true), (side_by_side(tuning), small)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from conformix.arrays import FloatArray, IntArray, of_labels
+from conformix.cluster.tree import brought, fold
 from conformix.errors import InvalidInput
 from conformix.inputs import check_labels, check_scores
 from conformix.search.grid import GridSearch, auto_resolution
@@ -64,7 +64,7 @@ class SpreadGrid:
 
 def spread_counts(objective: SizeObjective, weights: FloatArray, parts: int) -> IntArray:
     """Return ``objective.counts(weights)``, the size rows cut into parts for the workers."""
-    from dask import compute, delayed  # noqa: PLC0415  an extra
+    from dask import delayed  # noqa: PLC0415  an extra
 
     if not isinstance(parts, int | np.integer) or isinstance(parts, bool) or parts < 1:
         raise InvalidInput(f"parts must be a positive integer; got {parts!r}.")
@@ -74,10 +74,8 @@ def spread_counts(objective: SizeObjective, weights: FloatArray, parts: int) -> 
     for part in range(parts):
         own = objective.with_size_rows(lambda n, part=part: _share(n, part, parts))  # type: ignore[misc]
         tasks.append(work(own, weights))
-    with warnings.catch_warnings():
-        # The scores travel with the tasks, so that a lost worker's part can be sent again.
-        warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
-        return np.sum(compute(*tasks), axis=0)
+    (counts,) = brought(fold(tasks, delayed(_added, pure=False)))
+    return counts  # type: ignore[no-any-return]
 
 
 def _share(n: int, part: int, parts: int) -> slice:
@@ -86,6 +84,10 @@ def _share(n: int, part: int, parts: int) -> slice:
 
 def _counts(objective: SizeObjective, weights: FloatArray) -> IntArray:
     return objective.counts(weights)
+
+
+def _added(counts: list[IntArray]) -> IntArray:
+    return np.sum(counts, axis=0)
 
 
 def landscape(

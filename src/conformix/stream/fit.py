@@ -15,16 +15,9 @@ from conformix.calibration import resolve_calibration
 from conformix.calibration.rows import RowData, check_rows
 from conformix.classnames import check_classes, label_indices
 from conformix.errors import InvalidInput
-from conformix.gathered import (
-    BlockReader,
-    Gathered,
-    assembled,
-    chosen,
-    rows_held,
-    side_by_side,
-    summarised,
-)
+from conformix.gathered import Gathered, assembled, rows_held, side_by_side, summarised
 from conformix.inputs import Kind, Outputs, check_outputs
+from conformix.passes import BlockReader, chosen
 from conformix.predictor import Predictor, matching
 from conformix.recipe import Recipe
 from conformix.scores import Column, score_columns
@@ -32,6 +25,7 @@ from conformix.scores.tensor import draw_key
 from conformix.splits import Drawn, Roles, Split, ValidityFirst, resolve_split
 from conformix.stream.sample import RowSample
 from conformix.stream.sources import Batches, from_iterable
+from conformix.truelabels import HeldScores
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,15 +93,15 @@ def stream_split(recipe: Recipe) -> Split | None:
     if is_auto(recipe.scores):
         raise InvalidInput(
             'scores="auto" learns a blend before it scores, and that takes the rows twice; give '
-            "arrays to fit (they may be mapped from files), or name the scores."
+            "NumPy arrays to fit (they may be mapped from files), or name the scores."
         )
     if recipe.weights is not None:
         return None
     split = resolve_split(recipe.split)
     if not isinstance(split, ValidityFirst):
         raise InvalidInput(
-            f'split "{split.name}" keeps the scores of all labels of all rows; in batches say '
-            'split="vfcp", or give arrays to fit.'
+            f'split "{split.name}" keeps the scores of all labels of all rows; for batches and '
+            'Dask arrays say split="vfcp", or give NumPy arrays to fit.'
         )
     split.check()
     return split
@@ -231,8 +225,8 @@ class Pass:
         self.kept.clear()
         drawn = self.split if self.roles is None else Drawn(self.split, self.roles)
         found = assembled(
-            self.true, models, rows, self.like, self.columns, reader=reader, key=self.key,
-            threads=self.threads,
+            HeldScores(np.concatenate(self.true)), models, rows, self.like, self.columns,
+            reader=reader, key=self.key, threads=self.threads,
         )  # fmt: skip
         return found, labels, drawn
 
