@@ -122,7 +122,7 @@ bench-scale: $(STAMP) ## out of core, Dask clusters and growth, as JSON lines in
 	@$(BIN)/python -m benchmarks.growth
 
 mutants: $(STAMP) ## plant bugs, one by one, and list the test that catches each
-	@cd tests && ../$(BIN)/python -m mutants
+	@cd tests && ../$(BIN)/python -m mutants --csv ../docs/results/planted.csv
 
 # Without atheris (no wheel for this system) files are damaged at random, and it says so.
 FUZZ_SECONDS ?= 300
@@ -131,7 +131,7 @@ fuzz: $(STAMP) ## fresh random cases, then damaged files under a coverage-guided
 	@cd tests && ../$(BIN)/python -m fuzz --seconds $(FUZZ_SECONDS)
 
 guarantees: $(STAMP) ## coverage of every split, score family and data set, with one verdict
-	@cd tests && ../$(BIN)/python -m acceptance
+	@cd tests && ../$(BIN)/python -m acceptance --csv ../docs/results/coverage.csv
 
 release-check: check test docs ## everything a release needs; wheel and sdist in empty environments
 	@$(BIN)/python release/check.py

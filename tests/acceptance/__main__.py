@@ -9,12 +9,13 @@ data. The verdict is Holm's over all cases (``make guarantees``).
 from __future__ import annotations
 
 import argparse
+import csv
 import itertools
-import json
 import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -138,11 +139,21 @@ def verdict(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return guilty
 
 
+def write(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Write the cases as a table."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.DictWriter(file, rows[0], lineterminator="\n")
+        table.writeheader()
+        for row in rows:
+            rounded = {name: round(float(row[name]), 5) for name in ("coverage", "error", "z")}
+            table.writerow(row | rounded)
+
+
 def main() -> int:
     """Print all cases and the verdict; exit 1 where a promise is broken."""
     parser = argparse.ArgumentParser(prog="python -m acceptance", description=__doc__)
     parser.add_argument("--runs", type=int, default=600)
-    parser.add_argument("--json", help="also write the rows as JSON lines")
+    parser.add_argument("--csv", type=Path, help="also write the cases to this file")
     options = parser.parse_args()
     start = time.perf_counter()
     listed = list(cases())
@@ -154,9 +165,8 @@ def main() -> int:
             f"{row['data']:26}{row['family']:14}{row['split']:19}"
             f"{row['coverage']:9.4f}{row['error']:8.4f}{row['z']:7.2f}{told}"
         )
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:  # noqa: PTH123
-            file.writelines(json.dumps(row) + "\n" for row in rows)
+    if options.csv:
+        write(options.csv, rows)
     promised = [row for row in rows if row["promised"]]
     cut = norm.isf(LEVEL / len(promised))
     power = min(norm.cdf(ERROR / row["error"] - cut) for row in promised)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import os
 import re
 import shutil
@@ -94,7 +95,9 @@ def main() -> int:
     """Print one line per bug; exit 1 where one survives."""
     parser = argparse.ArgumentParser(prog="python -m mutants", description=__doc__)
     parser.add_argument("only", nargs="*", help="words of the bugs to plant; all by default")
-    words = parser.parse_args().only
+    parser.add_argument("--csv", type=Path, help="also write bugs and tests to this file")
+    options = parser.parse_args()
+    words = options.only
     bugs = [bug for bug in BUGS if not words or any(word in bug.name for word in words)]
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
@@ -102,25 +105,39 @@ def main() -> int:
         for i in range(os.cpu_count() or 1):
             copies.put(copy_tree(Path(folder) / str(i)))
 
-        def plant(bug: Bug) -> bool:
+        def plant(bug: Bug) -> str | None:
             start, copy = time.perf_counter(), copies.get()
             test = caught_by(bug, copy)
             copies.put(copy)
             told = "SURVIVED" if test is None else test
             print(f"{bug.name:48} {time.perf_counter() - start:5.0f} s  {told}", flush=True)
-            return test is None
+            return test
 
         rooms = sorted({room for bug in bugs for room in rooms_for(bug.file)})
         sound = first_failure(Path(folder) / "0", [room for room in rooms if "/" not in room])
         if sound is not None:
             raise SystemExit(f"the suite fails without any bug: {sound}")
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            survivors = sum(pool.map(plant, bugs))
+            tests = list(pool.map(plant, bugs))
+    survivors = tests.count(None)
+    if options.csv:
+        write(options.csv, bugs, tests)
     print(
         f"{len(bugs) - survivors} of {len(bugs)} planted bugs caught, "
         f"{time.perf_counter() - began:.0f} s"
     )
     return int(survivors > 0)
+
+
+def write(path: Path, bugs: list[Bug], tests: list[str | None]) -> None:
+    """Write what was planted, where, and the test that caught it."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(["planted bug", "file", "caught by"])
+        for bug, test in zip(bugs, tests, strict=True):
+            # The first random case that fails may be another next time; its test is the same.
+            told = "survived" if test is None else test.removeprefix("tests/").partition("[")[0]
+            table.writerow([bug.name, bug.file, told])
 
 
 def copy_tree(copy: Path) -> Path:
