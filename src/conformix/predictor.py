@@ -172,9 +172,7 @@ class Predictor:
 
     def predict_nested(self, outputs: Any, alphas: Sequence[float], **more: Any) -> NestedSets:
         """Return the sets at several levels, from one pass over the rows."""
-        for alpha in alphas:
-            simple_fraction(alpha)
-        levels = sorted({float(alpha) for alpha in alphas})
+        levels = sorted({float(simple_fraction(alpha)) for alpha in alphas})
         if not levels:
             raise InvalidInput("alpha must hold at least one level; got none.")
         if not isinstance(self.fitted, Fitted):

@@ -10,6 +10,7 @@ import numpy as np
 
 from conformix import exports
 from conformix.arrays import BoolArray, IntArray, is_tensor, to_host, torch_module
+from conformix.conformal import simple_fraction
 from conformix.errors import InvalidInput
 from conformix.exports import Layout
 
@@ -23,7 +24,9 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
     """Prediction sets of n rows over K classes.
 
     Behaves as the boolean array ``mask``: operators, ufuncs, indexing and the methods of arrays
-    work on it and give plain arrays.
+    work on it and give plain arrays. These are read-only, because the order of the labels belongs
+    to the members: for other members, write into ``np.array(sets)`` or say ``sets &= allowed``,
+    after which labels come in class order.
 
     Parameters
     ----------
@@ -66,9 +69,18 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
                 f"order must hold every label of every set, {int(mask.sum())} in all; got "
                 f"{len(order)}."
             )
-        self.mask: BoolArray = mask
+        self._mask: BoolArray = mask
         self.classes = _plain(classes)
         self.order = order
+
+    @property
+    def mask(self) -> BoolArray:
+        """Which labels are in, shape (n, K): a read-only view (of a tensor, the tensor itself)."""
+        if is_tensor(self._mask):
+            return self._mask
+        view = self._mask.view()
+        view.flags.writeable = False
+        return view
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -194,15 +206,17 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         plain = [np.asarray(x) if isinstance(x, PredictionSets) else x for x in inputs]
-        if "out" in options:
-            for given in options["out"]:
-                if isinstance(given, PredictionSets):  # other members: their order is not known
-                    given.order = None
-                    given.__dict__.pop("_ends", None)
+        out = options.pop("out", ())
+        for given in out:
+            if isinstance(given, PredictionSets):  # other members: their order is not known
+                given.order = None
+                given.__dict__.pop("_ends", None)
+        if out:
             options["out"] = tuple(
-                np.asarray(x) if isinstance(x, PredictionSets) else x for x in options["out"]
+                to_host(x._mask) if isinstance(x, PredictionSets) else x for x in out
             )
-        return getattr(ufunc, method)(*plain, **options)
+        found = getattr(ufunc, method)(*plain, **options)
+        return out[0] if len(out) == 1 else found  # ``sets &= allowed`` are sets again
 
     def __getattr__(self, name: str) -> Any:
         # Private names are never the array's: copying and pickling ask for them early.
@@ -260,15 +274,18 @@ class NestedSets:
         order: IntArray | None = None,
     ) -> None:
         self.depth = depth
-        self.alphas = tuple(float(alpha) for alpha in alphas)
+        self.alphas = tuple(float(simple_fraction(alpha)) for alpha in alphas)
         self.classes = _plain(classes)
         self.order = order
 
     def at(self, alpha: float) -> PredictionSets:
-        """Return the sets at one of the levels."""
-        if float(alpha) not in self.alphas:
-            raise InvalidInput(f"alpha must be one of {list(self.alphas)}; got {alpha!r}.")
-        level = self.alphas.index(float(alpha))
+        """Return the sets at one of the levels; ``at(1 - 0.7)`` finds 0.3."""
+        wanted = float(simple_fraction(alpha))
+        if wanted not in self.alphas:
+            raise InvalidInput(
+                f"alpha must be one of the predicted levels {list(self.alphas)}; got {alpha!r}."
+            )
+        level = self.alphas.index(wanted)
         order = self.order
         if order is not None:
             depth = to_host(self.depth)

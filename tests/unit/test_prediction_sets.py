@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -65,6 +67,38 @@ def test_a_copy_asked_for_is_a_copy() -> None:
     copied = np.array(sets, copy=True)
     copied[:] = True
     assert_array_equal(sets, MASK)
+
+
+WAYS_TO_WRITE = {
+    "into the mask": lambda sets: sets.mask.__setitem__((0, 1), True),
+    "into a row": lambda sets: sets[0].__setitem__(1, True),
+    "into the array": lambda sets: np.asarray(sets).__setitem__((0, 1), True),
+    "by a method of arrays": lambda sets: sets.fill(True),
+}
+
+
+@pytest.mark.parametrize("way", WAYS_TO_WRITE)
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy], ids=["copy", "deepcopy"])
+def test_members_cannot_be_written_behind_the_back_of_their_order(way: str, again) -> None:
+    sets = again(cx.PredictionSets(MASK.copy(), order=np.array([2, 0])))
+    with pytest.raises(ValueError, match="read-only"):
+        WAYS_TO_WRITE[way](sets)
+    assert sets.labels(0) == [2, 0]
+    assert_array_equal(sets, MASK)
+
+
+def test_sets_change_in_place_by_operators_and_their_labels_with_them() -> None:
+    sets = cx.PredictionSets(MASK.copy(), order=np.array([2, 0]))
+    sets |= np.array([[False, True, False], [True, False, False]])
+    assert [sets.labels(i) for i in range(2)] == [[0, 1, 2], [0]]
+    assert sets.members() == [[0, 1, 2], [0]]
+
+
+def test_the_mask_is_no_copy() -> None:
+    mask = MASK.copy()
+    assert np.shares_memory(cx.PredictionSets(mask).mask, mask)
+    mask[0, 1] = True  # whoever made the array may still write into it
+    assert mask[0, 1]
 
 
 def test_empty_sets_and_full_sets_are_allowed_by_the_metrics() -> None:

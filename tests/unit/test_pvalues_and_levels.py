@@ -70,6 +70,18 @@ def test_several_levels_give_the_sets_of_each():
     assert (np.diff(nested.sizes, axis=0) <= 0).all()
 
 
+@pytest.mark.parametrize(("asked", "found"), [(1 - 0.7, 0.3), (0.3, 1 - 0.7)])
+def test_a_level_is_the_fraction_that_its_float_stands_for(asked, found):
+    nested = CP.predict_set(TEST, alpha=[0.1, asked])
+    assert nested.alphas == (0.1, 0.3)
+    assert_same_sets(nested.at(found), CP.predict_set(TEST, alpha=0.3))
+
+
+def test_one_level_written_in_two_ways_is_one_level():
+    nested = CP.predict_set(TEST, alpha=[0.3, 1 - 0.7, np.float32(0.3)])
+    assert nested.alphas == (0.3,)
+
+
 def test_several_levels_use_one_byte_per_label():
     nested = CP.predict_set(TEST, alpha=np.linspace(0.01, 0.5, 50))
     assert nested.depth.dtype == np.uint8
@@ -78,8 +90,11 @@ def test_several_levels_use_one_byte_per_label():
 
 def test_levels_that_were_not_asked_for():
     nested = CP.predict_set(TEST, alpha=[0.1, 0.2])
-    with pytest.raises(InvalidInput, match=r"^alpha must be one of \[0\.1, 0\.2\]; got 0\.3\.$"):
+    sentence = r"^alpha must be one of the predicted levels \[0\.1, 0\.2\]; got 0\.3\.$"
+    with pytest.raises(InvalidInput, match=sentence):
         nested.at(0.3)
+    with pytest.raises(InvalidInput, match=r"^alpha must be a number strictly between 0 and 1"):
+        nested.at("0.1")
     with pytest.raises(InvalidInput, match=r"^alpha must hold at least one level; got none\.$"):
         CP.predict_set(TEST, alpha=[])
     with pytest.raises(InvalidInput, match=r"^alpha must be a number strictly between 0 and 1"):
