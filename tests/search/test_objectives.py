@@ -168,7 +168,26 @@ REFUSED = {
     "gradients": ("follows the slope", {"objective": "singletons", "search": "gradient"}),
     "cap": ("cap must be a positive integer", {"objective": CappedSize(0)}),
     "costs": ("label costs must be 12 numbers", {"objective": LabelCosts((1.0, 2.0))}),
+    "costs of text": ("label costs must be a rectangular array", {"objective": LabelCosts("abc")}),
+    "a negative cost": (
+        r"^label costs must be finite and not negative; label 2 costs -1\.$",
+        {"objective": LabelCosts((0.0, 0.0, -1.0, *[0.0] * 9))},
+    ),
+    "a cost that is no number": (
+        r"^label costs must be finite and not negative; label 0 costs nan\.$",
+        {"objective": LabelCosts((float("nan"), *[0.0] * 11))},
+    ),
+    "costs that overflow": (
+        r"^the sum of the label costs must stay below 1\.54e\+11 with 60 size rows; "
+        r"got 1\.2e\+12\.$",
+        {"objective": LabelCosts((1e11,) * 12)},
+    ),
+    "costs whose sum is not finite": (
+        r"^the sum of the label costs must stay below 1\.54e\+11 with 60 size rows; got inf\.$",
+        {"objective": LabelCosts((1e308,) * 12)},
+    ),
     "strength": ("strength must be a number between 0 and", {"objective": ClassGap(-1.0)}),
+    "a strength of text": ("strength must be a number between", {"objective": ClassGap("much")}),
 }  # fmt: skip
 
 
@@ -178,6 +197,21 @@ def test_what_cannot_be_searched_for_is_refused_in_a_sentence(case: str) -> None
     tune, y, _ = tuned("plain")
     with pytest.raises(InvalidInput, match=sentence):
         search_weights(tune, y, alpha=ALPHA, **settings)
+
+
+@pytest.mark.parametrize("kinds", [1, 12])
+def test_costs_just_below_the_limit_are_counted_without_overflow(kinds: int) -> None:
+    tune, y, size = tuned("plain")
+    each = 2.0**63 / (UNIT * 45 * 12) * 0.99
+    costs = LabelCosts(tuple(each * (1 - 1e-3 * (i % kinds)) for i in range(12)))
+    values = landscape(tune, y, alpha=ALPHA, resolution=5, objective=costs, size_scores=size)[1]
+    sizes = landscape(tune, y, alpha=ALPHA, resolution=5, size_scores=size)[1]
+    assert_allclose(values / each, sizes, rtol=0.02)
+    with pytest.warns(cx.TrivialSetsWarning):  # every label in: the largest total there is
+        most = landscape(
+            tune[:3], y[:3], alpha=ALPHA, resolution=1, objective=costs, size_scores=size
+        )[1]
+    assert_allclose(most, sum(costs.values), rtol=1e-12)
 
 
 @pytest.mark.parametrize(

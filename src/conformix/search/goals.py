@@ -6,6 +6,7 @@ search speaks to it as it speaks to the mean size.
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -17,6 +18,7 @@ from conformix.errors import InvalidInput
 from conformix.registry import Registry
 from conformix.search.bound import UNIT, Goal, GoalObjective
 from conformix.search.objective import SizeObjective
+from conformix.values import check_numbers
 
 # Up to so many different label costs the exact engine counts each group of labels by itself.
 FEW_COSTS = 8
@@ -95,7 +97,8 @@ class LabelCosts:
     Parameters
     ----------
     values : sequence of K numbers
-        What each label costs, from 0 on; counted in millionths.
+        What each label costs, from 0 on; counted in millionths, so that the largest total of all
+        size rows, ``n * sum(values)``, must stay below 9.2e12.
 
     Examples
     --------
@@ -109,13 +112,7 @@ class LabelCosts:
     def costs(self, bound: GoalObjective, weights: FloatArray) -> IntArray:
         """Return the summed costs of the labels in all sets, in millionths."""
         n_classes = _most_labels(bound)
-        given = np.asarray(self.values, dtype=np.float64)
-        if given.shape != (n_classes,) or not ((given >= 0) & (given <= UNIT)).all():
-            raise InvalidInput(
-                f"label costs must be {n_classes} numbers between 0 and {UNIT:,}, one per label; "
-                f"got an array of shape {given.shape}."
-            )
-        each = np.rint(given * UNIT).astype(np.int64)
+        each = np.rint(self._checked(n_classes, bound.n_size) * UNIT).astype(np.int64)
         kinds = np.unique(each)
         if len(kinds) > FEW_COSTS:
             return bound.cost_of_rows(weights, np.zeros(n_classes + 1, dtype=np.int64), each)
@@ -126,6 +123,22 @@ class LabelCosts:
             plain = SizeObjective(bound.true_scores, of_group, bound.k, threads=bound.threads)
             total += kind * plain.counts(weights)
         return total
+
+    def _checked(self, n_classes: int, n_rows: int) -> FloatArray:
+        given = check_numbers(self.values, "label costs")
+        if given.shape != (n_classes,):
+            raise InvalidInput(
+                f"label costs must be {n_classes} numbers, one per label; got an array of shape "
+                f"{given.shape}."
+            )
+        wrong = np.flatnonzero(~(np.isfinite(given) & (given >= 0)))
+        if len(wrong):
+            raise InvalidInput(
+                f"label costs must be finite and not negative; label {wrong[0]} costs "
+                f"{given[wrong[0]]:g}."
+            )
+        _refuse_overflow("the sum of the label costs", sum(given.tolist()), n_rows)
+        return given
 
 
 @dataclass(frozen=True)
@@ -214,10 +227,20 @@ class SizeStratified:
 def _penalised(
     bound: GoalObjective, weights: FloatArray, strength: float, gaps: FloatArray
 ) -> IntArray:
-    if not 0 <= strength <= UNIT:  # costs are integers, and must not overflow
+    if not isinstance(strength, numbers.Real) or not 0 <= strength <= UNIT:
         raise InvalidInput(f"strength must be a number between 0 and {UNIT:,}; got {strength!r}.")
+    _refuse_overflow("strength plus labels", float(strength) + _most_labels(bound), bound.n_size)
     penalty = np.rint(strength * gaps * bound.n_size * UNIT).astype(np.int64)
     return bound.labels(weights) * UNIT + penalty
+
+
+def _refuse_overflow(what: str, of_row: float, n_rows: int) -> None:
+    """Refuse a largest cost of one row that, over all rows, is no 64-bit number of millionths."""
+    most = 2**63 / (UNIT * n_rows)
+    if not of_row < most:
+        raise InvalidInput(
+            f"{what} must stay below {most:.3g} with {n_rows:,} size rows; got {of_row:.3g}."
+        )
 
 
 def _most_labels(bound: GoalObjective) -> int:
