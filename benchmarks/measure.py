@@ -82,7 +82,10 @@ def surroundings() -> dict[str, object]:
 
 
 def _output(command: list[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:  # a machine without git
+        return ""
     return done.stdout.strip() if done.returncode == 0 else ""
 
 

@@ -93,7 +93,9 @@ def test_counts_of_a_search_add_over_parts(rows) -> None:
 
 
 BAD = {
-    "efcp": ({"split": "efcp"}, {}, 'split "efcp" keeps the scores of all labels of all rows'),
+    "efcp": ({"split": "efcp"}, {}, 'for batches and Dask arrays say split="vfcp", or give NumPy'),
+    "dlcp": ({"split": "dlcp"}, {"test": True}, 'split "dlcp" keeps the scores of all labels'),
+    "test": ({}, {"test": True}, 'test has no use under split "vfcp"'),
     "auto": ({"scores": "auto"}, {}, "that takes the rows twice"),
     "y": ({}, {"y": np.zeros(5, dtype=int)}, r"shape \(3000,\); got shape \(5,\)"),
     "a row": ({"kind": "probs"}, {}, 'if these are logits, say kind="logits"'),
@@ -109,7 +111,9 @@ def test_what_cannot_be_is_said_in_one_sentence(case, rows) -> None:
         chunks = chunks[da.from_array(rows[1]) >= 0]
     options = {"kind": "logits", "random_state": 0} | settings
     with pytest.raises(cx.InvalidInput, match=sentence):
-        cx.ScoreAverage(**options).fit(chunks, change.get("y", rows[1]))
+        cx.ScoreAverage(**options).fit(
+            chunks, change.get("y", rows[1]), test=rows[0] if change.get("test") else None
+        )
 
 
 def dying_once(flag: str):

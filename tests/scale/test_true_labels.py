@@ -228,6 +228,20 @@ def test_a_landscape_is_added_up_by_the_workers(rows, postman) -> None:
     same_bits(there[1], cx.search.landscape(scores, y, alpha=0.1, resolution=10)[1])
 
 
+def test_a_part_of_a_search_takes_one_core(rows, monkeypatch) -> None:
+    seen, counts = [], cx.search.SizeObjective.counts
+    monkeypatch.setattr(
+        cx.search.SizeObjective,
+        "counts",
+        lambda self, w: seen.append(self.threads) or counts(self, w),
+    )
+    scores = cx.score_tensor(rows[0][:100], kind="logits")
+    cx.search.search_weights(
+        scores, rows[1][:100], alpha=0.1, search=cx.cluster.SpreadGrid(5, parts=3), threads=4
+    )
+    assert seen == [1, 1, 1]
+
+
 @dataclass(frozen=True)
 class Murderous:
     """A search that kills a worker which keeps scores, before it looks for weights."""

@@ -116,3 +116,19 @@ def test_a_users_own_split_is_taken_as_it_is(cifar10: tuple) -> None:
     own = cx.ScoreAverage("thr", kind="logits", split=FirstTen(), normalize="none").fit(logits, y)
     fixed = cx.ScoreAverage("thr", kind="logits", weights=[1]).fit(logits[10:], y[10:])
     assert own.threshold_ == fixed.threshold_
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_roles_know_whether_they_are_apart_and_who_is_unseen(seed: int) -> None:
+    rng = RNG(seed)
+    tune, size, calibrate = (np.flatnonzero(rng.random(12) < share) for share in (0.2, 0.5, 0.6))
+    drawn = Roles(tune, np.append(size, [14, 15]), calibrate)  # two test rows among the sizes
+    assert drawn.separate == set(tune).isdisjoint(calibrate)
+    assert_array_equal(drawn.unseen, sorted(set(calibrate) - set(tune) - set(size)))
+
+
+def test_roles_may_be_empty() -> None:
+    none, some = np.arange(0), np.arange(3)
+    assert Roles(none, none, none).separate
+    assert_array_equal(Roles(none, none, some).unseen, some)
+    assert_array_equal(Roles(some, some, none).unseen, none)

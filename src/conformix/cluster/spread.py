@@ -73,6 +73,7 @@ def spread_counts(objective: SizeObjective, weights: FloatArray, parts: int) -> 
     tasks = []
     for part in range(parts):
         own = objective.with_size_rows(lambda n, part=part: _share(n, part, parts))  # type: ignore[misc]
+        own.threads = 1  # a task is one core; parts are what runs side by side
         tasks.append(work(own, weights))
     (counts,) = brought(fold(tasks, delayed(_added, pure=False)))
     return counts  # type: ignore[no-any-return]
