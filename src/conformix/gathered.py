@@ -8,7 +8,6 @@ A tensor (n, K, d) of all rows and what is gathered here go through the same pip
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,52 +17,11 @@ import numpy as np
 from conformix.arrays import FloatArray, IntArray, of_labels, some_rows
 from conformix.errors import InvalidInput
 from conformix.inputs import Outputs, row_blocks
-from conformix.passes import BlockReader, Reader, chosen, cut
+from conformix.passes import BlockReader, Reader, TensorReader, chosen, cut
 from conformix.scores.names import Column
+from conformix.scores.one_label import true_label_scores
 from conformix.scores.tensor import fill_tensor
 from conformix.truelabels import HeldScores, TrueScores
-
-# Scores of all rows are kept where they take no more than this; else they are gathered.
-TENSOR_BYTES = 2**30
-
-
-def score_bytes(n: int, n_classes: int, d: int) -> int:
-    """Return the memory of the scores of all labels of n rows.
-
-    Examples
-    --------
-    >>> score_bytes(1000, 100, 3)
-    2400000
-    """
-    return 8 * n * n_classes * d
-
-
-def rows_held(n_classes: int, d: int) -> int:
-    """Return of how many rows all scores are held by default, at least one.
-
-    Examples
-    --------
-    >>> rows_held(20_000, 3)
-    2236
-    """
-    return max(1, TENSOR_BYTES // score_bytes(1, n_classes, d))
-
-
-def refuse_beyond_memory(split: str, needed: int) -> None:
-    """Refuse a split that keeps the scores of all rows where the machine's memory is too small.
-
-    Examples
-    --------
-    >>> refuse_beyond_memory("efcp", 10**6)
-    """
-    if not hasattr(os, "sysconf"):
-        return
-    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if needed > there:
-        raise InvalidInput(
-            f'split "{split}" keeps the scores of all rows, {needed / 1e9:.1f} GB, and this '
-            f'machine has {there / 1e9:.1f} GB; say split="vfcp", which holds its tuning rows only.'
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,6 +135,24 @@ def true_scores(scores: Any, y: IntArray) -> TrueScores:
     return HeldScores(of_labels(scores, y))
 
 
+def rows_in_place(scores: Any, y: IntArray, rows: IntArray) -> Any:
+    """Return some of the labelled rows of a tensor, or of gathered ones, without copying scores.
+
+    Examples
+    --------
+    >>> some = rows_in_place(np.zeros((5, 2, 1)), np.zeros(5, dtype=int), np.array([1, 4]))
+    >>> some.shape, summed(some, np.size)
+    ((2, 2, 1), 4)
+    """
+    if isinstance(scores, Gathered):
+        return scores.take(rows)
+    if np.array_equal(rows, np.arange(len(scores))):
+        return scores
+    true = HeldScores(of_labels(scores, y))
+    none: IntArray = np.arange(0)
+    return GatheredRows(Gathered(scores.shape, none, scores[:0], true, TensorReader(scores)), rows)
+
+
 def in_blocks(
     scores: Any, function: Callable[..., Any], *arrays: Any
 ) -> Iterator[tuple[slice, Any]]:
@@ -228,9 +204,8 @@ def summarised(
     threads: int | None = None,
 ) -> tuple[FloatArray, dict[str, FloatArray]]:
     """Return the true-label scores (r, d) of a block, and the outputs of the rows to keep."""
-    scores = fill_tensor(outputs, columns, key=key, threads=threads)
-    kept = {name: np.array(values[keep]) for name, values in outputs.models.items()}
-    return of_labels(scores, y), kept
+    true = true_label_scores(outputs, y, columns, key=key, threads=threads)
+    return true, {name: np.array(values[keep]) for name, values in outputs.models.items()}
 
 
 def assembled(
@@ -315,5 +290,6 @@ def gather_rows(
         parts.append(found[1])
         first += block.n
     reader = BlockReader(blocks, columns, key, threads)
-    held = HeldScores(np.concatenate(true))
-    return assembled(held, side_by_side(parts), kept, outputs, columns, reader=reader, **options)
+    held, models = HeldScores(np.concatenate(true)), side_by_side(parts)
+    parts.clear()  # what is kept of the outputs is held once
+    return assembled(held, models, kept, outputs, columns, reader=reader, **options)

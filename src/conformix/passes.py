@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from conformix.arrays import IntArray, some_rows
-from conformix.inputs import Outputs
+from conformix.inputs import Outputs, row_blocks
 from conformix.scores.names import Column
 from conformix.scores.tensor import fill_tensor
 
@@ -64,6 +64,31 @@ class BlockReader:
                 scores = fill_tensor(outputs, self.columns, key=self.key, threads=self.threads)
                 block = scores if len(within) == outputs.n else some_rows(scores, within)
                 yield places, function(block, *cut(arrays, places))
+
+    def sum(self, function: Callable[..., int], rows: IntArray, arrays: tuple[Any, ...]) -> int:
+        """Return the sum of the answers of blocks of some rows; see `Reader`."""
+        return sum(found for _, found in self.map(function, rows, arrays))
+
+
+@dataclass(frozen=True, eq=False)
+class TensorReader:
+    """Rows of a tensor (n, K, d) that is all in memory; one block of them is copied at a time.
+
+    Examples
+    --------
+    >>> reader = TensorReader(np.arange(6.0).reshape(3, 2, 1))
+    >>> list(reader.map(np.sum, np.array([0, 2]), ()))
+    [(slice(0, 2, None), np.float64(10.0))]
+    """
+
+    tensor: Any
+
+    def map(
+        self, function: Callable[..., Any], rows: IntArray, arrays: tuple[Any, ...]
+    ) -> Iterator[tuple[slice, Any]]:
+        """Yield the places and the answers of blocks of some rows; see `Reader`."""
+        for block in row_blocks(len(rows), self.tensor.shape[1] * self.tensor.shape[2]):
+            yield block, function(some_rows(self.tensor, rows[block]), *cut(arrays, block))
 
     def sum(self, function: Callable[..., int], rows: IntArray, arrays: tuple[Any, ...]) -> int:
         """Return the sum of the answers of blocks of some rows; see `Reader`."""

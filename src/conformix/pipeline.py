@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray, of_labels, some_rows, to_device
+from conformix.arrays import FloatArray, IntArray, some_rows, to_device
 from conformix.calibration.cuts import Plan, SinglePlan
 from conformix.calibration.ranks import RankedPerClass
 from conformix.calibration.rows import NO_DATA, RowData, group_names
@@ -18,7 +18,7 @@ from conformix.calibration.tuning import class_objective
 from conformix.errors import InvalidInput, SmallBatchWarning, warn
 from conformix.fitted import Fitted as Fitted  # noqa: PLC0414  this is where others look
 from conformix.fitted import Rule as Rule  # noqa: PLC0414
-from conformix.gathered import Gathered, can_be_read, summed
+from conformix.gathered import Gathered, can_be_read, rows_in_place, summed
 from conformix.guarantees import (
     EXACT,
     UNBOUNDED,
@@ -29,7 +29,7 @@ from conformix.guarantees import (
     pac_guarantee,
 )
 from conformix.kernels.limits import RankLimits
-from conformix.normalize import Transform, resolve_normalizer
+from conformix.normalize import Normalizer, Scaled, resolve_normalizer
 from conformix.scores.names import Column
 from conformix.search.auto import AutoSearch
 from conformix.search.goals import bind
@@ -37,6 +37,7 @@ from conformix.search.nonempty import NonEmptyObjective
 from conformix.search.objective import SizeObjective, tuning_rank
 from conformix.search.weights import Search
 from conformix.splits import Roles, Split
+from conformix.tuning import TuningRows
 
 # With fewer test rows than this a transductive split can fit its weights to the batch.
 SMALL_BATCH = 100
@@ -68,7 +69,8 @@ def fit(
     ----------
     scores : array of shape (n, K, d), or Gathered
         Scores of all labels of the labelled rows; higher fits better. Those of the rows that
-        only calibrate may be `conformix.gathered`.
+        only calibrate may be `conformix.gathered`; a fit uses up what was gathered for it, and
+        normalises the scores of the tuning rows where they are.
     y : integer array of shape (n,)
         True labels, in integers of any width: those of many rows come in few bytes.
     columns : sequence of Column
@@ -105,28 +107,29 @@ def fit(
     # Where the tuning rows calibrate too, they are searched with the rank that will be used.
     k = tuning_rank(len(roles.tune), tune_level, RankRule() if separate else rank)
     normalizer = resolve_normalizer(normalize, separate=separate)
-    tune = _rows(scores, roles.tune), y[roles.tune].astype(np.intp, copy=False)
-    transform = normalizer.fit(tune[0], columns)  # on which scale scores are averaged
-    parts = [transform(part) for part in size_parts(scores, test, roles)]
+    tune = _tuning_rows(scores, y, roles.tune, normalizer, columns)  # and their scale
+    parts = _normalised_parts(scores, test, roles, tune)
     scheme = Marginal() if calibration is None else calibration
-    objective = _objective(*tune, parts, k, transform, allow_empty=allow_empty, threads=threads)
+    objective = _objective(tune, parts, k, allow_empty=allow_empty, threads=threads)
     if scheme.tune:  # the sizes of sets with a threshold per class
-        objective = class_objective(objective, scheme, tune[1], alpha=tune_level, rank=rank)
-    objective = bind(objective, goal, lambda: transform(tune[0]), tune[1], tune_level)
+        objective = class_objective(objective, scheme, tune.y, alpha=tune_level, rank=rank)
+    objective = bind(objective, goal, lambda: tune.scores, tune.y, tune_level)
     found = objective.told(search(objective, rng))  # the weights with the smallest sets
-    rule = Rule(transform, found.weights, allow_empty)
+    rule = Rule(tune.transform, found.weights, allow_empty)
     facts = Facts(
         split.name, float(alpha), float(tune_level), len(roles.tune), len(roles.calibrate),
         0 if test is None else len(test), scores.shape[1], len(columns),
         _n_candidates(search, len(columns)), separate, normalizer.learns and not separate, rank,
     )  # fmt: skip
-    cal = _rows(scores, roles.calibrate), y[roles.calibrate]
+    cal = rows_in_place(scores, y, roles.calibrate), y[roles.calibrate]
     ledger = Ledger(stated(split.guarantee, facts), facts)
     if isinstance(scheme, RankedPerClass):
-        rule = replace(rule, limits=_limits(scheme, rule, *tune, alpha=alpha, separate=separate))
+        rule = replace(rule, limits=_limits(scheme, rule, tune, alpha=alpha, separate=separate))
     own = roles.tune if separate else roles.calibrate
+    seen = tune.scores if separate else cal[0]
+    early = _on_scale(rule) if separate else rule  # the tuning rows are normalised by now
     plan = lay_down(
-        scheme, rule, _rows(scores, own), y[own], data.take(own), alpha=alpha, rng=rng,
+        scheme, early, seen, y[own], data.take(own), alpha=alpha, rng=rng,
         names=group_names(data), n_cal=len(roles.calibrate), separate=separate,
     )  # fmt: skip
     fitted = calibrated(
@@ -134,18 +137,30 @@ def fit(
         data=data.take(roles.calibrate),
     )  # fmt: skip
     unseen = roles.unseen
-    size = mean_size(_rows(scores, unseen), fitted, alpha, data.take(unseen))
+    size = mean_size(rows_in_place(scores, y, unseen), fitted, alpha, data.take(unseen))
     return replace(fitted, search=found, held_out_size=size)
 
 
+def _tuning_rows(
+    scores: Any, y: IntArray, rows: IntArray, normalizer: Normalizer, columns: Sequence[Column]
+) -> TuningRows:
+    """Return the tuning rows: a copy of theirs, or what is gathered, is theirs to change."""
+    own = _rows(scores, rows)
+    labels = y[rows].astype(np.intp, copy=False)
+    return TuningRows(own, labels, normalizer, columns, spare=own is not scores)
+
+
+def _normalised_parts(
+    scores: Any, test: FloatArray | None, roles: Roles, tune: TuningRows
+) -> list[FloatArray]:
+    """Return the normalised scores of the size rows, mostly those of the tuning rows."""
+    if np.array_equal(roles.size, roles.tune):
+        return [tune.scores]
+    return [tune.transform(part) for part in size_parts(scores, test, roles)]
+
+
 def _limits(
-    scheme: RankedPerClass,
-    rule: Rule,
-    tune: FloatArray,
-    y: IntArray,
-    *,
-    alpha: float,
-    separate: bool,
+    scheme: RankedPerClass, rule: Rule, tune: TuningRows, *, alpha: float, separate: bool
 ) -> RankLimits:
     """Return the largest rank of every class, from tuning rows apart from calibration."""
     if not separate:
@@ -153,26 +168,23 @@ def _limits(
             'calibration "rc3p" freezes its ranks on rows apart from calibration, and this split '
             'has none; say split="vfcp".'
         )
-    plain = replace(rule, allow_empty=True)  # lifted scores have no range
-    ranks, width = plain.true_ranks(tune, y)
-    return RankLimits(scheme.limits(ranks, y, tune.shape[1], alpha), width + 1)
+    plain = replace(_on_scale(rule), allow_empty=True)  # lifted scores have no range
+    ranks, width = plain.true_ranks(tune.scores, tune.y)
+    return RankLimits(scheme.limits(ranks, tune.y, tune.scores.shape[1], alpha), width + 1)
+
+
+def _on_scale(rule: Rule) -> Rule:
+    """Return a rule for scores that are normalised already."""
+    return replace(rule, transform=Scaled((1.0,) * len(rule.weights)))
 
 
 def _objective(
-    tune: FloatArray,
-    y: IntArray,
-    parts: list[FloatArray],
-    k: int,
-    transform: Transform,
-    *,
-    allow_empty: bool,
-    threads: int | None,
+    tune: TuningRows, parts: list[FloatArray], k: int, *, allow_empty: bool, threads: int | None
 ) -> SizeObjective:
     """Return the sizes on `parts` (normalised) with the threshold set on the tuning rows."""
     if allow_empty:
-        true_scores = transform(of_labels(tune, y))
-        return SizeObjective(true_scores, parts, k, threads=threads)
-    return NonEmptyObjective(transform(tune), y, parts, k, threads=threads)
+        return SizeObjective(tune.true_scores, parts, k, threads=threads)
+    return NonEmptyObjective(tune.scores, tune.y, parts, k, threads=threads)
 
 
 def calibrated(

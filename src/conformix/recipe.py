@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from conformix import gathered, pipeline
+from conformix import pipeline
 from conformix.arrays import FloatArray, IntArray, as_generator
 from conformix.auto import Plan, is_auto, plan_auto
+from conformix.budget import are_too_many, refuse_beyond_memory, rows_held, score_bytes
 from conformix.calibration import (
     LabelShift,
     Marginal,
@@ -23,7 +24,7 @@ from conformix.conformal import simple_fraction
 from conformix.errors import InvalidInput
 from conformix.exact.fit import fit_exact
 from conformix.exact.fitted import FullFitted
-from conformix.gathered import gather_rows, refuse_beyond_memory, rows_held, score_bytes
+from conformix.gathered import gather_rows
 from conformix.guarantees.order import check_delta
 from conformix.homes import place
 from conformix.inputs import Kind, Outputs, check_groups, check_outputs
@@ -135,8 +136,7 @@ class Recipe:
         That works where only the tuning rows need the scores of all labels; their numbers are
         then drawn here, from the same generator and so to the same rows.
         """
-        needed = score_bytes(outputs.n, outputs.n_classes, len(columns))
-        large = needed > gathered.TENSOR_BYTES and not outputs.on_device
+        large = are_too_many(outputs, len(columns))
         options: dict[str, Any] = {"key": key, "threads": self.threads}
         if large and self.weights is not None:
             return gather_rows(outputs, labels, np.arange(0), columns, **options), split
@@ -146,6 +146,7 @@ class Recipe:
             found = gather_rows(outputs, labels, roles.tune, columns, **options)
             return found, Drawn(whole, roles)
         if large:
+            needed = score_bytes(outputs.n, outputs.n_classes, len(columns))
             refuse_beyond_memory(split.name, needed)
         return fill_tensor(outputs.settled(), columns, **options), split
 
@@ -213,6 +214,12 @@ class Recipe:
             )
         if self.guarantee == "pac" and isinstance(scheme, Weighted | LabelShift):
             raise InvalidInput(f'guarantee="pac" is not known for calibration "{scheme.name}".')
+        split = resolve_split(self.split)
+        if self.guarantee == "pac" and self.weights is None and split.needs_test:
+            raise InvalidInput(
+                f'guarantee="pac" with split "{split.name}" speaks of the whole test batch, and '
+                f'calibration "{scheme.name}" of parts of unknown size; say split="vfcp" or "efcp".'
+            )
         if self.weights is not None and isinstance(scheme, RankedPerClass):
             raise InvalidInput(
                 'calibration "rc3p" freezes its ranks on tuning rows, and fixed weights leave '

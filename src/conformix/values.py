@@ -106,12 +106,24 @@ def let_go(values: Any) -> None:
     --------
     >>> let_go(np.zeros(3))
     """
+    mapped = mapping(values)
+    if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
+        mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def mapping(values: Any) -> mmap.mmap | None:
+    """Return the mapped file whose pages an array shows; None for other arrays, and mode "c".
+
+    Examples
+    --------
+    >>> mapping(np.zeros(3)) is None
+    True
+    """
     mapped = values
     while isinstance(mapped, np.ndarray) and not isinstance(mapped, np.memmap):
         mapped = mapped.base
     if not isinstance(mapped, np.memmap) or getattr(mapped, "mode", "c") == "c":
-        return
+        return None
     while isinstance(mapped, np.ndarray):
         mapped = mapped.base
-    if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-        mapped.madvise(mmap.MADV_DONTNEED)
+    return mapped if isinstance(mapped, mmap.mmap) else None

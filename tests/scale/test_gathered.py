@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import conformix as cx
-from conformix import gathered
+from conformix import budget, gathered
 from conformix.splits import ValidityFirst
 
 
@@ -39,8 +39,7 @@ def little_memory(monkeypatch: pytest.MonkeyPatch):
     """Memory for scores so small that they are gathered, with bounds on rows out of the way."""
 
     def use() -> None:
-        monkeypatch.setattr(gathered, "TENSOR_BYTES", 1)
-        monkeypatch.setattr(gathered, "rows_held", lambda n_classes, d: 10**9)
+        monkeypatch.setattr(budget, "TENSOR_BYTES", 1)
         monkeypatch.setattr("conformix.recipe.rows_held", lambda n_classes, d: 10**9)
         monkeypatch.setattr("conformix.inputs.BLOCK_ENTRIES", 700)
 
@@ -90,13 +89,13 @@ def test_groups_stay_together_when_rows_are_gathered(cifar10, little_memory) -> 
 
 
 def test_the_default_bound_on_tuning_rows_follows_from_the_shape_alone() -> None:
-    assert gathered.rows_held(1000, 3) * 1000 * 3 * 8 <= gathered.TENSOR_BYTES
-    assert gathered.rows_held(10**9, 50) == 1
+    assert budget.rows_held(1000, 3) * 1000 * 3 * 8 <= budget.HELD_BYTES
+    assert budget.rows_held(10**9, 50) == 1
 
 
 def test_a_split_that_needs_all_scores_is_refused_where_they_cannot_fit() -> None:
     with pytest.raises(cx.InvalidInput, match='split "efcp" keeps the scores of all rows, 1000000'):
-        gathered.refuse_beyond_memory("efcp", 10**15)
+        budget.refuse_beyond_memory("efcp", 10**15)
 
 
 @pytest.mark.parametrize("max_rows", [0, -1, 1.5, True, "many"])

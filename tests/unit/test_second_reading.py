@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import conformix as cx
-from conformix import gathered
+from conformix import budget
 from conformix.calibration import LabelShift, PerGroup
 from conformix.cross import CrossAverage, Fold
 from conformix.errors import InvalidInput
@@ -185,7 +185,7 @@ class Elsewhere(ValidityFirst):
 @pytest.mark.parametrize("tensor_bytes", [2**30, 1000])
 def test_the_rows_of_a_blend_are_drawn_once(tensor_bytes, monkeypatch) -> None:
     """Drawn again, another split would calibrate on rows whose labels the blend has seen."""
-    monkeypatch.setattr(gathered, "TENSOR_BYTES", tensor_bytes)
+    monkeypatch.setattr(budget, "TENSOR_BYTES", tensor_bytes)
     Elsewhere.drawn.clear()
     cp = cx.ScoreAverage("auto", kind="logits", split=Elsewhere(), random_state=0)
     cp.fit(LOGITS, LABELS)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from conformix.arrays import BoolArray, FloatArray, IntArray, as_generator
+from conformix.budget import rows_held
 from conformix.calibration import resolve_calibration
 from conformix.calibration.rows import NO_DATA, RowData, check_rows
 from conformix.classnames import check_classes, label_indices
@@ -27,7 +28,7 @@ from conformix.cluster.tree import brought, kept
 from conformix.conformal import simple_fraction
 from conformix.errors import InvalidInput
 from conformix.fitted import Fitted, Rule
-from conformix.gathered import assembled, rows_held, side_by_side, summarised
+from conformix.gathered import assembled, side_by_side, summarised
 from conformix.inputs import Outputs, check_groups
 from conformix.predictor import Predictor
 from conformix.recipe import Recipe

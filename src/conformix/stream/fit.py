@@ -11,11 +11,12 @@ import numpy as np
 from conformix.arrays import FloatArray, IntArray, as_generator
 from conformix.auto import is_auto
 from conformix.blend.model import host_outputs
+from conformix.budget import rows_held
 from conformix.calibration import resolve_calibration
 from conformix.calibration.rows import RowData, check_rows
 from conformix.classnames import check_classes, label_indices
 from conformix.errors import InvalidInput
-from conformix.gathered import Gathered, assembled, rows_held, side_by_side, summarised
+from conformix.gathered import Gathered, assembled, side_by_side, summarised
 from conformix.inputs import Kind, Outputs, check_outputs
 from conformix.passes import BlockReader, chosen
 from conformix.predictor import Predictor, matching

@@ -1,0 +1,162 @@
+"""What a fit holds in memory: the scores of the tuning rows once, and of the others a block."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import conformix as cx
+from conformix import budget, pipeline
+from conformix.normalize import Ecdf, Interpolated, NaturalScale
+from conformix.scores import score_columns, score_tensor
+from conformix.search import GridSearch
+from conformix.splits import resolve_split
+from conformix.tuning import TuningRows
+
+N, K, D = 800, 4000, 3
+SCORES = 8 * N * K * D  # 77 MB
+
+
+@pytest.fixture(scope="module")
+def rows() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    y = rng.integers(K, size=N)
+    logits = rng.standard_normal((N, K), dtype=np.float32)
+    logits[np.arange(N), y] += rng.normal(5, 1.5, N)
+    return logits, y
+
+
+@pytest.fixture
+def small_blocks(monkeypatch) -> Iterator[None]:
+    """Blocks and samples whose size does not grow with the rows, small beside these few rows."""
+    monkeypatch.setattr("conformix.inputs.BLOCK_ENTRIES", 2**16)
+    monkeypatch.setattr("conformix.normalize.MAX_VALUES", 2**16)
+    return
+
+
+def fitted(outputs: np.ndarray, y: np.ndarray, **settings) -> cx.ScoreAverage:
+    options = {"kind": "logits", "random_state": 0, "threads": 1, "search": GridSearch(3)}
+    return cx.ScoreAverage(("thr", "aps", "rank"), **options | settings).fit(outputs, y)
+
+
+def peak(call: Callable[[], object]) -> int:
+    """Return the most bytes that arrays took at once, beyond those that were there before."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.fixture
+def mapped(rows, tmp_path) -> np.ndarray:
+    np.save(tmp_path / "logits.npy", rows[0])
+    return np.load(tmp_path / "logits.npy", mmap_mode="r")
+
+
+@pytest.mark.parametrize("normalize", ["ecdf", "scale"])
+def test_a_fit_on_a_mapped_file_holds_the_scores_of_the_tuning_rows_once(
+    normalize, rows, mapped, small_blocks, monkeypatch
+) -> None:
+    monkeypatch.setattr(budget, "MAPPED_BYTES", 0)
+    settings = {"normalize": normalize}
+    fitted(rows[0][:50], rows[1][:50], **settings)  # what is loaded once
+    # Half of the rows tune; beside their scores there are their outputs, a sixth of that.
+    assert peak(lambda: fitted(mapped, rows[1], **settings)) < 1.45 * SCORES / 2
+
+
+def test_batches_hold_no_more(rows, mapped, small_blocks) -> None:
+    def fit() -> None:
+        source = cx.stream.from_arrays(mapped, rows[1], rows=50)
+        options = {"kind": "logits", "random_state": 0, "threads": 1, "search": GridSearch(3)}
+        cx.ScoreAverage(("thr", "aps", "rank"), **options).fit_batches(source)
+
+    fitted(rows[0][:50], rows[1][:50])
+    assert peak(fit) < 1.45 * SCORES / 2
+
+
+def test_a_fit_in_memory_copies_the_tuning_rows_alone(rows, small_blocks) -> None:
+    fitted(rows[0][:50], rows[1][:50])
+    assert peak(lambda: fitted(*rows)) < 1.9 * SCORES
+
+
+def test_prediction_in_batches_holds_a_batch(rows, mapped, small_blocks) -> None:
+    cp = fitted(rows[0][:100], rows[1][:100])
+    source = cx.stream.from_arrays(mapped, rows=50)
+    assert peak(lambda: sum(len(sets) for sets in cp.predict_batches(source))) < SCORES / 10
+
+
+def test_scores_of_a_mapped_file_are_gathered_sooner_than_those_of_an_array(tmp_path) -> None:
+    shape = (1_500, 20_000)  # 0.72 GB of scores
+    np.lib.format.open_memmap(tmp_path / "p.npy", mode="w+", dtype=np.float16, shape=shape)
+    for outputs, gathered in [
+        (np.load(tmp_path / "p.npy", mmap_mode="r"), True),
+        (np.load(tmp_path / "p.npy", mmap_mode="r")[:1_000], False),
+        (np.broadcast_to(np.float16(0), shape), False),
+        (np.broadcast_to(np.float16(0), (2_300, 20_000)), True),
+    ]:
+        checked = cx.inputs.check_outputs(outputs, "logits", later=True)
+        assert budget.are_too_many(checked, D) is gathered
+
+
+def test_the_default_number_of_tuning_rows_fits_its_budget() -> None:
+    for n_classes, most in [(100, 223_696), (1_000, 22_369), (20_000, 1_118)]:
+        assert budget.rows_held(n_classes, D) == most
+        assert budget.score_bytes(most, n_classes, D) <= budget.HELD_BYTES
+        assert budget.score_bytes(most + 1, n_classes, D) > budget.HELD_BYTES
+
+
+@pytest.mark.parametrize("split", ["vfcp", "efcp"])
+@pytest.mark.parametrize("normalize", ["ecdf", "scale"])
+def test_a_fit_leaves_the_tensor_that_it_was_given_as_it_was(split, normalize, cifar10) -> None:
+    y = cifar10[1][:300]
+    scores = score_tensor(cifar10[0][:300], kind="logits")
+    before = scores.copy()
+    pipeline.fit(
+        scores, y, score_columns(("",), ("thr", "aps", "rank")), alpha=0.1,
+        split=resolve_split(split), search=GridSearch(4), normalize=normalize,
+        rng=np.random.default_rng(0),
+    )  # fmt: skip
+    assert_array_equal(scores, before)
+
+
+@pytest.mark.parametrize("normalizer", [Ecdf(), NaturalScale((2.0, 3.0))])
+def test_tuning_rows_are_normalised_in_place_or_not_to_the_same_bits(normalizer) -> None:
+    raw = np.random.default_rng(0).normal(size=(70, 5, 2)).round(1)
+    y = np.arange(70) % 5
+    wanted = normalizer.fit(raw, ())(raw)
+    copied = TuningRows(raw, y, normalizer, (), spare=False)
+    assert_array_equal(copied.scores, wanted)
+    assert not np.shares_memory(copied.scores, raw)
+    in_place = TuningRows(raw.copy(), y, normalizer, (), spare=True)
+    assert_array_equal(in_place.true_scores, wanted[np.arange(70), y])
+    assert_array_equal(in_place.scores, wanted)
+    assert in_place.scores is in_place.scores
+
+
+class HoldsOn:
+    """A user's normaliser, whose transform looks at the rows that it was fitted on each time."""
+
+    name, learns = "holds on", True
+
+    def fit(self, scores, columns):
+        def late(values):
+            return Ecdf().fit(scores, columns)(values)
+
+        return late
+
+
+def test_a_normaliser_of_the_users_may_hold_on_to_its_rows(cifar10) -> None:
+    logits, y = cifar10[0][:300], cifar10[1][:300]
+    found = [
+        cx.ScoreAverage(kind="logits", normalize=normalize, random_state=0).fit(logits, y)
+        for normalize in ("ecdf", HoldsOn())
+    ]
+    assert isinstance(found[0].predictor_.fitted.rule.transform, Interpolated)
+    assert_array_equal(found[0].weights_, found[1].weights_)
+    assert_array_equal(*(cp.predictor_.fitted.calibration for cp in found))
