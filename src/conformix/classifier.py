@@ -141,7 +141,7 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
         X_test : optional
             Features of the test rows, for the transductive splits.
         groups : array of shape (n,), optional
-            Rows of one group stay on one side of every split.
+            Rows of one group stay on one side of every split; as in `ScoreAverage.fit`.
         strata, calibration_weight : arrays with one entry per calibration row, optional
             Group and importance, for ``calibration="group"`` and ``"weighted"``. Where this method
             splits X, they have one entry per row of X.

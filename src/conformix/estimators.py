@@ -159,7 +159,8 @@ class ScoreAverage(InBatches):
         test : like `outputs`, optional
             Outputs on the unlabelled test rows; the transductive splits need them.
         groups : array of shape (n,), optional
-            Rows of one group (patient, user, document) stay on one side of the split.
+            Rows of one group (patient, user, document) stay on one side of the split. The
+            guarantee still speaks of exchangeable rows (docs/guarantees.md has that of groups).
         classes : sequence of length K, optional
             Names of the columns of `outputs`, for the sets. `y` then holds names; beside names
             that are text it may hold integer indices as well.

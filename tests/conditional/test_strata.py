@@ -7,6 +7,7 @@ covered, always; exactly so many without ties.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -23,6 +24,7 @@ import oracle
 from cases import Bag, bags, levels
 from conditional.rows import Z, covered, uneven_classes
 from conformix.calibration import Clustered, PerClass, PerGroup
+from conformix.errors import InvalidInput
 from conformix.guarantees import EXACT, Guarantee
 from conformix.search import GridSearch
 from conformix.splits import Roles
@@ -265,9 +267,58 @@ def test_a_pool_laid_down_on_tuning_rows_is_exact_and_efcp_is_not() -> None:
 def test_a_pac_rank_applies_within_every_class() -> None:
     probs, y = uneven_classes(np.random.default_rng(2), 800)
     cp = fixed(0.1, "class").set_params(guarantee="pac", delta=0.1).fit(probs, y)
-    assert cp.guarantee_.kind == "pac"
-    assert cp.guarantee_.statement.startswith("for every class: coverage >= 1 - alpha")
+    assert str(cp.guarantee_) == (
+        "pac: for each class by itself, not for all at once: coverage >= 1 - alpha with "
+        "probability >= 0.9 over the calibration rows "
+        "(within every class: i.i.d. rows; weights chosen on other rows)"
+    )
     assert (cp.threshold_ <= fixed(0.1, "class").fit(probs, y).threshold_).all()
+
+
+def test_under_pac_a_class_without_rows_is_always_in() -> None:
+    probs, y = uneven_classes(np.random.default_rng(2), 200)
+    cp = fixed(0.1, "class").set_params(guarantee="pac", delta=0.1)
+    with pytest.warns(cx.TrivialSetsWarning):
+        cp.fit(probs[y > 0], y[y > 0])
+    assert cp.threshold_[0] == -np.inf
+    assert np.asarray(cp.predict_set(probs))[:, 0].all()
+
+
+@pytest.mark.parametrize("split", ["dlcp", "dlcp+"])
+def test_a_pac_statement_about_a_batch_has_no_parts(split: str) -> None:
+    probs, y = uneven_classes(np.random.default_rng(2), 300)
+    cp = cx.ScoreAverage(alpha=0.1, split=split, calibration="class", guarantee="pac")
+    sentence = (
+        f'guarantee="pac" with split "{split}" speaks of the whole test batch, and calibration '
+        '"class" of parts of unknown size; say split="vfcp" or "efcp".'
+    )
+    with pytest.raises(InvalidInput, match=f"^{re.escape(sentence)}$"):
+        cp.fit(probs, y, test=probs)
+
+
+def test_classes_too_rare_for_a_cluster_are_counted_as_classes() -> None:
+    probs, y = uneven_classes(np.random.default_rng(1), 400, (0.6, 0.35, 0.03, 0.02))
+    cp = fixed(0.1, Clustered(clusters=[0, 0, -1, -1])).fit(probs, y)
+    assert cp.guarantee_.statement == (
+        "P(y in set | cluster of y) >= 1 - alpha; 2 rare classes only together"
+    )
+
+
+@pytest.mark.parametrize("what", ["class", "cluster", "group", "group and class"])
+def test_the_ledger_has_no_one_number_for_many_thresholds(what: str) -> None:
+    probs, y = uneven_classes(np.random.default_rng(1), 900)
+    schemes = {
+        "class": "class",
+        "cluster": Clustered(clusters=[0, 1, 1]),
+        "group": "group",
+        "group and class": PerGroup(by_class=True),
+    }
+    rows = {"strata": np.arange(900) % 2} if "group" in what else {}
+    ledger = fixed(0.1, schemes[what]).fit(probs, y, **rows).guarantee_
+    assert ledger.table().splitlines()[-1] == (
+        f"order statistic  no one number: every {what} has its own threshold and rows [vacuous] "
+        "(one threshold for all rows)"
+    )
 
 
 def test_unknown_groups_take_the_fallback() -> None:

@@ -180,6 +180,10 @@ def test_label_shift_restores_coverage_and_no_weights_do_not() -> None:
     assert hits > (1 - alpha) * m - Z * spread
     assert plain_hits < (1 - alpha) * m - Z * spread
     assert cp.guarantee_.kind == "exact"
+    assert cp.guarantee_.assumption.endswith(
+        "effective rows of 600; but for that shift calibration and test rows exchangeable; weights "
+        "chosen on other rows"
+    )
 
 
 @pytest.mark.parametrize("known", [True, False])

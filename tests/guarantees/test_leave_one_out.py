@@ -127,6 +127,27 @@ def test_vfcp_covers_at_least_k_of_n_plus_one_on_real_data_with_tied_ranks(name:
     assert covered_when_held_out(cp, logits[rows], y[rows], 30) >= cx.conformal_rank(99, 0.1)
 
 
+@settings(max_examples=60)
+@given(
+    seed=st.integers(0, 10**6), n_groups=st.integers(2, 8), rows=st.integers(1, 4), level=levels()
+)
+def test_where_only_groups_are_exchangeable_k_of_the_rows_of_all_groups_are_covered(
+    seed: int, n_groups: int, rows: int, level: tuple[float, Fraction]
+) -> None:
+    alpha, meant = level
+    of_group = rows_without_ties(seed, n_groups)
+    probs, y = (np.repeat(part, rows, axis=0) for part in of_group)  # rows that are all alike
+    cp = cx.ScoreAverage("thr", alpha=alpha, weights=[1.0])
+    hits = 0
+    for g in range(n_groups):
+        own = slice(g * rows, (g + 1) * rows)
+        cp.fit(np.delete(probs, own, axis=0), np.delete(y, own))
+        hits += np.asarray(cp.predict_set(probs[own]))[np.arange(rows), y[own]].sum()
+    k = oracle.conformal_rank((n_groups - 1) * rows, meant)
+    assert hits >= k
+    assert 1 - meant - Fraction(k, n_groups * rows) < Fraction(1, n_groups)
+
+
 def test_efcp_breaks_the_identity_on_many_bags_so_the_test_has_power() -> None:
     n, alpha = 12, 0.2
     k = cx.conformal_rank(n, alpha)

@@ -23,7 +23,8 @@ from conformix.guarantees import Guarantee
 
 # Cells without a stratum of their own: always in the set, or cut where all rows together are cut.
 ALWAYS, EVERY = -1, -2
-PLURALS = {"class": "classes", "group and class": "pairs of group and class"}
+# What is counted as rare: a cluster is never rare, the classes that have none are.
+PLURALS = {"class": "classes", "cluster": "classes", "group and class": "pairs of group and class"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +210,7 @@ class Stratified:
         less = " minus a selection term" if base.kind == "approximate" else ""
         told = f"P(y in set | {given}) >= 1 - alpha{less}"
         if base.kind == "pac":
-            told = f"for every {part.what}: {base.statement}"
+            told = f"for each {part.what} by itself, not for all at once: {base.statement}"
         whole, rare = True, f"{part.n_rare} rare {PLURALS.get(part.what, part.what + 's')}"
         if part.n_rare and part.fallback == "all":
             told += f"; labels of {rare} always in"

@@ -222,12 +222,12 @@ class Reweighted:
         ratio = "density" if isinstance(self.plan, Weighted) else "class frequency"
         rows = f"{effective_rows(self.weight):,.0f} effective rows of {len(self.weight):,}"
         less = " minus a selection term" if base.kind == "approximate" else ""
+        others = f"but for that shift {base.assumption}"
         if self.plan.known:
             told = f"P(y in set) >= 1 - alpha{less} under the new law"
-            return Guarantee(base.kind, told, f"true {ratio} ratios, {rows}; {base.assumption}")
+            return Guarantee(base.kind, told, f"true {ratio} ratios, {rows}; {others}")
         told = f"P(y in set) >= 1 - alpha{less} under the new law, less the error of the ratios"
-        assumption = f"estimated {ratio} ratios, {rows}; {base.assumption}"
-        return Guarantee("approximate", told, assumption)
+        return Guarantee("approximate", told, f"estimated {ratio} ratios, {rows}; {others}")
 
     def warn(self, alpha: float, rank: Rank) -> None:
         """Warn where even a point of average weight lets every label in."""

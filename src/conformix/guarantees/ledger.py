@@ -165,7 +165,7 @@ class Ledger:
             )
             return
         if f.calibration != "marginal":
-            says = f"applies to the rows of each {f.calibration} by itself"
+            says = f"no one number: every {f.calibration} has its own threshold and rows"
             if f.calibration in ("weighted", "label shift"):
                 says = "does not apply to weighted rows"
             yield Entry("order statistic", says, "one threshold for all rows", True)
@@ -201,9 +201,10 @@ class Ledger:
         yield Entry("Lemma 1 (VC)", f"eta = {eta:.3f}, xi = {f.n_classes * eta:.1f}", IID, eta >= 1)
         missed = 1 - vc.kappa(n, f.alpha)
         relative = 1 - vc.relative_bound(n, f.d, delta, max(missed, 0.0))
-        yield Entry("Vapnik, relative", f"coverage >= {relative:.4f}", IID, relative <= 0)
+        draws = f"for {1 - delta:.0%} of calibration draws"
+        yield Entry("Vapnik, relative", f"coverage >= {relative:.4f} {draws}", IID, relative <= 0)
         if f.n_weights:
-            yield Entry("finite grid (DKW)", f"deviation <= {grid:.4f}", IID, grid >= 1)
+            yield Entry("finite grid (DKW)", f"deviation <= {grid:.4f} {draws}", IID, grid >= 1)
         if f.split == "vfcp":
             level = vc.largest_tune_alpha(f.n_tune, n, alpha=f.alpha, d=f.d, delta=delta)
             says = "infeasible" if level is None else f"tune_alpha <= {level:.4f}"

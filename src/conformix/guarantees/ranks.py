@@ -34,7 +34,7 @@ class RankRule:
 
     def __call__(self, n: int, alpha: float) -> int:
         """Return the rank for n calibration rows, from 1 to n + 1."""
-        if self.delta is None:
+        if self.delta is None or n == 0:  # without rows every label is in, whatever is promised
             return conformal_rank(n, alpha)
         if self.batch is None:
             return pac_rank(n, alpha, self.delta, n_weights=self.n_weights)
