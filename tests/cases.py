@@ -11,12 +11,14 @@ import itertools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from hypothesis import strategies as st
 
 import conformix as cx
+from conformix.guarantees import EXACT, Guarantee
+from conformix.splits import Roles
 
 EIGHTH = 8
 UNEVEN = (0.0, 0.1, 0.2, 0.3, 1 / 3, 0.5, 2 / 3, 0.7, 0.9, 1.0)
@@ -24,6 +26,22 @@ UNEVEN = (0.0, 0.1, 0.2, 0.3, 1 / 3, 0.5, 2 / 3, 0.7, 0.9, 1.0)
 FRACTIONS = tuple(
     Fraction(p, q) for p, q in [(1, 2), (1, 3), (1, 4), (1, 5), (1, 10), (3, 10), (2, 3), (1, 20)]
 )
+
+
+@dataclass(frozen=True)
+class FirstRowsTune:
+    """VFCP whose tuning rows are the first ones, not drawn."""
+
+    n_tune: int
+    name: ClassVar[str] = "first rows tune"
+    guarantee: ClassVar[Guarantee] = EXACT
+    needs_test: ClassVar[bool] = False
+
+    def roles(
+        self, n: int, n_test: int, rng: np.random.Generator, groups: np.ndarray | None = None
+    ) -> Roles:
+        tune = np.arange(self.n_tune)
+        return Roles(tune, tune, np.arange(self.n_tune, n))
 
 
 @st.composite

@@ -150,11 +150,7 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
             scikit-learn's metadata routing each estimator gets what it has requested
             (`set_fit_request`), else all get all.
         """
-        X = rows_of(X)
-        validate_data(self, X, skip_check_array=True)
-        y = _check_y(y, estimator=self)
-        check_consistent_length(X, y)
-        check_classification_targets(y)
+        X, y = self._training_rows(X, y)
         rng = as_generator(self.random_state)
         parts = check_groups(groups, len(y))
         train, calibrate = self._rows(_num_samples(X), rng, parts, X_calibration)
@@ -255,6 +251,22 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
             method_mapping=fits, **{name or "estimator": e for name, e in self._named()}
         )
 
+    def _training_rows(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Return checked features and labels of `fit`, and note what features look like."""
+        X = rows_of(X)
+        validate_data(self, X, skip_check_array=True)
+        y = _check_y(y, estimator=self)
+        check_consistent_length(X, y)
+        check_classification_targets(y)
+        return X, y
+
+    def _new_rows(self, X: Any) -> Any:
+        """Return features for a prediction, checked against those of `fit`."""
+        check_is_fitted(self)
+        X = rows_of(X)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        return X
+
     def _routed(self, X: Any, given: dict[str, Any], rows: IntArray) -> dict[str, dict[str, Any]]:
         """Return the fit parameters of each estimator, those by row on the training rows."""
         names = [name for name, _ in self._named()]
@@ -305,10 +317,7 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
         return outputs[""] if set(outputs) == {""} else outputs
 
     def _checked_outputs(self, X: Any) -> dict[str, FloatArray]:
-        check_is_fitted(self)
-        X = rows_of(X)
-        validate_data(self, X, reset=False, skip_check_array=True)
-        return self._by_name(X)
+        return self._by_name(self._new_rows(X))
 
     def _by_name(self, X: Any) -> dict[str, FloatArray]:
         return {name: probabilities(e, X, self.classes_) for name, e in self.estimators_.items()}

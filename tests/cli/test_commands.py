@@ -178,17 +178,8 @@ def test_a_toml_file_of_specs_is_run_and_summed_up(
 
 
 def test_the_demo_prints_its_table_and_draws_its_picture(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, small_demo: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from conformix.experiments import demo
-
-    whole = demo.Demo.load()
-    rows = np.arange(400)
-    monkeypatch.setattr(
-        demo.Demo,
-        "load",
-        lambda choices: demo.Demo(whole.logits, whole.y, rows, rows + 400, choices),
-    )
     assert main(["demo", "--table", "--out", str(tmp_path)]) == 0
     text = capsys.readouterr().out
     assert text.count("average, dlcp+") == 2

@@ -32,11 +32,11 @@ def test_the_commands_are_those_of_the_design() -> None:
 def test_the_example_of_a_help_text_runs(
     command: str,
     folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     if command == "demo":
-        shrink_the_demo(monkeypatch)
+        request.getfixturevalue("small_demo")
     if command in ("predict", "evaluate", "info", "report"):
         assert main(example_of("fit", capsys)) == 0
     words = example_of(command, capsys)
@@ -50,17 +50,3 @@ def test_the_example_of_the_first_help_text_runs(
 ) -> None:
     words = example_of("", capsys)
     assert main([*words, *SMALLER.get(words[0], [])]) == 0
-
-
-def shrink_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
-    import numpy as np
-
-    from conformix.experiments import demo
-
-    whole = demo.Demo.load()
-    rows = np.arange(400)
-    monkeypatch.setattr(
-        demo.Demo,
-        "load",
-        lambda choices: demo.Demo(whole.logits, whole.y, rows, rows + 400, choices),
-    )

@@ -8,9 +8,7 @@ covered, always; exactly so many without ties.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -21,13 +19,11 @@ from scipy.stats import betabinom
 
 import conformix as cx
 import oracle
-from cases import Bag, bags, levels
+from cases import Bag, FirstRowsTune, bags, levels
 from conditional.rows import Z, covered, uneven_classes
 from conformix.calibration import Clustered, PerClass, PerGroup
 from conformix.errors import InvalidInput
-from conformix.guarantees import EXACT, Guarantee
 from conformix.search import GridSearch
-from conformix.splits import Roles
 
 pytestmark = pytest.mark.filterwarnings("ignore::conformix.errors.ConformixWarning")
 
@@ -184,20 +180,6 @@ def test_learnt_clusters_keep_coverage_in_every_cluster_on_cifar100(cifar100: tu
             hits, needed = hits + inside[cluster == c].sum(), needed + law.mean()
             variance += law.var()
     assert abs(hits - needed) < Z * np.sqrt(variance)
-
-
-@dataclass(frozen=True)
-class FirstRowsTune:
-    """VFCP whose tuning rows are the first ones, not drawn."""
-
-    n_tune: int
-    name: ClassVar[str] = "first rows tune"
-    guarantee: ClassVar[Guarantee] = EXACT
-    needs_test: ClassVar[bool] = False
-
-    def roles(self, n: int, n_test: int, rng: object, groups: object = None) -> Roles:
-        tune = np.arange(self.n_tune)
-        return Roles(tune, tune, np.arange(self.n_tune, n))
 
 
 @pytest.mark.parametrize(

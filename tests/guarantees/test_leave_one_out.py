@@ -7,9 +7,7 @@ exactly k. For VFCP the tuning rows I1 stay fixed, and the bag is I3 plus the he
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -18,30 +16,12 @@ from hypothesis import strategies as st
 
 import conformix as cx
 import oracle
-from cases import Bag, bags, levels
-from conformix.guarantees import EXACT, Guarantee
+from cases import Bag, FirstRowsTune, bags, levels
 from conformix.search import GridSearch, search_weights
-from conformix.splits import Roles
 
 pytestmark = pytest.mark.filterwarnings("ignore::conformix.errors.ConformixWarning")
 
 NAMES = ("thr", "aps", "rank")
-
-
-@dataclass(frozen=True)
-class FixedTuningRows:
-    """VFCP whose tuning rows are the first ones, not drawn."""
-
-    n_tune: int
-    name: ClassVar[str] = "fixed tuning rows"
-    guarantee: ClassVar[Guarantee] = EXACT
-    needs_test: ClassVar[bool] = False
-
-    def roles(
-        self, n: int, n_test: int, rng: np.random.Generator, groups: np.ndarray | None = None
-    ) -> Roles:
-        tune = np.arange(self.n_tune)
-        return Roles(tune, tune, np.arange(self.n_tune, n))
 
 
 def covered_when_held_out(
@@ -64,7 +44,7 @@ def test_vfcp_covers_at_least_k_of_n_plus_one_with_ties(
     n_tune = data.draw(st.integers(1, len(bag.y) - 2), label="tuning rows")
     n = len(bag.y) - n_tune - 1
     cp = cx.ScoreAverage(
-        NAMES, alpha=alpha, split=FixedTuningRows(n_tune), search=GridSearch(3), threads=1
+        NAMES, alpha=alpha, split=FirstRowsTune(n_tune), search=GridSearch(3), threads=1
     )
     hits = covered_when_held_out(cp, bag.outputs["a"], bag.y, n_tune)
     assert hits >= oracle.conformal_rank(n, meant)
@@ -88,7 +68,7 @@ def test_vfcp_covers_exactly_k_of_n_plus_one_without_ties(
     cp = cx.ScoreAverage(
         ("thr",),
         alpha=alpha,
-        split=FixedTuningRows(6),
+        split=FirstRowsTune(6),
         search=GridSearch(1),
         normalize="none",  # an ecdf ties whatever lies beyond its few tuning rows
         threads=1,
@@ -122,7 +102,7 @@ def test_vfcp_covers_at_least_k_of_n_plus_one_on_real_data_with_tied_ranks(name:
     logits, y = next(iter(data.outputs.values())), data.labels
     rows = np.random.default_rng(1).permutation(len(y))[:130]
     cp = cx.ScoreAverage(
-        ("rank",), kind="logits", split=FixedTuningRows(30), search=GridSearch(1), alpha=0.1
+        ("rank",), kind="logits", split=FirstRowsTune(30), search=GridSearch(1), alpha=0.1
     )
     assert covered_when_held_out(cp, logits[rows], y[rows], 30) >= cx.conformal_rank(99, 0.1)
 

@@ -11,12 +11,10 @@ import pytest
 
 import conformix as cx
 from conformix import metrics
-from conformix.conformal import conformal_rank, kth_largest
 from conformix.experiments import compare
-from conformix.kernels import combine
 from conformix.report import build_report, compare_report
 from conformix.report.compact import fixed
-from conformix.report.weights import halves
+from report.by_hand import counted
 
 Open = Callable[..., Any]
 MEASURED = (
@@ -97,15 +95,7 @@ def test_the_slider_moves_every_number_to_what_the_library_gives(
 
 def by_hand(case: Any, steps: list[int], alpha: float) -> tuple[float, float]:
     """Mean size and coverage of one weighting of the triangle, from the kernels alone."""
-    rows = case.report.rows
-    combined = combine(rows.scores, np.array(steps) / sum(steps))
-    own = combined[np.arange(len(case.y)), case.y]
-    first, second = halves(rows)
-    labels = hits = 0
-    for calibrate, test in ((first, second), (second, first)):
-        threshold = kth_largest(own[calibrate], conformal_rank(len(calibrate), alpha))
-        labels += int((combined[test] >= threshold).sum())
-        hits += int((own[test] >= threshold).sum())
+    labels, hits = counted(case, np.array(steps) / sum(steps), alpha)
     return labels / len(case.y), hits / len(case.y)
 
 

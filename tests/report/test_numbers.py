@@ -10,13 +10,12 @@ from numpy.testing import assert_array_equal
 
 import conformix as cx
 from conformix import InvalidInput, metrics
-from conformix.conformal import conformal_rank, kth_largest
 from conformix.experiments import compare
 from conformix.experiments.statistics import interval
-from conformix.kernels import combine
 from conformix.report import build_report, compare_report
 from conformix.report.measured import chance_range
 from conformix.report.weights import halves
+from report.by_hand import counted
 
 
 def test_measures_are_those_of_evaluate_at_every_level(case) -> None:
@@ -36,26 +35,12 @@ def test_classes_are_those_of_the_class_table(case) -> None:
     assert_array_equal(case.report.classes.rows, table["rows"])
 
 
-def by_hand(case, weights: np.ndarray, alpha: float) -> tuple[int, int]:
-    """Labels in all sets and covered rows: calibrate on one half, measure on the other."""
-    rows = case.report.rows
-    combined = combine(rows.scores, weights)
-    own = combined[np.arange(len(case.y)), case.y]
-    first, second = halves(rows)
-    labels = hits = 0
-    for calibrate, test in ((first, second), (second, first)):
-        threshold = kth_largest(own[calibrate], conformal_rank(len(calibrate), alpha))
-        labels += int((combined[test] >= threshold).sum())
-        hits += int((own[test] >= threshold).sum())
-    return labels, hits
-
-
 def test_every_weight_is_calibrated_on_one_half_and_measured_on_the_other(case) -> None:
     found = case.report.weights
     assert len(found.grid) == 1326
     for place in range(0, 1326, 97):
         for a, alpha in enumerate(case.report.rows.alphas):
-            labels, hits = by_hand(case, found.grid[place] / found.resolution, alpha)
+            labels, hits = counted(case, found.grid[place] / found.resolution, alpha)
             assert (found.labels[a, place], found.hits[a, place]) == (labels, hits)
 
 

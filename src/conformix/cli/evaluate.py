@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from conformix.cli.data import (
     Drop,
@@ -18,7 +16,7 @@ from conformix.cli.data import (
     sources,
     unnamed_if_single,
 )
-from conformix.cli.options import Json, Models
+from conformix.cli.options import Json, ModelFile, Models, OtherAlpha
 from conformix.cli.output import (
     record_table,
     wants_json,
@@ -46,12 +44,10 @@ WORDS = {
 
 
 def evaluate(
-    model_file: Annotated[str, typer.Argument(metavar="MODEL", help="Written by conformix fit.")],
+    model_file: ModelFile,
     file: File = None,
     *,
-    alpha: Annotated[
-        float | None, typer.Option(help="Another level than the model's, chosen beforehand.")
-    ] = None,
+    alpha: OtherAlpha = None,
     model: NamedFiles = None,
     labels: LabelFile = None,
     label_column: LabelColumn = None,

@@ -13,7 +13,11 @@ Json = Annotated[
     bool | None,
     typer.Option("--json/--table", help="JSON lines or tables; by default JSON in a pipe."),
 ]
+ModelFile = Annotated[str, typer.Argument(metavar="MODEL", help="Written by conformix fit.")]
 Alpha = Annotated[float, typer.Option(help="Allowed miscoverage.")]
+OtherAlpha = Annotated[
+    float | None, typer.Option(help="Another level than the model's, chosen beforehand.")
+]
 Split = Annotated[str, typer.Option(help="Who may see what: vfcp, efcp, dlcp, dlcp+ or exact.")]
 Scores = Annotated[str, typer.Option(help="What is averaged, by commas; auto leaves it to us.")]
 Seed = Annotated[int, typer.Option(help="Root of all randomness.")]

@@ -18,7 +18,7 @@ from conformix.cli.data import (
     sources,
     unnamed_if_single,
 )
-from conformix.cli.options import Json, Models
+from conformix.cli.options import Json, ModelFile, Models, OtherAlpha
 from conformix.cli.output import (
     record_table,
     reporting,
@@ -39,7 +39,7 @@ STEP = 2**22
 
 
 def predict(
-    model_file: Annotated[str, typer.Argument(metavar="MODEL", help="Written by conformix fit.")],
+    model_file: ModelFile,
     file: File = None,
     *,
     out: Annotated[
@@ -50,9 +50,7 @@ def predict(
         str,
         typer.Option(help="sets: a row per set; long: a row per label; wide: a column per class."),
     ] = "sets",
-    alpha: Annotated[
-        float | None, typer.Option(help="Another level than the model's, chosen beforehand.")
-    ] = None,
+    alpha: OtherAlpha = None,
     model: NamedFiles = None,
     label_column: LabelColumn = None,
     drop: Drop = "",

@@ -21,7 +21,7 @@ from conformix.cli.data import (
     sources,
     unnamed_if_single,
 )
-from conformix.cli.options import Json, Models, Seed, listed
+from conformix.cli.options import Json, ModelFile, Models, Seed, listed
 from conformix.cli.output import wants_json, working, write_json, write_line
 from conformix.errors import InvalidInput
 
@@ -37,7 +37,7 @@ ReportFile = Annotated[
 
 
 def report(
-    model_file: Annotated[str, typer.Argument(metavar="MODEL", help="Written by conformix fit.")],
+    model_file: ModelFile,
     file: File = None,
     *,
     out: Annotated[Path, typer.Option("--out", "-o", help="The report, an HTML file.")],

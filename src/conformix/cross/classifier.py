@@ -7,14 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import Bunch, _safe_indexing
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    _check_y,
-    _num_samples,
-    check_consistent_length,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from conformix.arrays import FloatArray, IntArray, RandomState, as_generator
 from conformix.classifier import ConformalClassifier
@@ -22,7 +15,7 @@ from conformix.cross.folds import CrossAverage, Fold
 from conformix.errors import InvalidInput
 from conformix.guarantees import Guarantee
 from conformix.inputs import check_groups
-from conformix.probabilities import probabilities, rows_of
+from conformix.probabilities import probabilities
 from conformix.sets import PredictionSets
 
 
@@ -101,11 +94,7 @@ class CrossConformalClassifier(ConformalClassifier):
         groups : array of shape (n,), optional
             Rows of one group stay in one fold, and on one side of its tuning split.
         """
-        X = rows_of(X)
-        validate_data(self, X, skip_check_array=True)
-        y = _check_y(y, estimator=self)
-        check_consistent_length(X, y)
-        check_classification_targets(y)
+        X, y = self._training_rows(X, y)
         self.classes_ = np.unique(y)
         rng = as_generator(self.random_state)
         n = _num_samples(X)
@@ -182,7 +171,5 @@ class CrossConformalClassifier(ConformalClassifier):
         return self._given(said)
 
     def _checked_folds(self, X: Any) -> list[Any]:
-        check_is_fitted(self)
-        X = rows_of(X)
-        validate_data(self, X, reset=False, skip_check_array=True)
+        X = self._new_rows(X)
         return [self._of(own, X) for own in self.fold_estimators_]

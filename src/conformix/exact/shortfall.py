@@ -6,9 +6,10 @@ from importlib import import_module
 
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray, as_tensor, of_labels, to_host, torch_counts
+from conformix.arrays import FloatArray, IntArray, as_tensor, to_host, torch_counts
 from conformix.conformal import conformal_rank
 from conformix.exact.fitted import ROWS_AT_ONCE
+from conformix.exact.tables import two_cuts
 from conformix.inputs import row_blocks
 from conformix.kernels import available_threads, run_blocks
 from conformix.search.objective import SizeObjective
@@ -56,15 +57,11 @@ def leave_one_out_efcp(
     k = conformal_rank(n - 1, alpha)
     if k > n - 1:
         return 1.0
-    true_scores = of_labels(scores, y)
-    upper = SizeObjective(true_scores, [scores], k, threads=threads)
-    lower = SizeObjective(true_scores, [scores], k + 1, threads=threads)
-    (at_high, high), (at_low, low) = (o.counts_and_thresholds(weights) for o in (upper, lower))
+    cuts, counts, _ = two_cuts(scores, y, weights, k + 1, threads)
+    at_high, at_low = counts.T
     # Without a row a count is at least count(c_k) - K, and some weight has at most count(c_{k+1}).
     plausible = np.flatnonzero(at_high <= at_low.min() + n_classes)
-    some = weights[plausible]
-    cuts = np.column_stack([high, low])[plausible]
-    counts = np.column_stack([at_high, at_low])[plausible]
+    some, cuts, counts = weights[plausible], cuts[plausible], counts[plausible]
     if torch_counts(scores):
         kernels = import_module("conformix.kernels.torch_selection")
         return float(to_host(kernels.leave_out(as_tensor(scores), y, some, cuts, counts)).mean())

@@ -98,26 +98,50 @@ def make_tables(
     threads : int or None
         Threads to use.
     """
-    true_scores = of_labels(scores, y)
-    lower = SizeObjective(true_scores, [scores], k, threads=threads)
-    at_low, low = lower.counts_and_thresholds(weights)
-    at_high, high = np.zeros_like(at_low), np.full(len(weights), np.inf)  # c_0 = +inf
-    if k > 1:
-        upper = SizeObjective(true_scores, [scores], k - 1, threads=threads)
-        at_high, high = upper.counts_and_thresholds(weights)
+    cuts, counts, objective = two_cuts(scores, y, weights, k, threads)
+    at_high, at_low = counts.T
     can_win = np.minimum(at_high + 1, at_low) <= at_low.min() + scores.shape[1]
     plausible = np.flatnonzero(can_win)
     plausible = plausible[np.argsort(at_high[plausible], kind="stable")]
     best = int(np.argmin(at_low))  # the first of equals: candidates come in the tie order
     return Tables(
         weights[plausible],
-        np.column_stack([high, low])[plausible],
-        np.column_stack([at_high, at_low])[plausible],
+        cuts[plausible],
+        counts[plausible],
         plausible,
         best,
         int(at_low[best]),
-        lower,
+        objective,
     )
+
+
+def two_cuts(
+    scores: FloatArray, y: IntArray, weights: FloatArray, k: int, threads: int | None = None
+) -> tuple[FloatArray, IntArray, SizeObjective]:
+    """Return ``c_{k-1}`` and ``c_k`` of the n rows, and how many labels reach each.
+
+    Parameters
+    ----------
+    scores, y, weights, k, threads
+        As in `make_tables`.
+
+    Returns
+    -------
+    cuts : float64 array of shape (M, 2)
+        ``c_{k-1}`` and ``c_k`` under every weight vector; ``c_0`` is infinite.
+    counts : int64 array of shape (M, 2)
+        Labels of the n rows at these two thresholds.
+    objective : SizeObjective
+        The n rows at rank k.
+    """
+    true_scores = of_labels(scores, y)
+    lower = SizeObjective(true_scores, [scores], k, threads=threads)
+    at_low, low = lower.counts_and_thresholds(weights)
+    at_high, high = np.zeros_like(at_low), np.full(len(weights), np.inf)
+    if k > 1:
+        upper = SizeObjective(true_scores, [scores], k - 1, threads=threads)
+        at_high, high = upper.counts_and_thresholds(weights)
+    return np.column_stack([high, low]), np.column_stack([at_high, at_low]), lower
 
 
 def ragged_gaps(

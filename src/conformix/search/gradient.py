@@ -73,7 +73,6 @@ class GradientSearch:
                 'search="line" or "grid".'
             )
         rng = np.random.default_rng(0) if rng is None else rng
-        objective = objective.on_host()
         sketch = Walk(some_size_rows(objective, SURROGATE_PAIRS, rng), self.budget)
         corners = objective.counts(np.eye(objective.d))
         sketch.span.evaluated += len(corners)
