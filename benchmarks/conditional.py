@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+from benchmarks.aps import K, N, case
 from benchmarks.measure import Report, fastest, interleaved
 
 import conformix as cx
@@ -20,20 +21,8 @@ from conformix.fitted import Rule
 from conformix.normalize import Scaled
 from conformix.pipeline import calibrated, fixed_ledger
 
-N, K = 20_000, 1_000
 ALPHA = 0.1
 WEIGHTS = np.array([0.5, 0.3, 0.2])
-
-
-def case() -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(0)
-    y = rng.integers(K, size=N)
-    probs = 3 * rng.standard_normal((N, K))
-    probs[np.arange(N), y] += 9
-    probs -= probs.max(axis=1, keepdims=True)
-    np.exp(probs, out=probs)
-    probs /= probs.sum(axis=1, keepdims=True)
-    return probs, y
 
 
 def conditional(report: Report) -> None:
