@@ -6,7 +6,6 @@ import pytest
 from conformix.scores import SCORES, Custom, Score
 from conformix.testing import ScoreContract
 
-ROW_SCORES = ("maxprob", "entropy", "energy")
 NEED_LOGITS = ("logit", "energy")
 
 

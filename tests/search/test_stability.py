@@ -10,7 +10,7 @@ import conformix as cx
 from conformix.conformal import conformal_rank, kth_largest
 from conformix.errors import InvalidInput
 from conformix.search import SizeObjective, landscape, search_weights
-from conformix.search.noise import Draws, same_rows, standard_errors
+from conformix.search.noise import Draws, same_rows
 from conformix.search.nonempty import NonEmptyObjective
 from conformix.search.stability import OneStandardError, bootstrap_weights, near_optimal_region
 from search.problems import problem
@@ -45,7 +45,7 @@ def test_a_bootstrap_size_is_that_of_the_drawn_rows(kind: str, apart: bool) -> N
 def test_the_standard_error_is_that_of_fresh_rows() -> None:
     """Differences of sizes over many fresh samples spread as the bootstrap of one says."""
     rng = np.random.default_rng(0)
-    weights, best = np.array([[0.9, 0.1]]), np.array([0.4, 0.6])
+    weights, best = np.array([0.9, 0.1]), np.array([0.4, 0.6])
 
     def draw(n: int = 400) -> SizeObjective:
         scores = rng.standard_normal((n, 5, 2))
@@ -53,7 +53,8 @@ def test_the_standard_error_is_that_of_fresh_rows() -> None:
         return SizeObjective(scores[:, 0], [scores], conformal_rank(n, 0.1))
 
     fresh = np.std([np.diff(draw()(np.vstack([weights, best])))[0] for _ in range(300)])
-    told = np.mean([standard_errors(draw(), weights, best, rng=rng)[0] for _ in range(20)])
+    samples = [Draws(draw(), 100, rng) for _ in range(20)]
+    told = np.mean([each.standard_error(weights, each.sizes(best)) for each in samples])
     assert_allclose(told, fresh, rtol=0.2)
 
 
@@ -65,9 +66,8 @@ def test_few_keeps_fewer_scores_within_the_error_and_uniform_moves_towards_equal
     assert (few.weights > 0).sum() < (best.weights > 0).sum()
     assert (even.weights**2).sum() < (best.weights**2).sum()
     for found in (few, even):
-        error = standard_errors(
-            sizes, found.weights[None], best.weights, n_draws=400, rng=np.random.default_rng(1)
-        )[0]
+        draws = Draws(sizes, 400, np.random.default_rng(1))
+        error = draws.standard_error(found.weights, draws.sizes(best.weights))
         assert found.size <= best.size + 1.3 * error
         assert found.count == sizes.counts(found.weights[None])[0]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,22 +71,20 @@ def model_methods(rows: Rows) -> MethodTable:
     if n >= 4:
         found |= {name: row_sizes(rows, weights) for name, weights in tried.items()}
     names = tuple(found)
-    columns = {name: np.full((len(rows.alphas), len(names)), np.nan) for name in COLUMNS}
-    baselines = []
-    for a in range(len(rows.alphas)):
-        singles = [name for name in names if name in rows.names] or [OWN]
-        baseline = min(singles, key=lambda name: float(found[name][0][a].mean()))
-        baselines.append(baseline)
-        for place, name in enumerate(names):
-            sizes, hits = found[name]
-            size = interval(sizes[a])
-            gain = interval(found[baseline][0][a] - sizes[a])
-            ends = metrics.share_interval(int(hits[a]), n)
-            values = (
-                hits[a] / n, *ends, size.mean, size.low, size.high, gain.mean, gain.low, gain.high
-            )  # fmt: skip
-            for column, value in zip(COLUMNS, values, strict=True):
-                columns[column][a, place] = value
+    singles = [name for name in names if name in rows.names] or [OWN]
+    baselines = [
+        min(singles, key=lambda name: float(found[name][0][a].mean()))
+        for a in range(len(rows.alphas))
+    ]
+
+    def values(a: int, name: str) -> tuple[float, ...]:
+        sizes, hits = found[name]
+        size, gain = interval(sizes[a]), interval(found[baselines[a]][0][a] - sizes[a])
+        ends = metrics.share_interval(int(hits[a]), n)
+        return (
+            hits[a] / n, *ends, size.mean, size.low, size.high, gain.mean, gain.low, gain.high
+        )  # fmt: skip
+
     kind = rows.predictor.fitted.ledger.kind
     notes = [f"Measured on {n:,} rows of this file; 95 % intervals."]
     if len(names) > 1:
@@ -99,6 +97,7 @@ def model_methods(rows: Rows) -> MethodTable:
             f"equal coverage only: “{AGAIN}” stands on the footing of the others."
         )
     guarantees = (kind, *("exact",) * (len(names) - 1))
+    columns = _columns(len(rows.alphas), names, values)
     return MethodTable(names, guarantees, columns, tuple(baselines), False, (), tuple(notes))
 
 
@@ -106,19 +105,17 @@ def compared_methods(comparisons: Sequence[Comparison], average: str) -> MethodT
     """Return the methods of `conformix.experiments.compare`, run once per level."""
     listed = comparisons[0].results.methods
     names = (average, *(name for name in listed if name != average))
-    columns = {name: np.full((len(comparisons), len(names)), np.nan) for name in COLUMNS}
-    for a, one in enumerate(comparisons):
-        records = {record["method"]: record for record in one.summary()}
-        for place, name in enumerate(names):
-            record = records[name]
-            size = one.results.estimate(name, alpha=one.alpha)
-            values = (
-                record["coverage"], record["coverage_low"], record["coverage_high"],
-                size.mean, size.low, size.high,
-                record["saved"], record["saved_low"], record["saved_high"],
-            )  # fmt: skip
-            for column, value in zip(COLUMNS, values, strict=True):
-                columns[column][a, place] = value
+    records = [{record["method"]: record for record in one.summary()} for one in comparisons]
+
+    def values(a: int, name: str) -> tuple[float, ...]:
+        record = records[a][name]
+        size = comparisons[a].results.estimate(name, alpha=comparisons[a].alpha)
+        return (
+            record["coverage"], record["coverage_low"], record["coverage_high"],
+            size.mean, size.low, size.high,
+            record["saved"], record["saved_low"], record["saved_high"],
+        )  # fmt: skip
+
     first = comparisons[0]
     splits = first.summary()[0]["splits"]
     means = (
@@ -132,12 +129,20 @@ def compared_methods(comparisons: Sequence[Comparison], average: str) -> MethodT
     return MethodTable(
         names,
         tuple(first.results.guarantee(name, first.alpha) for name in names),
-        columns,
+        _columns(len(comparisons), names, values),
         tuple(one.verdict.baseline for one in comparisons),
         True,
         tuple(_sentence(one.verdict.sentence) for one in comparisons),
         notes,
     )
+
+
+def _columns(
+    n_levels: int, names: Sequence[str], values: Callable[[int, str], tuple[float, ...]]
+) -> dict[str, FloatArray]:
+    """Return every column (A, methods), from the values of each method at each level."""
+    table = np.array([[values(a, name) for name in names] for a in range(n_levels)], dtype=float)
+    return {column: table[..., place] for place, column in enumerate(COLUMNS)}
 
 
 def _sentence(text: str) -> str:

@@ -28,6 +28,15 @@ class Draws:
         Number of samples.
     rng : Generator
         Where they come from.
+
+    Examples
+    --------
+    >>> scores = np.random.default_rng(0).random((50, 4, 2))
+    >>> objective = SizeObjective(scores[:, 0], [scores], k=45)
+    >>> draws = Draws(objective, 100, np.random.default_rng(0))
+    >>> best = np.array([0.5, 0.5])
+    >>> draws.standard_error(best, draws.sizes(best))
+    0.0
     """
 
     def __init__(self, objective: SizeObjective, n_draws: int, rng: np.random.Generator) -> None:
@@ -62,41 +71,9 @@ class Draws:
                     totals[b] += drawn[b, rows[order[place:]]].sum()
         return totals / objective.n_size
 
-
-def standard_errors(
-    objective: SizeObjective,
-    weights: FloatArray,
-    best: FloatArray,
-    *,
-    n_draws: int = 100,
-    rng: np.random.Generator,
-) -> FloatArray:
-    """Return the standard errors of the size differences to `best`, shape (m,).
-
-    Parameters
-    ----------
-    objective : SizeObjective
-        The sizes.
-    weights : array of shape (m, d)
-        Compared weights.
-    best : array of shape (d,)
-        What they are compared with, on the same samples.
-    n_draws : int
-        Number of bootstrap samples.
-    rng : Generator
-        Where they come from.
-
-    Examples
-    --------
-    >>> scores = np.random.default_rng(0).random((50, 4, 2))
-    >>> objective = SizeObjective(scores[:, 0], [scores], k=45)
-    >>> standard_errors(objective, np.array([[0.5, 0.5]]), np.array([0.5, 0.5]),
-    ...                 rng=np.random.default_rng(0))
-    array([0.])
-    """
-    draws = Draws(objective, n_draws, rng)
-    reference = draws.sizes(best)
-    return np.array([(draws.sizes(w) - reference).std(ddof=1) for w in weights])
+    def standard_error(self, weights: FloatArray, reference: FloatArray) -> float:
+        """Return the standard error of a size less a reference's sizes in the same samples."""
+        return float((self.sizes(weights) - reference).std(ddof=1))
 
 
 def same_rows(true_scores: FloatArray, part: FloatArray) -> bool:

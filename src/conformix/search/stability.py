@@ -84,7 +84,7 @@ class OneStandardError:
         reference = draws.sizes(found.weights)
         chosen, count = found.weights, found.count
         for weights, labels in zip(tried, counts, strict=True):  # from the simplest on
-            error = (draws.sizes(weights) - reference).std(ddof=1)
+            error = draws.standard_error(weights, reference)
             if labels - found.count <= self.errors * error * objective.n_size:
                 chosen, count = weights, int(labels)
                 break
