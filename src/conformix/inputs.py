@@ -7,7 +7,7 @@ memory are read as arrays; tensors on a CUDA device stay where they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -15,7 +15,8 @@ import numpy as np
 
 from conformix.arrays import FloatArray, IntArray, is_tensor, on_device, to_host, torch_module
 from conformix.errors import InvalidInput
-from conformix.homes import all_finite, as_wide, common_home, dense_and_real, is_half, is_suspect
+from conformix.given import by_model, called, is_truncated, matrix, numeric, rectangular
+from conformix.homes import all_finite, as_wide, common_home, is_half, is_suspect
 from conformix.values import check_values, let_go
 
 Kind: TypeAlias = Literal["probs", "logits"]
@@ -49,8 +50,8 @@ class Unchecked:
             if not on_device(block) or is_suspect(
                 block, probabilities=part.kind == "probs", tolerance=tolerance
             ):
-                called, first = _called(self.name, key), self.first + start
-                check_values(to_host(block), part.kind, called, first, tolerance)
+                told, first = called(self.name, key), self.first + start
+                check_values(to_host(block), part.kind, told, first, tolerance)
         return replace(part, unchecked=None)
 
 
@@ -178,19 +179,19 @@ def check_outputs(
     """
     if kind not in KINDS:
         raise InvalidInput(f'kind must be "probs" or "logits"; got {kind!r}.')
-    named = _by_model(outputs, name)
+    named = by_model(outputs, name)
     home = common_home(named, name)
     half = {key for key, value in named.items() if is_half(value)}
-    models = {key: _matrix(value, _called(name, key)) for key, value in named.items()}
+    models = {key: matrix(value, called(name, key)) for key, value in named.items()}
     shapes = {value.shape for value in models.values()}
     if len(shapes) > 1:
         told = ", ".join(f"{key!r} {tuple(value.shape)}" for key, value in models.items())
         raise InvalidInput(f"{name} of several models must share one shape (n, K); got {told}.")
-    dense = {key: value for key, value in models.items() if not _is_truncated(value)}
+    dense = {key: value for key, value in models.items() if not is_truncated(value)}
     for key in models:
         if key not in dense and kind != "probs":
-            called = _called(name, key)
-            raise InvalidInput(f'{called} is a TopK of probabilities; say kind="probs".')
+            told = called(name, key)
+            raise InvalidInput(f'{told} is a TopK of probabilities; say kind="probs".')
     widths = {key: HALF_SUM_TOLERANCE if key in half else SUM_TOLERANCE for key in dense}
     checked = Outputs(models, kind, home, Unchecked(name, widths, first))
     return checked if later else checked.settled()
@@ -204,7 +205,7 @@ def check_labels(y: Any, n: int, n_classes: int, *, name: str = "y") -> IntArray
     >>> check_labels([0, 2], n=2, n_classes=3)
     array([0, 2])
     """
-    labels = _array(to_host(y), name)
+    labels = rectangular(to_host(y), name)
     if labels.ndim != 1:
         raise InvalidInput(f"{name} must be one label per row, shape (n,); got {labels.shape}.")
     if len(labels) != n:
@@ -233,7 +234,7 @@ def check_groups(groups: Any, n: int) -> IntArray | None:
     """
     if groups is None:
         return None
-    values = _array(to_host(groups), "groups")
+    values = rectangular(to_host(groups), "groups")
     if values.shape != (n,):
         raise InvalidInput(f"groups must hold one value per row, shape ({n},); got {values.shape}.")
     try:
@@ -253,7 +254,7 @@ def check_scores(scores: Any, *, name: str = "scores") -> FloatArray:
     Traceback (most recent call last):
     conformix.errors.InvalidInput: scores must be an array of shape (n, K, d); got shape (2, 3).
     """
-    tensor = _numeric(scores, name)
+    tensor = numeric(scores, name)
     shape = tuple(tensor.shape)
     if len(shape) != 3:
         raise InvalidInput(f"{name} must be an array of shape (n, K, d); got shape {shape}.")
@@ -276,75 +277,3 @@ def check_scores(scores: Any, *, name: str = "scores") -> FloatArray:
                 f"is {block[tuple(bad)]}."
             )
     return tensor
-
-
-def _refuse_sparse(values: Any, name: str) -> None:
-    if hasattr(values, "tocsr"):
-        raise InvalidInput(f"{name} must be dense, not a sparse matrix; call .toarray() first.")
-
-
-def _by_model(outputs: Any, name: str) -> dict[str, Any]:
-    _refuse_sparse(outputs, name)  # one kind of sparse matrix is a mapping
-    if is_tensor(getattr(outputs, "logits", None)):
-        outputs = outputs.logits
-    if isinstance(outputs, Mapping):
-        if not outputs:
-            raise InvalidInput(f"{name} is an empty mapping; give at least one model.")
-        named = {str(key): value for key, value in outputs.items()}
-        if len(named) < len(outputs):
-            raise InvalidInput(f"{name} must have models of different names; got {list(outputs)}.")
-        return named
-    several = isinstance(outputs, Sequence) and len(outputs) > 0 and not isinstance(outputs, str)
-    if several and all(_is_matrix(part) for part in outputs):
-        return {f"model{i}": part for i, part in enumerate(outputs)}
-    return {"": outputs}
-
-
-def _called(name: str, model: str) -> str:
-    return f"{name}[{model!r}]" if model else name
-
-
-def _is_matrix(values: Any) -> bool:
-    """Whether these are rows of numbers, judged by the first row: a model of several."""
-    if hasattr(values, "ndim"):
-        return bool(values.ndim == 2)
-    return isinstance(values, Sequence) and len(values) > 0 and isinstance(values[0], Sequence)
-
-
-def _array(values: Any, name: str) -> Any:
-    try:
-        return np.asarray(values)
-    except ValueError:
-        raise InvalidInput(
-            f"{name} must be a rectangular array; got rows of unequal length."
-        ) from None
-
-
-def _is_truncated(values: Any) -> bool:
-    """Whether these are truncated outputs (`conformix.topk`), which check themselves."""
-    return bool(getattr(values, "is_truncated", False))
-
-
-def _numeric(values: Any, name: str) -> FloatArray:
-    _refuse_sparse(values, name)
-    if is_tensor(values):
-        values = dense_and_real(values, name)
-        if on_device(values):
-            return values  # type: ignore[no-any-return]
-    array: FloatArray = _array(to_host(values), name)
-    if array.dtype.kind not in "fiu":
-        raise InvalidInput(f"{name} must hold real numbers; got dtype {array.dtype}.")
-    return array
-
-
-def _matrix(values: Any, name: str) -> FloatArray:
-    if _is_truncated(values):
-        return values  # type: ignore[no-any-return]
-    array = _numeric(values, name)
-    if array.ndim != 2:
-        hint = "; for two classes stack [1 - p, p]" if array.ndim == 1 else ""
-        shape = tuple(array.shape)
-        raise InvalidInput(f"{name} must be a (n, K) matrix; got shape {shape}{hint}.")
-    if 0 in array.shape:
-        raise InvalidInput(f"{name} must not be empty; got shape {tuple(array.shape)}.")
-    return array

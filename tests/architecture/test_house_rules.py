@@ -27,6 +27,7 @@ LAYERS = [
     "atomic",
     "params",
     "values",
+    "given",
     "conformal",
     "inputs",
     "budget",
