@@ -6,6 +6,7 @@ import ast
 import importlib
 import inspect
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -119,6 +120,15 @@ def imported_layers(path: Path) -> set[str]:
 def test_every_file_has_a_layer() -> None:
     layers = {layer_of(path) for path in FILES} - {"__init__"}
     assert layers <= set(LAYERS), "add the new module to LAYERS, in its place"
+
+
+def test_the_page_on_the_architecture_names_every_room_and_no_file_that_is_not_there() -> None:
+    root = Path(__file__).parents[2]
+    named = set(re.findall(r"`([\w/]+(?:\.py|\.html|/))`", (root / "ARCHITECTURE.md").read_text()))
+    rooms = {p.name if p.is_file() else f"{p.name}/" for p in PACKAGE.iterdir()}
+    rooms = {room for room in rooms if room.endswith((".py", "/")) and not room.startswith("__")}
+    assert rooms <= named
+    assert [n for n in named if not (list(PACKAGE.rglob(n)) or (root / n).exists())] == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
