@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from conformix.errors import InvalidInput
 
@@ -59,6 +59,24 @@ class Registry(Generic[T]):
 
     def __contains__(self, name: object) -> bool:
         return name in self._entries
+
+    def resolve(self, given: Any, *, needs: str) -> T:
+        """Return what a name stands for, or the object itself, told by a method that it has.
+
+        Examples
+        --------
+        >>> Registry("side", {"left": -1, "right": 1}).resolve(7, needs="turn")
+        Traceback (most recent call last):
+        conformix.errors.InvalidInput: side must be left, right or an object with turn(); got 7.
+        """
+        if isinstance(given, str):
+            return self[given]
+        if isinstance(given, type) or not hasattr(given, needs):
+            known = ", ".join(self)
+            raise InvalidInput(
+                f"{self.kind} must be {known} or an object with {needs}(); got {given!r}."
+            )
+        return given  # type: ignore[no-any-return]
 
     def names(self) -> list[str]:
         """Return the known names, sorted."""

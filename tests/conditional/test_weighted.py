@@ -17,14 +17,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import conformix as cx
 from cases import Bag, bags, levels
-from conditional.rows import Z, covered, softmax, uneven_classes
+from conditional.rows import NAMES, WEIGHTS, Z, covered, softmax, uneven_classes
 from conformix.calibration import LabelShift, Weighted
 from conformix.shift import density_ratio, effective_rows, label_ratios
 
 pytestmark = pytest.mark.filterwarnings("ignore::conformix.errors.ConformixWarning")
-
-NAMES = ("thr", "aps", "rank")
-WEIGHTS = (0.5, 0.25, 0.25)
 
 
 @settings(max_examples=60)

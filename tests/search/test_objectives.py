@@ -163,7 +163,11 @@ def test_a_penalty_for_the_class_gap_closes_it_on_the_tuning_rows() -> None:
 
 
 REFUSED = {
-    "no goal": ("objective must be one of", {"objective": 3}),
+    "no goal": (
+        r"^objective must be class_gap, singletons, size, size_stratified or an object with "
+        r"costs\(\); got 3\.$",
+        {"objective": 3},
+    ),
     "unknown": ("did you mean 'singletons'", {"objective": "singeltons"}),
     "gradients": ("follows the slope", {"objective": "singletons", "search": "gradient"}),
     "cap": ("cap must be a positive integer", {"objective": CappedSize(0)}),

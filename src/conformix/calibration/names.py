@@ -8,7 +8,6 @@ from conformix.calibration.clusters import Clustered
 from conformix.calibration.ranks import RankedPerClass
 from conformix.calibration.schemes import Calibration, Marginal, PerClass, PerGroup
 from conformix.calibration.weighted import Weighted
-from conformix.errors import InvalidInput
 from conformix.registry import Registry
 
 CALIBRATIONS: Registry[Calibration] = Registry(
@@ -32,11 +31,4 @@ def resolve_calibration(calibration: Any) -> Calibration:
     >>> resolve_calibration("class")
     PerClass(fallback='all', min_rows=None, tune=False)
     """
-    if isinstance(calibration, str):
-        return CALIBRATIONS[calibration]
-    if isinstance(calibration, type) or not hasattr(calibration, "learn"):
-        raise InvalidInput(
-            f"calibration must be one of {', '.join(CALIBRATIONS)}, or a calibration object; got "
-            f"{calibration!r}."
-        )
-    return calibration  # type: ignore[no-any-return]
+    return CALIBRATIONS.resolve(calibration, needs="learn")

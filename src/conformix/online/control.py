@@ -153,10 +153,4 @@ def resolve_control(control: Any) -> Controller:
     >>> resolve_control("betting").level
     0.1
     """
-    if isinstance(control, str):
-        return CONTROLLERS[control]
-    if isinstance(control, type) or not hasattr(control, "update"):
-        raise InvalidInput(
-            f"control must be one of {', '.join(CONTROLLERS)}, or a controller; got {control!r}."
-        )
-    return control  # type: ignore[no-any-return]
+    return CONTROLLERS.resolve(control, needs="update")

@@ -266,14 +266,7 @@ def resolve_objective(objective: Any) -> Goal:
     >>> resolve_objective("singletons")
     Singletons()
     """
-    if isinstance(objective, str):
-        return OBJECTIVES[objective]
-    if isinstance(objective, type) or not hasattr(objective, "costs"):
-        raise InvalidInput(
-            f"objective must be one of {', '.join(OBJECTIVES)}, or a goal object; got "
-            f"{objective!r}."
-        )
-    return objective  # type: ignore[no-any-return]
+    return OBJECTIVES.resolve(objective, needs="costs")
 
 
 def bind(

@@ -1,0 +1,138 @@
+"""Rare classes and groups, and what is then promised: whole sentences."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import conformix as cx
+from conditional.rows import NAMES, fixed, uneven_classes
+from conformix.calibration import Clustered, PerClass, PerGroup
+from conformix.errors import InvalidInput
+
+pytestmark = pytest.mark.filterwarnings("ignore::conformix.errors.ConformixWarning")
+
+
+def test_rare_classes_are_always_in_pooled_or_marginal_as_asked() -> None:
+    probs, y = uneven_classes(np.random.default_rng(1), 400, (0.6, 0.35, 0.03, 0.02))
+    test = probs[:50]
+    always = fixed(0.1, PerClass("all", min_rows=30)).fit(probs, y)
+    assert np.asarray(always.predict_set(test))[:, 2:].all()
+    assert_array_equal(always.threshold_[2:], -np.inf)
+    pooled = fixed(0.1, PerClass("pooled", min_rows=30)).fit(probs, y)
+    values = pooled.predictor_.fitted.rule.of_true_labels(cx.score_tensor(probs, NAMES), y)
+    rare = np.sort(values[y >= 2])
+    assert (pooled.threshold_[2:] == rare[len(rare) - cx.conformal_rank(len(rare), 0.1)]).all()
+    marginal = fixed(0.1, PerClass("marginal", min_rows=30)).fit(probs, y)
+    plain = fixed(0.1, "marginal").fit(probs, y)
+    assert (marginal.threshold_[2:] == plain.threshold_).all()
+    assert (always.threshold_[:2] == pooled.threshold_[:2]).all()
+
+
+def test_the_statement_says_what_the_fallback_costs() -> None:
+    probs, y = uneven_classes(np.random.default_rng(1), 400, (0.6, 0.35, 0.03, 0.02))
+    told = {
+        name: fixed(0.1, PerClass(name, min_rows=30)).fit(probs, y).guarantee_
+        for name in ("all", "pooled", "marginal")
+    }
+    assert told["all"].kind == "exact"
+    assert "labels of 2 rare classes always in" in told["all"].statement
+    # The calibration rows said which classes are rare: the pool is exact only on fresh rows.
+    assert told["pooled"].kind == "approximate"
+    assert "2 rare classes only together" in told["pooled"].statement
+    assert told["marginal"].kind == "approximate"
+    assert "no conditional statement for 2 rare classes" in told["marginal"].statement
+    again = fixed(0.1, PerClass("pooled", min_rows=30)).fit(probs, y).recalibrate(probs, y)
+    assert again.guarantee_.kind == "exact"
+
+
+def test_a_pool_laid_down_on_tuning_rows_is_exact_and_efcp_is_not() -> None:
+    probs, y = uneven_classes(np.random.default_rng(1), 600, (0.6, 0.36, 0.04))
+    cp = cx.ScoreAverage(alpha=0.1, calibration=PerClass("pooled", min_rows=30), random_state=0)
+    assert cp.fit(probs, y).guarantee_.kind == "exact"
+    efcp = cp.set_params(split="efcp").fit(probs, y).guarantee_
+    assert efcp.kind == "approximate"
+    assert "minus a selection term" in efcp.statement
+
+
+def test_a_pac_rank_applies_within_every_class() -> None:
+    probs, y = uneven_classes(np.random.default_rng(2), 800)
+    cp = fixed(0.1, "class").set_params(guarantee="pac", delta=0.1).fit(probs, y)
+    assert str(cp.guarantee_) == (
+        "pac: for each class by itself, not for all at once: coverage >= 1 - alpha with "
+        "probability >= 0.9 over the calibration rows "
+        "(within every class: i.i.d. rows; weights chosen on other rows)"
+    )
+    assert (cp.threshold_ <= fixed(0.1, "class").fit(probs, y).threshold_).all()
+
+
+def test_under_pac_a_class_without_rows_is_always_in() -> None:
+    probs, y = uneven_classes(np.random.default_rng(2), 200)
+    cp = fixed(0.1, "class").set_params(guarantee="pac", delta=0.1)
+    with pytest.warns(cx.TrivialSetsWarning):
+        cp.fit(probs[y > 0], y[y > 0])
+    assert cp.threshold_[0] == -np.inf
+    assert np.asarray(cp.predict_set(probs))[:, 0].all()
+
+
+@pytest.mark.parametrize("split", ["dlcp", "dlcp+"])
+def test_a_pac_statement_about_a_batch_has_no_parts(split: str) -> None:
+    probs, y = uneven_classes(np.random.default_rng(2), 300)
+    cp = cx.ScoreAverage(alpha=0.1, split=split, calibration="class", guarantee="pac")
+    sentence = (
+        f'guarantee="pac" with split "{split}" speaks of the whole test batch, and calibration '
+        '"class" of parts of unknown size; say split="vfcp" or "efcp".'
+    )
+    with pytest.raises(InvalidInput, match=f"^{re.escape(sentence)}$"):
+        cp.fit(probs, y, test=probs)
+
+
+def test_classes_too_rare_for_a_cluster_are_counted_as_classes() -> None:
+    probs, y = uneven_classes(np.random.default_rng(1), 400, (0.6, 0.35, 0.03, 0.02))
+    cp = fixed(0.1, Clustered(clusters=[0, 0, -1, -1])).fit(probs, y)
+    assert cp.guarantee_.statement == (
+        "P(y in set | cluster of y) >= 1 - alpha; 2 rare classes only together"
+    )
+
+
+@pytest.mark.parametrize("what", ["class", "cluster", "group", "group and class"])
+def test_the_ledger_has_no_one_number_for_many_thresholds(what: str) -> None:
+    probs, y = uneven_classes(np.random.default_rng(1), 900)
+    schemes = {
+        "class": "class",
+        "cluster": Clustered(clusters=[0, 1, 1]),
+        "group": "group",
+        "group and class": PerGroup(by_class=True),
+    }
+    rows = {"strata": np.arange(900) % 2} if "group" in what else {}
+    ledger = fixed(0.1, schemes[what]).fit(probs, y, **rows).guarantee_
+    assert ledger.table().splitlines()[-1] == (
+        f"order statistic  no one number: every {what} has its own threshold and rows [vacuous] "
+        "(one threshold for all rows)"
+    )
+
+
+def test_unknown_groups_take_the_fallback() -> None:
+    probs, y = uneven_classes(np.random.default_rng(3), 300)
+    groups = np.where(np.arange(300) % 2, "a", "b")
+    stranger = {"strata": np.array(["z"] * 300)}
+    for name, expected in (("all", None), ("marginal", fixed(0.1, "marginal").fit(probs, y))):
+        cp = fixed(0.1, PerGroup(name)).fit(probs, y, strata=groups)
+        sets = np.asarray(cp.predict_set(probs, **stranger))
+        if expected is None:
+            assert sets.all()
+        else:
+            assert_array_equal(sets, np.asarray(expected.predict_set(probs)))
+    assert set(cp.threshold_) == {"a", "b"}
+
+
+def test_groups_by_class_have_a_threshold_for_every_pair() -> None:
+    probs, y = uneven_classes(np.random.default_rng(3), 900)
+    groups = np.arange(900) % 2
+    cp = fixed(0.1, PerGroup(by_class=True)).fit(probs, y, strata=groups)
+    for g in (0, 1):
+        alone = fixed(0.1, "class").fit(probs[groups == g], y[groups == g])
+        assert_array_equal(cp.threshold_[g], alone.threshold_)
