@@ -223,7 +223,7 @@ def test_empty_sets_were_patched_after_calibration():
     full.fit(probs[:2_000], y[:2_000])
     assert (free.predict_set(probs[2_000:]).sizes == 0).any()
     assert full.predict_set(probs[2_000:]).sizes.min() == 1
-    patched = np.asarray(free.predict_set(probs[2_000:]))
+    patched = np.array(free.predict_set(probs[2_000:]))
     patched[np.arange(2_000), probs[2_000:].argmax(axis=1)] = True
     assert full.predict_set(probs[2_000:]).sizes.mean() <= patched.sum(axis=1).mean()
 
