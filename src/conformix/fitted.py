@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from conformix.arrays import BoolArray, FloatArray, IntArray, of_labels, to_device, to_host
+from conformix.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    is_tensor,
+    of_labels,
+    to_device,
+    to_host,
+)
 from conformix.calibration.cuts import Cuts, Single
 from conformix.calibration.rows import NO_DATA, RowData
 from conformix.gathered import in_blocks, true_scores
@@ -16,9 +25,12 @@ from conformix.guarantees import Ledger
 from conformix.inputs import row_blocks
 from conformix.kernels import combine, lift_best
 from conformix.kernels.limits import RankLimits, true_ranks
-from conformix.normalize import Transform
+from conformix.normalize import Interpolated, Transform
 from conformix.search.result import SearchResult
 from conformix.truelabels import rising
+
+# Scores that are normalised sooner than those to leave out are found.
+FEW_SCORES = 2**13
 
 
 @dataclass(frozen=True)
@@ -48,6 +60,38 @@ class Rule:
         if self.limits is not None:
             values = self.limits(values)
         return values if self.allow_empty else lift_best(values)
+
+    def reaches(self, scores: FloatArray, threshold: Any) -> BoolArray:
+        """Return where the combined scores (n, K) of some rows are at least a threshold.
+
+        It is a number, or one per label. Labels that fall short by one of their scores alone are
+        not normalised: with many classes nearly all of them.
+        """
+        maybe = self._may_reach(scores, threshold)
+        if maybe is None:
+            values = self.combined(scores)
+            cut = threshold if isinstance(threshold, float) else to_device(threshold, values)
+            return values >= cut  # type: ignore[no-any-return]
+        places = np.nonzero(maybe)
+        if not isinstance(threshold, float):
+            threshold = np.broadcast_to(threshold, maybe.shape)[places]
+        maybe[places] = self.of_own(scores[places]) >= threshold
+        return maybe
+
+    def _may_reach(self, scores: FloatArray, threshold: Any) -> BoolArray | None:
+        """Return which labels (n, K) may reach a threshold; None where nearly all may."""
+        if self.looks_around or is_tensor(scores) or not isinstance(self.transform, Interpolated):
+            return None
+        if math.prod(scores.shape) < FEW_SCORES or (self.weights < 0).any():
+            return None
+        floors = self.transform.floors(self.weights, float(np.min(threshold)))
+        known = np.flatnonzero(floors > -np.inf)
+        if not len(known):
+            return None
+        maybe = scores[..., known[0]] > floors[known[0]]
+        for j in known[1:]:
+            maybe &= scores[..., j] > floors[j]
+        return maybe if 2 * np.count_nonzero(maybe) < maybe.size else None
 
     @property
     def looks_around(self) -> bool:
@@ -135,11 +179,7 @@ class Fitted:
 
     def member(self, scores: FloatArray, alpha: float, data: RowData = NO_DATA) -> BoolArray:
         """Return the sets of some rows (r, K, d) as a boolean array (r, K)."""
-        values = self.rule.combined(scores)
-        threshold = self.at(alpha, data)
-        if not isinstance(threshold, float):
-            threshold = to_device(threshold, values)
-        return values >= threshold  # type: ignore[no-any-return]
+        return self.rule.reaches(scores, self.at(alpha, data))
 
     def depth(
         self, scores: FloatArray, alphas: Sequence[float], data: RowData = NO_DATA

@@ -22,6 +22,7 @@ import numpy as np
 from conformix.arrays import FloatArray, is_tensor, places, to_device, to_host
 from conformix.errors import InvalidInput
 from conformix.inputs import DEVICE_ENTRIES, row_blocks
+from conformix.kernels import combine
 from conformix.registry import unknown_name
 from conformix.scores.names import Column
 
@@ -102,6 +103,29 @@ class Interpolated:
     def __call__(self, scores: FloatArray) -> FloatArray:
         """Return the functions of the scores."""
         return _by_score(scores, lambda j, v: rising_line(v, self.knots[j], self.levels[j]))
+
+    def floors(self, weights: FloatArray, least: float) -> FloatArray:
+        """Return the scores (d,) at or below which a label combines to less than `least`.
+
+        Every score is tried at its knots with all others at their highest. Products with weights
+        that are not negative, and sums, rise with their terms in floats too: what falls short here
+        falls short to the last bit.
+
+        Examples
+        --------
+        >>> half = np.array([0.0, 0.5, 1.0])
+        >>> Interpolated((half, half), (half, half)).floors(np.array([0.5, 0.5]), 0.9)
+        array([0.5, 0.5])
+        """
+        tops = np.array([levels[-1] for levels in self.levels])
+        floors = np.full(len(tops), -np.inf)
+        for j, (knots, levels) in enumerate(zip(self.knots, self.levels, strict=True)):
+            best = np.tile(tops, (len(levels), 1))
+            best[:, j] = levels
+            short = np.count_nonzero(combine(best, weights) < least)
+            if short:
+                floors[j] = knots[short - 1]
+        return floors
 
 
 def rising_line(values: FloatArray, knots: FloatArray, levels: FloatArray) -> FloatArray:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray, some_rows, to_device
+from conformix.arrays import FloatArray, IntArray, some_rows
 from conformix.calibration.cuts import Plan, SinglePlan
 from conformix.calibration.ranks import RankedPerClass
 from conformix.calibration.rows import NO_DATA, RowData, group_names
@@ -295,10 +295,7 @@ def _n_members(
 ) -> int:
     """Return the labels in the sets of some rows (r, K, d)."""
     threshold = cuts.at(alpha, rank, RowData(*own)) if hasattr(cuts, "at") else cuts
-    values = rule.combined(scores)
-    if not isinstance(threshold, float):
-        threshold = to_device(threshold, values)
-    return int((values >= threshold).sum())
+    return int(rule.reaches(scores, threshold).sum())
 
 
 def size_parts(scores: FloatArray, test: FloatArray | None, roles: Roles) -> list[FloatArray]:

@@ -53,7 +53,11 @@ BUGS = [
         "tau * as_float64(up_to - below + 1)", "tau * as_float64(up_to - below)"),
     # Membership and roles.
     Bug("> for >=", "fitted.py",
-        "return values >= threshold  #", "return values > threshold  #"),
+        "return values >= cut  #", "return values > cut  #"),
+    Bug("> for >= among labels that may be in", "fitted.py",
+        "self.of_own(scores[places]) >= threshold", "self.of_own(scores[places]) > threshold"),
+    Bug("labels left out at their last knot", "normalize.py",
+        "floors[j] = knots[short - 1]", "floors[j] = knots[min(short, len(knots) - 1)]"),
     Bug("> for >= at several levels", "fitted.py",
         'np.searchsorted(np.array(thresholds), values, side="right")',
         'np.searchsorted(np.array(thresholds), values, side="left")'),
