@@ -162,9 +162,9 @@ def on_cluster(n: int, max_rows: int, workers: int, folder: Path, *, kill: bool)
     return {**times, "found": told_of(cp) | {"sets": sets}}
 
 
-def runs_of(workers: list[int]) -> list[tuple[int, bool]]:
+def runs_of(workers: list[int], *, kill: bool) -> list[tuple[int, bool]]:
     """Return the clusters to measure: all as they are, then those that can spare a worker."""
-    return [(w, False) for w in workers] + [(w, True) for w in workers if w > 1]
+    return [(w, False) for w in workers] + [(w, True) for w in workers if kill and w > 1]
 
 
 def fits(chosen: Any, threads: list[int], folder: Path) -> Iterator[dict]:
@@ -183,7 +183,7 @@ def fits(chosen: Any, threads: list[int], folder: Path) -> Iterator[dict]:
             "predict_speedup": one["predict_seconds"] / row["predict_seconds"],
         }  # fmt: skip
     del probs, y
-    for workers, kill in runs_of(chosen.workers):
+    for workers, kill in runs_of(chosen.workers, kill=chosen.kill):
         row = on_cluster(n, max_rows, workers, folder, kill=kill)
         same = row.pop("found") == one["found"]
         yield {
@@ -221,7 +221,8 @@ def experiments(chosen: Any, threads: list[int], folder: Path) -> Iterator[dict]
         one = one or row
         yield told_beside(one, {**shape, "workers": 0, "processes": number, "killed": False, **row})
     # A cluster with one worker is no use to joblib, which then runs all cases in this process.
-    for workers, kill in runs_of([workers for workers in chosen.workers if workers > 1]):
+    several = [workers for workers in chosen.workers if workers > 1]
+    for workers, kill in runs_of(several, kill=chosen.kill):
         row = experiment(workers, folder, chosen.runs, kill=kill)
         yield told_beside(one, {**shape, "workers": workers, "killed": kill, **row})
 
@@ -308,13 +309,15 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--threads", type=int, nargs="+", help="in memory; by default 1 and all")
+    parser.add_argument("--no-kill", dest="kill", action="store_false", help="kill no worker")
     parser.add_argument("--max-rows", type=int, default=50_000, help="rows that tune")
     parser.add_argument("--runs", type=int, default=100, help="splits of the experiment")
     parser.add_argument("--out", type=Path, default=RESULTS, help="file of JSON lines")
     chosen = parser.parse_args()
     from conformix.kernels import available_threads
 
-    threads = sorted({1, available_threads(None)})
+    threads = chosen.threads or sorted({1, available_threads(None)})
     log = Log(chosen.out, chosen.only)
     with tempfile.TemporaryDirectory() as name:
         for part in chosen.only:

@@ -67,7 +67,7 @@ class Chunked:
 
     def delayed(self) -> list[list[Any]]:
         """Return the chunks that are still to be computed: one list of models per chunk."""
-        columns = [values.to_delayed()[:, 0] for values in self.models.values()]
+        columns = [values.to_delayed(optimize_graph=False)[:, 0] for values in self.models.values()]
         return [list(chunk) for chunk in zip(*columns, strict=True)]
 
 
@@ -104,7 +104,7 @@ def column_of(values: Any, sizes: tuple[int, ...]) -> list[Any]:
         raise InvalidInput(
             f"y must hold one label per row, shape ({sum(sizes)},); got shape {array.shape}."
         )
-    return list(array.rechunk((sizes,)).to_delayed())
+    return list(array.rechunk((sizes,)).to_delayed(optimize_graph=False))
 
 
 def packed(rows: IntArray, n: int, sizes: tuple[int, ...]) -> list[Any]:
