@@ -5,8 +5,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import conformix as cx
+from conformix import pipeline
 from conformix.errors import InvalidInput
 from conformix.normalize import Ecdf, NaturalScale, rising_line
+from conformix.scores import score_columns
+from conformix.search import GridSearch
+from conformix.splits import ValidityFirst
 
 DATA = cx.datasets.load("cifar10")
 LOGITS, LABELS = DATA.outputs["vgg16"][:1200], DATA.labels[:1200]
@@ -99,3 +103,20 @@ def test_fixed_weights_leave_no_rows_to_learn_an_ecdf_from():
 def test_a_monotone_scale_leaves_a_single_score_alone():
     sets = [fitted(scores="aps", normalize=name).predict_set(LOGITS) for name in ("none", "ecdf")]
     cx.testing.assert_same_sets(*sets)
+
+
+def test_under_vfcp_the_calibration_rows_have_no_part_in_the_scale():
+    y = LABELS[:200]
+    scores = cx.score_tensor(LOGITS[:200], kind="logits")
+    calibrate = ValidityFirst().roles(200, 0, np.random.default_rng(0)).calibrate
+    other = scores.copy()
+    other[calibrate] = other[calibrate] ** 3
+    knots = []
+    for given in (scores, other):
+        fitted = pipeline.fit(
+            given, y, score_columns(("",), ("thr", "aps", "rank")), alpha=0.1, normalize="ecdf",
+            split=ValidityFirst(), search=GridSearch(3), rng=np.random.default_rng(0),
+        )  # fmt: skip
+        knots.append(fitted.rule.transform.knots)
+    for one, two in zip(*knots, strict=True):
+        assert_array_equal(one, two)
