@@ -234,5 +234,6 @@ BUGS = [
         "lambda k: n_weights * betainc(k, n + 1 - k, level) <= bad",
         "lambda k: n_weights * betainc(k, n + 1 - k, level) <= 1 - bad"),
     Bug("ecdf that overshoots its last knot", "normalize.py",
-        "np.minimum(way, 1.0) * rise", "way * rise"),
+        "np.minimum(levels[left] + np.minimum(way, 1.0) * rise, levels[left + 1])",
+        "levels[left] + way * rise"),
 ]  # fmt: skip
