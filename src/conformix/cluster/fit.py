@@ -170,7 +170,7 @@ class AtLevel:
 
     def member(self, scores: FloatArray, alpha: float, data: RowData = NO_DATA) -> BoolArray:
         """Return the sets of some rows (r, K, d) as a boolean array (r, K)."""
-        return self.rule.combined(scores) >= self.thresholds  # type: ignore[no-any-return]
+        return self.rule.reaches(scores, self.thresholds)
 
 
 def predict_chunks(predictor: Predictor, outputs: Any, alpha: float | None = None) -> Any:
