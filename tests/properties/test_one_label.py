@@ -69,6 +69,15 @@ def test_logits_that_tie_underflow_and_differ_in_the_last_bit(data, n_classes, d
     assert_same(logits, y, named("logits"), "logits")
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+def test_both_zeros_in_long_rows(dtype) -> None:
+    rng = np.random.default_rng(0)
+    logits = np.round(rng.normal(size=(20, 5000))).astype(dtype)
+    assert np.signbit(logits[logits == 0]).any()
+    assert not np.signbit(logits[logits == 0]).all()
+    assert_same(logits, rng.integers(5000, size=20), ("aps", "rank"), "logits")
+
+
 @pytest.mark.parametrize("score", VARIANTS)
 @pytest.mark.parametrize("dtype", TYPES)
 def test_every_score_on_rows_with_ties_by_rounding(score, dtype) -> None:

@@ -46,7 +46,9 @@ class OneLabel:
     def __init__(
         self, block: FloatArray, y: IntArray, kind: Kind = "probs", u: FloatArray | None = None
     ) -> None:
-        rising = np.sort(block, axis=1)
+        # NumPy 2.4 with AVX-512 sorts half precision wrongly where 0.0 and -0.0 meet.
+        half = block.dtype == np.float16
+        rising = np.sort(block.astype(np.float32) if half else block, axis=1)
         self.rows = Ranked.of_sorted(rising, kind, u)
         own = block[np.arange(len(y)), y][:, None]
         # Of several equal numbers any place will do: all of them score alike.
