@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from conformix import exports
-from conformix.arrays import BoolArray, IntArray, is_tensor, to_host, torch_module
+from conformix.arrays import BoolArray, IntArray, beside, is_tensor, to_host, torch_module
 from conformix.conformal import simple_fraction
 from conformix.errors import InvalidInput
 from conformix.exports import Layout
@@ -205,18 +205,24 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
         return mask if dtype is None and not copy else np.array(mask, dtype=dtype)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        if method == "at" and isinstance(inputs[0], PredictionSets):  # which NumPy does not ask
+            raise ValueError("sets are read-only; write into np.array(sets).")
         plain = [np.asarray(x) if isinstance(x, PredictionSets) else x for x in inputs]
         out = options.pop("out", ())
-        for given in out:
-            if isinstance(given, PredictionSets):  # other members: their order is not known
-                given.order = None
-                given.__dict__.pop("_ends", None)
+        # Other members go into an array of their own: this one may be shared, or not to be written.
+        fresh = [np.array(x) if isinstance(x, PredictionSets) else x for x in out]
         if out:
-            options["out"] = tuple(
-                to_host(x._mask) if isinstance(x, PredictionSets) else x for x in out
-            )
+            options["out"] = tuple(fresh)
         found = getattr(ufunc, method)(*plain, **options)
+        for given, members in zip(out, fresh, strict=True):
+            if isinstance(given, PredictionSets):
+                given._become(members)
         return out[0] if len(out) == 1 else found  # ``sets &= allowed`` are sets again
+
+    def _become(self, members: BoolArray) -> None:
+        """Take other members, whose order is not known."""
+        self._mask, self.order = beside(members, self._mask), None
+        self.__dict__.pop("_ends", None)
 
     def __getattr__(self, name: str) -> Any:
         # Private names are never the array's: copying and pickling ask for them early.

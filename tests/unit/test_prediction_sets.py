@@ -74,6 +74,7 @@ WAYS_TO_WRITE = {
     "into a row": lambda sets: sets[0].__setitem__(1, True),
     "into the array": lambda sets: np.asarray(sets).__setitem__((0, 1), True),
     "by a method of arrays": lambda sets: sets.fill(True),
+    "by a method of ufuncs": lambda sets: np.logical_or.at(sets, (0, 1), True),
 }
 
 
@@ -92,6 +93,25 @@ def test_sets_change_in_place_by_operators_and_their_labels_with_them() -> None:
     sets |= np.array([[False, True, False], [True, False, False]])
     assert [sets.labels(i) for i in range(2)] == [[0, 1, 2], [0]]
     assert sets.members() == [[0, 1, 2], [0]]
+
+
+@pytest.mark.parametrize(
+    "again", [copy.copy, lambda sets: cx.PredictionSets(sets.mask)], ids=["copy", "of the mask"]
+)
+def test_sets_that_change_leave_those_alone_that_share_their_mask(again) -> None:
+    sets = cx.PredictionSets(MASK.copy(), order=np.array([2, 0]))
+    others = again(sets)
+    others &= np.array([True, False, False])
+    assert others.members() == [[0], []]
+    assert sets.members() == [[2, 0], []]
+    assert_array_equal(sets, MASK)
+
+
+def test_an_operator_that_fails_changes_nothing() -> None:
+    sets = cx.PredictionSets(MASK.copy(), order=np.array([2, 0]))
+    with pytest.raises(ValueError, match="broadcast"):
+        sets &= np.ones((5, 5), dtype=bool)
+    assert sets.labels(0) == [2, 0]
 
 
 def test_the_mask_is_no_copy() -> None:
