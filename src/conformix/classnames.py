@@ -37,10 +37,13 @@ def check_classes(classes: Any, n_classes: int) -> tuple[Any, ...] | None:
     return names
 
 
-def label_indices(y: Any, classes: Sequence[Any] | None, n: int, n_classes: int) -> IntArray:
+def label_indices(
+    y: Any, classes: Sequence[Any] | None, n: int, n_classes: int, *, first: int = 0
+) -> IntArray:
     """Return labels as indices ``0 .. K-1``, shape (n,).
 
     Where there are class names, `y` holds names; integers beside names that are text are indices.
+    `first` is the number of the first row, for errors in a later batch of rows.
 
     Examples
     --------
@@ -55,7 +58,7 @@ def label_indices(y: Any, classes: Sequence[Any] | None, n: int, n_classes: int)
         raise InvalidInput("y should be a 1d array of labels, one per row; got None.")
     y = to_host(y)
     if classes is None or _are_indices(y, classes):
-        return check_labels(y, n, n_classes)
+        return check_labels(y, n, n_classes, first=first)
     position = {name: index for index, name in enumerate(classes)}
     if len(position) < len(classes):
         twice = next(name for index, name in enumerate(classes) if position[name] != index)
@@ -70,7 +73,7 @@ def label_indices(y: Any, classes: Sequence[Any] | None, n: int, n_classes: int)
         row = found.index(-1)
         told = ", ".join(repr(name) for name in classes[:5]) + (", ..." if n_classes > 5 else "")
         raise InvalidInput(
-            f"y must hold class names ({told}); row {row} holds {values.tolist()[row]!r}."
+            f"y must hold class names ({told}); row {first + row} holds {values.tolist()[row]!r}."
         )
     return check_labels(np.array(found, dtype=np.intp), n, n_classes)
 

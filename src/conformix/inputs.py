@@ -197,8 +197,10 @@ def check_outputs(
     return checked if later else checked.settled()
 
 
-def check_labels(y: Any, n: int, n_classes: int, *, name: str = "y") -> IntArray:
+def check_labels(y: Any, n: int, n_classes: int, *, name: str = "y", first: int = 0) -> IntArray:
     """Return `y` as an integer array of shape (n,) with values in ``0 .. n_classes - 1``.
+
+    `first` is the number of the first row, for errors in a later batch of rows.
 
     Examples
     --------
@@ -219,7 +221,8 @@ def check_labels(y: Any, n: int, n_classes: int, *, name: str = "y") -> IntArray
     if wrong.any():
         row = int(np.argmax(wrong))
         raise InvalidInput(
-            f"{name} must hold class indices 0..{n_classes - 1}; row {row} holds {labels[row]}."
+            f"{name} must hold class indices 0..{n_classes - 1}; row {first + row} holds "
+            f"{labels[row]}."
         )
     return labels.astype(np.intp)
 

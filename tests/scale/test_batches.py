@@ -170,12 +170,18 @@ def late_error():
     return [(probs, [0, 1, 0, 1]), (bad, [0, 1, 0, 1])]
 
 
+def late_label(label, other):
+    probs = np.full((4, 2), 0.5)
+    return [(probs, [label] * 4), (probs, [label, label, other, label])]
+
+
 REFUSED = {
     "no batches": ([], {}, "there are no rows to fit"),
     "no iterable": (3, {}, "batches must be an iterable of"),
     "a bare array": ([np.full((2, 2), 0.5)], {}, "a batch must be a tuple"),
     "labels missing": ([(np.full((2, 2), 0.5), None)], {}, "must hold 2 labels; got none"),
     "a late row": (late_error(), {}, "must be finite; row 5, label 0 is nan"),
+    "a late label": (late_label(0, 7), {}, "row 6 holds 7"),
     "efcp": ([], {"split": "efcp"}, 'split "efcp" keeps the scores of all labels of all rows'),
     "auto": ([], {"scores": "auto"}, "that takes the rows twice"),
     "one row": ([([[0.5, 0.5]], [0])], {}, "needs at least 2 rows"),

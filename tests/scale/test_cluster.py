@@ -52,7 +52,16 @@ def test_a_fit_on_chunks_is_the_fit_in_memory_bit_for_bit(settings, rows) -> Non
     np.testing.assert_array_equal(sets.compute(), whole.predict_set(logits))
 
 
-def test_several_models_groups_and_class_names(rows) -> None:
+GIVEN_NAMES = {
+    "a Dask array": da.from_array,
+    "an array of objects": lambda names: names.astype(object),
+    "a Dask array of objects": lambda names: da.from_array(names.astype(object), chunks=700),
+    "a list": np.ndarray.tolist,
+}
+
+
+@pytest.mark.parametrize("given", GIVEN_NAMES.values(), ids=GIVEN_NAMES)
+def test_several_models_groups_and_class_names(given, rows) -> None:
     logits, y = rows
     names = [f"class {k}" for k in range(10)]
     both = {"a": logits, "b": logits[::-1]}
@@ -61,7 +70,7 @@ def test_several_models_groups_and_class_names(rows) -> None:
     whole = cx.ScoreAverage(**options).fit(both, y, classes=names, groups=groups)
     chunks = {"a": da.from_array(logits, chunks=(900, -1)), "b": logits[::-1]}
     parts = cx.ScoreAverage(**options).fit(
-        chunks, da.from_array(np.array(names)[y]), classes=names, groups=groups
+        chunks, given(np.array(names)[y]), classes=names, groups=groups
     )
     same_fit(parts, whole)
 
@@ -100,13 +109,15 @@ BAD = {
     "y": ({}, {"y": np.zeros(5, dtype=int)}, r"shape \(3000,\); got shape \(5,\)"),
     "a row": ({"kind": "probs"}, {}, 'if these are logits, say kind="logits"'),
     "sizes": ({}, {"unknown": True}, "call .compute_chunk_sizes"),
+    "no rows": ({}, {"rows": slice(0)}, r"outputs must not be empty; got shape \(0, "),
+    "a label": ({}, {"y": np.arange(3000) // 2500 * 99}, "row 2500 holds 99"),
 }
 
 
 @pytest.mark.parametrize("case", BAD.values(), ids=BAD)
 def test_what_cannot_be_is_said_in_one_sentence(case, rows) -> None:
     settings, change, sentence = case
-    chunks = da.from_array(rows[0], chunks=(1000, -1))
+    chunks = da.from_array(rows[0], chunks=(1000, -1))[change.get("rows", slice(None))]
     if change.get("unknown"):
         chunks = chunks[da.from_array(rows[1]) >= 0]
     options = {"kind": "logits", "random_state": 0} | settings

@@ -85,8 +85,10 @@ def chunked(outputs: Any, kind: Kind) -> Chunked:
             raise InvalidInput(
                 "outputs must have chunks of known size; call .compute_chunk_sizes() first."
             )
+        if 0 in array.shape:
+            raise InvalidInput(f"outputs must not be empty; got shape {array.shape}.")
         rows = next(iter(found.values()), array).chunks[0]
-        rows = tuple(size for size in rows if size) or rows  # a filter may leave chunks empty
+        rows = tuple(size for size in rows if size)  # a filter may leave chunks empty
         if found and sum(rows) != array.shape[0]:
             raise InvalidInput("outputs of several models must share one shape (n, K).")
         found[str(name)] = array.rechunk({0: rows, 1: -1})
@@ -99,12 +101,15 @@ def column_of(values: Any, sizes: tuple[int, ...]) -> list[Any]:
     """Return one number per row in the same chunks, still to be computed."""
     import dask.array as da  # noqa: PLC0415
 
-    array = values if isinstance(values, da.Array) else da.from_array(np.asarray(values))
-    if array.ndim != 1 or array.shape[0] != sum(sizes):
+    there = isinstance(values, da.Array)
+    given = values if there else np.asarray(values)
+    if given.ndim != 1 or given.shape[0] != sum(sizes):
         raise InvalidInput(
-            f"y must hold one label per row, shape ({sum(sizes)},); got shape {array.shape}."
+            f"y must hold one label per row, shape ({sum(sizes)},); got shape {given.shape}."
         )
-    return list(array.rechunk((sizes,)).to_delayed(optimize_graph=False))
+    # Names may be objects, for which Dask chooses no chunks by itself.
+    array = given.rechunk((sizes,)) if there else da.from_array(given, (sizes,))
+    return list(array.to_delayed(optimize_graph=False))
 
 
 def packed(rows: IntArray, n: int, sizes: tuple[int, ...]) -> list[Any]:

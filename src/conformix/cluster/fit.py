@@ -149,7 +149,7 @@ def _summary(shared: Any, chunk: list[Any], y: Any, bits: Any, first: int) -> An
     """
     names, kind, columns, key, classes = shared
     outputs = outputs_of(names, kind, chunk, first)
-    labels = label_indices(y, classes, outputs.n, outputs.n_classes)
+    labels = label_indices(y, classes, outputs.n, outputs.n_classes, first=first)
     tune = unpacked(bits, outputs.n)
     true, tuning = [], []
     for rows in outputs.blocks():

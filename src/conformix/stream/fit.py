@@ -194,7 +194,7 @@ class Pass:
         """Take in a block of rows."""
         outputs = part.outputs
         self.like = outputs
-        y = label_indices(part.y, self.classes, outputs.n, outputs.n_classes)
+        y = label_indices(part.y, self.classes, outputs.n, outputs.n_classes, first=part.first)
         tune = np.arange(0) if self.roles is None else self.roles.tune
         keep = chosen(tune, part.first, outputs.n)[1]
         true, kept = summarised(outputs, y, keep, self.columns, key=self.key, threads=self.threads)
