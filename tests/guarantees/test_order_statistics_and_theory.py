@@ -212,6 +212,14 @@ def test_the_ledger_lists_what_holds_and_what_is_empty():
     assert [entry.source for entry in voided.guarantee_.entries()] == ["none", "order statistic"]
 
 
+def test_the_ledger_does_not_round_nearly_all_draws_up_to_all():
+    cp = model(split="dlcp").fit(LOGITS[:800], LABELS[:800], test=LOGITS[800:1000])
+    for delta, told in ((0.1, " 90%"), (0.001, " 99.9%"), (0.125, " 87.5%")):
+        says = [entry.says for entry in cp.guarantee_.entries(delta) if "%" in entry.says]
+        assert len(says) == 4
+        assert all(told in one for one in says)
+
+
 @pytest.mark.parametrize(("split", "delta"), [("vfcp", 0.1), ("efcp", 0.1)])
 def test_pac_holds_over_draws_with_replacement(split, delta):
     """The pool is the population, so the coverage of every draw is known exactly."""

@@ -184,11 +184,11 @@ class Ledger:
         yield Entry(name, says, EXCHANGEABLE if m == 1 else IID, bound <= 0)
         if f.split != "exact":
             worst = conditional_bound(f.n_cal, k, delta, n_weights=m)
-            says = f"coverage{whom} >= {worst:.4f} for {1 - delta:.0%} of calibration draws"
+            says = f"coverage{whom} >= {worst:.4f} for {_sure(delta)} of calibration draws"
             yield Entry("order statistic", says, IID, worst <= 0)
         if f.n_test:
             share = batch_bound(f.n_cal, f.n_test, k, delta, n_weights=m)
-            says = f"coverage of this batch >= {share:.4f} with probability {1 - delta:.0%}"
+            says = f"coverage of this batch >= {share:.4f} with probability {_sure(delta)}"
             yield Entry("order statistic, batch", says, IID, share <= 0)
 
     def _paper(self, delta: float) -> Iterator[Entry]:
@@ -201,7 +201,7 @@ class Ledger:
         yield Entry("Lemma 1 (VC)", f"eta = {eta:.3f}, xi = {f.n_classes * eta:.1f}", IID, eta >= 1)
         missed = 1 - vc.kappa(n, f.alpha)
         relative = 1 - vc.relative_bound(n, f.d, delta, max(missed, 0.0))
-        draws = f"for {1 - delta:.0%} of calibration draws"
+        draws = f"for {_sure(delta)} of calibration draws"
         yield Entry("Vapnik, relative", f"coverage >= {relative:.4f} {draws}", IID, relative <= 0)
         if f.n_weights:
             yield Entry("finite grid (DKW)", f"deviation <= {grid:.4f} {draws}", IID, grid >= 1)
@@ -226,6 +226,11 @@ class Ledger:
             theorem = vc.theorem3 if f.split == "dlcp" else vc.theorem4
             return theorem(f.n_cal, f.n_test, alpha=f.alpha, **sizes)  # type: ignore[arg-type]
         return None
+
+
+def _sure(delta: float) -> str:
+    """Return ``1 - delta`` in per cent, never rounded up to all."""
+    return f"{100 * (1 - delta):.12g}%"
 
 
 def batch_bound(n: int, m: int, k: int, delta: float, *, n_weights: int = 1) -> float:
