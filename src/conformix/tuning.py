@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from conformix.arrays import FloatArray, IntArray, is_tensor, of_labels
 from conformix.inputs import row_blocks
 from conformix.normalize import CACHE_ENTRIES, Interpolated, Normalizer, Scaled
@@ -38,7 +40,6 @@ class TuningRows:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from conformix.normalize import NaturalScale
     >>> scores = np.array([[[2.0], [4.0]]])
     >>> rows = TuningRows(scores, np.array([1]), NaturalScale((2.0,)), (), spare=True)
@@ -61,7 +62,8 @@ class TuningRows:
         self._raw: Any = scores
         # A transform of the user's may hold on to the rows that it was learnt from.
         ours = isinstance(self.transform, Scaled | Interpolated)
-        self._in_place = spare and ours and not is_tensor(scores)
+        # Scores in single precision have no room for what becomes of them.
+        self._in_place = spare and ours and not is_tensor(scores) and scores.dtype == np.float64
 
     @cached_property
     def scores(self) -> FloatArray:

@@ -139,6 +139,13 @@ def test_tuning_rows_are_normalised_in_place_or_not_to_the_same_bits(normalizer)
     assert in_place.scores is in_place.scores
 
 
+def test_scores_in_single_precision_are_not_rounded_to_it_in_place() -> None:
+    raw = np.random.default_rng(0).normal(size=(70, 5, 2)).astype(np.float32)
+    wanted = Ecdf().fit(raw, ())(raw)
+    rows = TuningRows(raw.copy(), np.arange(70) % 5, Ecdf(), (), spare=True)
+    assert_array_equal(rows.scores, wanted)
+
+
 class HoldsOn:
     """A user's normaliser, whose transform looks at the rows that it was fitted on each time."""
 
