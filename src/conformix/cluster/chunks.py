@@ -102,7 +102,7 @@ def column_of(values: Any, sizes: tuple[int, ...]) -> list[Any]:
     import dask.array as da  # noqa: PLC0415
 
     there = isinstance(values, da.Array)
-    given = values if there else np.asarray(values)
+    given: Any = values if there else np.asarray(values)
     if given.ndim != 1 or given.shape[0] != sum(sizes):
         raise InvalidInput(
             f"y must hold one label per row, shape ({sum(sizes)},); got shape {given.shape}."
