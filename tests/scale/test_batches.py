@@ -123,6 +123,21 @@ def test_the_sample_of_an_iterator_is_uniform_over_rows() -> None:
     assert np.abs(hits - expected).max() < 4.5 * np.sqrt(expected * (1 - size / 40))
 
 
+def test_a_sample_rounds_no_row_whatever_types_the_batches_have() -> None:
+    from conformix.inputs import Outputs
+    from conformix.stream.sample import RowSample
+
+    values = np.random.default_rng(0).random((60, 3))
+    sample = RowSample(40, np.random.default_rng(1))
+    exact = values.copy()
+    exact[:20] = values[:20].astype(np.float16)
+    exact[20:30] = values[20:30].astype(np.float32)
+    for first, last, kind in ((0, 20, np.float16), (20, 30, np.float32), (30, 60, np.float64)):
+        sample.offer(Outputs({"": values[first:last].astype(kind)}, "probs"), first)
+    rows, models = sample.smallest(40)
+    np.testing.assert_array_equal(models[""], exact[rows])
+
+
 def test_rows_bring_strata_along(rows, settings) -> None:
     probs, y = rows[0][:N], rows[1][:N]
     strata = np.where(np.arange(N) % 3 == 0, "a", "b")

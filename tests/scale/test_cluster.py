@@ -127,6 +127,12 @@ def test_what_cannot_be_is_said_in_one_sentence(case, rows) -> None:
         )
 
 
+def test_models_whose_names_are_one_text_are_refused(rows) -> None:
+    chunks = da.from_array(rows[0], chunks=(1000, -1))
+    with pytest.raises(cx.InvalidInput, match="models of different names"):
+        cx.ScoreAverage(kind="logits").fit({1: chunks, "1": chunks}, rows[1])
+
+
 def dying_once(flag: str):
     """Return a function of blocks: the first time that it sees the third one, its worker dies."""
 

@@ -13,6 +13,7 @@ import numpy as np
 from conformix.arrays import IntArray
 from conformix.cluster.tree import brought, fold
 from conformix.errors import InvalidInput
+from conformix.given import by_model
 from conformix.inputs import Kind, Outputs, check_outputs
 from conformix.passes import cut
 from conformix.scores.names import Column
@@ -75,7 +76,7 @@ def chunked(outputs: Any, kind: Kind) -> Chunked:
     """Return the outputs of one or several models in common chunks of rows, none of them empty."""
     import dask.array as da  # noqa: PLC0415  there already where an argument is chunked
 
-    models = dict(outputs) if isinstance(outputs, Mapping) else {"": outputs}
+    models = by_model(outputs, "outputs") if isinstance(outputs, Mapping) else {"": outputs}
     found: dict[str, Any] = {}
     for name, values in models.items():
         array = values if isinstance(values, da.Array) else da.from_array(values)
@@ -91,7 +92,7 @@ def chunked(outputs: Any, kind: Kind) -> Chunked:
         rows = tuple(size for size in rows if size)  # a filter may leave chunks empty
         if found and sum(rows) != array.shape[0]:
             raise InvalidInput("outputs of several models must share one shape (n, K).")
-        found[str(name)] = array.rechunk({0: rows, 1: -1})
+        found[name] = array.rechunk({0: rows, 1: -1})
     if len({array.shape for array in found.values()}) > 1:
         raise InvalidInput("outputs of several models must share one shape (n, K).")
     return Chunked(found, kind)

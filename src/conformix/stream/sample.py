@@ -41,6 +41,7 @@ class RowSample:
 
     def offer(self, outputs: Outputs, first: int) -> None:
         """Let a block of rows take part, whose first row has the number `first`."""
+        self._widen(outputs)
         drawn = self.rng.random(outputs.n)
         free = min(self.size - len(self.numbers), outputs.n)
         self._append(outputs, first, drawn, free)
@@ -55,6 +56,12 @@ class RowSample:
         self.numbers[places], self.rows[places] = drawn[fresh], first + fresh
         for name, values in outputs.models.items():
             self.models[name][places] = values[fresh]
+
+    def _widen(self, outputs: Outputs) -> None:
+        """Hold rows in a type that holds those of a block too, exactly."""
+        for name, room in self.models.items():
+            wide = np.promote_types(room.dtype, outputs.models[name].dtype)
+            self.models[name] = room.astype(wide, copy=False)
 
     def _append(self, outputs: Outputs, first: int, drawn: FloatArray, n: int) -> None:
         """Take the first n rows of a block into free places."""
