@@ -6,7 +6,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import conformix as cx
 from conformix import pipeline
+from conformix.conformal import conformal_rank
 from conformix.errors import InvalidInput
+from conformix.kernels import combine
 from conformix.normalize import Ecdf, NaturalScale, rising_line
 from conformix.scores import score_columns
 from conformix.search import GridSearch
@@ -120,3 +122,14 @@ def test_under_vfcp_the_calibration_rows_have_no_part_in_the_scale():
         knots.append(fitted.rule.transform.knots)
     for one, two in zip(*knots, strict=True):
         assert_array_equal(one, two)
+
+
+@pytest.mark.filterwarnings("ignore")  # that an ecdf of the calibration rows voids the guarantee
+@pytest.mark.parametrize("normalize", ["scale", "ecdf"])
+def test_rows_that_tune_and_calibrate_are_normalised_once(normalize):
+    """Under EFCP all rows do both; the threshold is one of their scores, normalised once."""
+    scores = ("logp", "logrank", "thr")  # on different scales
+    cp = fitted(scores=scores, split="efcp", normalize=normalize, search=[[0.5, 0.3, 0.2]])
+    raw = cx.score_tensor(LOGITS[:800], scores, kind="logits")[np.arange(800), LABELS[:800]]
+    own = combine(cp.predictor_.fitted.rule.transform(raw), cp.weights_)
+    assert cp.threshold_ == np.sort(own)[800 - conformal_rank(800, 0.1)]
