@@ -133,11 +133,13 @@ def write(path: Path, bugs: list[Bug], tests: list[str | None]) -> None:
     """Write what was planted, where, and the test that caught it."""
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
-        table.writerow(["planted bug", "file", "caught by"])
+        table.writerow(["planted bug", "in", "caught by", "which says"])
         for bug, test in zip(bugs, tests, strict=True):
             # The first random case that fails may be another next time; its test is the same.
             told = "survived" if test is None else test.removeprefix("tests/").partition("[")[0]
-            table.writerow([bug.name, bug.file, told])
+            where, _, name = told.partition("::")
+            said = name.rpartition("::")[2].removeprefix("test_").replace("_", " ")
+            table.writerow([bug.name, bug.file, where, said])
 
 
 def copy_tree(copy: Path) -> Path:
