@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ from conformix.scores import score_columns, score_tensor
 from conformix.search import GridSearch
 from conformix.splits import resolve_split
 from conformix.tuning import TuningRows
+from memory import peak_bytes
 
 N, K, D = 800, 4000, 3
 SCORES = 8 * N * K * D  # 77 MB
@@ -43,16 +43,6 @@ def fitted(outputs: np.ndarray, y: np.ndarray, **settings) -> cx.ScoreAverage:
     return cx.ScoreAverage(("thr", "aps", "rank"), **options | settings).fit(outputs, y)
 
 
-def peak(call: Callable[[], object]) -> int:
-    """Return the most bytes that arrays took at once, beyond those that were there before."""
-    tracemalloc.start()
-    try:
-        call()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
 @pytest.fixture
 def mapped(rows, tmp_path) -> np.ndarray:
     np.save(tmp_path / "logits.npy", rows[0])
@@ -67,7 +57,7 @@ def test_a_fit_on_a_mapped_file_holds_the_scores_of_the_tuning_rows_once(
     settings = {"normalize": normalize}
     fitted(rows[0][:50], rows[1][:50], **settings)  # what is loaded once
     # Half of the rows tune; beside their scores there are their outputs, a sixth of that.
-    assert peak(lambda: fitted(mapped, rows[1], **settings)) < 1.45 * SCORES / 2
+    assert peak_bytes(lambda: fitted(mapped, rows[1], **settings)) < 1.45 * SCORES / 2
 
 
 def test_batches_hold_no_more(rows, mapped, small_blocks) -> None:
@@ -77,18 +67,18 @@ def test_batches_hold_no_more(rows, mapped, small_blocks) -> None:
         cx.ScoreAverage(("thr", "aps", "rank"), **options).fit_batches(source)
 
     fitted(rows[0][:50], rows[1][:50])
-    assert peak(fit) < 1.45 * SCORES / 2
+    assert peak_bytes(fit) < 1.45 * SCORES / 2
 
 
 def test_a_fit_in_memory_copies_the_tuning_rows_alone(rows, small_blocks) -> None:
     fitted(rows[0][:50], rows[1][:50])
-    assert peak(lambda: fitted(*rows)) < 1.9 * SCORES
+    assert peak_bytes(lambda: fitted(*rows)) < 1.9 * SCORES
 
 
 def test_prediction_in_batches_holds_a_batch(rows, mapped, small_blocks) -> None:
     cp = fitted(rows[0][:100], rows[1][:100])
     source = cx.stream.from_arrays(mapped, rows=50)
-    assert peak(lambda: sum(len(sets) for sets in cp.predict_batches(source))) < SCORES / 10
+    assert peak_bytes(lambda: sum(len(sets) for sets in cp.predict_batches(source))) < SCORES / 10
 
 
 def test_scores_of_a_mapped_file_are_gathered_sooner_than_those_of_an_array(tmp_path) -> None:

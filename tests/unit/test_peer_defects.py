@@ -8,7 +8,6 @@ import copy
 import pickle
 import subprocess
 import sys
-import tracemalloc
 import warnings
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.testing import assert_array_equal
 from scipy.stats import binom
 
 import conformix as cx
+from memory import peak_bytes
 
 SCORES = ["thr", "aps", "rank", "raps", "saps", "margin", "logp", "logrank",
           "aps(randomized=True)", "raps(randomized=True)", "saps(randomized=True)"]  # fmt: skip
@@ -32,15 +32,6 @@ def task(n=600, n_classes=8, strength=2.5, seed=0):
 
 def covered(sets, y):
     return np.asarray(sets)[np.arange(len(y)), y]
-
-
-def peak_bytes(call):
-    tracemalloc.start()
-    try:
-        call()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("score", SCORES)
