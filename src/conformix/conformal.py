@@ -1,8 +1,12 @@
 """The conformal rank, the threshold, and p-values: integers decide, never float quantiles.
 
-With ``n`` calibration rows the rank is ``k = ceil((n+1)(1-alpha))`` and the threshold is the
-**k-th largest** true-label score, ``sup{t : #{s_i >= t} >= k}``. A label is in the set when its
-score is ``>=`` the threshold. For ``k = n+1`` the threshold is ``-inf``: every label is in.
+With ``n`` calibration rows a candidate label of score ``s`` has the integer rank
+``r = 1 + #{s_i <= s}``, its p-value is ``r / (n+1)``, and it is in the set when ``p > alpha``: when
+``r > floor(alpha (n+1))``, with alpha as an exact fraction. `last_rank_out` is that floor, and
+whatever turns a level and a number of rows into a decision asks it, in one of two forms: compare
+ranks (`ranks_in_set`), or take the **k-th largest** true-label score as a threshold,
+``k = n + 1 - floor(alpha (n+1)) = ceil((n+1)(1-alpha))`` (`conformal_rank`). A label is then in
+when its score is ``>=`` the threshold. For ``k = n+1`` the threshold is ``-inf``: all are in.
 """
 
 from __future__ import annotations
@@ -11,12 +15,14 @@ import math
 import numbers
 import operator
 from collections.abc import Callable
+from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray, as_float64, places, to_device
+from conformix.arrays import BoolArray, FloatArray, IntArray, as_float64, places, to_device
 from conformix.errors import InvalidInput, TrivialSetsWarning, warn
 from conformix.values import check_matrix
 
@@ -32,7 +38,9 @@ def simple_fraction(alpha: float, name: str = "alpha") -> Fraction:
     Parameters
     ----------
     alpha : float
-        A number strictly between 0 and 1.
+        A number strictly between 0 and 1: a float, a NumPy number, a `Fraction` or a `Decimal`. A
+        level is the double nearest to it, whichever way it comes in, so that it is the same in
+        memory and in a file.
     name : str
         What to call it in an error.
 
@@ -47,19 +55,79 @@ def simple_fraction(alpha: float, name: str = "alpha") -> Fraction:
     >>> simple_fraction(1 - 0.9)
     Fraction(1, 10)
     """
-    if isinstance(alpha, bool) or not isinstance(alpha, numbers.Real) or not 0 < alpha < 1:
+    real = isinstance(alpha, numbers.Real | Decimal) and not isinstance(alpha, bool)
+    level = _double(alpha) if real else math.nan
+    if not 0 < level < 1:
         raise InvalidInput(f"{name} must be a number strictly between 0 and 1; got {alpha!r}.")
-    if isinstance(alpha, np.floating) and alpha.dtype != np.float64:
-        alpha = float(str(alpha))  # half and single precision stand for the decimal they print
-    return _snapped(alpha if isinstance(alpha, Fraction) else float(alpha))
+    return _snapped(level)
+
+
+def _double(number: Any) -> float:
+    """Return the nearest double, NaN where a number has none."""
+    if isinstance(number, np.floating) and number.dtype != np.float64:
+        return float(str(number))  # half and single precision stand for the decimal they print
+    try:
+        return float(number)
+    except (OverflowError, ValueError):
+        return math.nan
 
 
 @lru_cache(maxsize=1024)  # one level is asked for at every prediction
-def _snapped(alpha: Fraction | float) -> Fraction:
+def _snapped(alpha: float) -> Fraction:
     exact = Fraction(alpha)
     simple = exact.limit_denominator(SNAP_DENOMINATOR)
     close = abs(simple - exact) <= SNAP_DISTANCE and 0 < simple < 1
     return simple if close else exact
+
+
+def last_rank_out(n: int, alpha: float) -> int:
+    """Return ``floor(alpha (n+1))``: a label whose rank is no larger is not in the set.
+
+    The one place where a level meets a number of rows: a product of Python integers.
+
+    Parameters
+    ----------
+    n : int
+        Number of calibration rows.
+    alpha : float
+        Allowed miscoverage, strictly between 0 and 1.
+
+    Returns
+    -------
+    int
+        Between 0 and n: at least as many ranks are out, and the largest, ``n + 1``, never is.
+
+    Examples
+    --------
+    >>> last_rank_out(99, alpha=0.1), last_rank_out(8, alpha=0.1)
+    (10, 0)
+    """
+    level = simple_fraction(alpha)
+    return (_row_count(n) + 1) * level.numerator // level.denominator
+
+
+def ranks_in_set(ranks: IntArray, n: int, alpha: float) -> BoolArray:
+    """Return which labels are in the set: those whose p-value ``rank / (n+1)`` exceeds alpha.
+
+    Parameters
+    ----------
+    ranks : integer array of any shape
+        ``1 + #{c_i <= s}`` of every label, see `conformity_ranks`.
+    n : int
+        Number of calibration rows.
+    alpha : float
+        Allowed miscoverage.
+
+    Returns
+    -------
+    boolean array of the shape of `ranks`
+
+    Examples
+    --------
+    >>> ranks_in_set(np.array([1, 10, 11]), 99, alpha=0.1)
+    array([False, False,  True])
+    """
+    return ranks > last_rank_out(n, alpha)
 
 
 def conformal_rank(n: int, alpha: float) -> int:
@@ -86,8 +154,7 @@ def conformal_rank(n: int, alpha: float) -> int:
     >>> conformal_rank(8, alpha=0.1)  # 8 rows are too few: every label must be in
     9
     """
-    rows = _row_count(n)
-    return rows + 1 - math.floor((rows + 1) * simple_fraction(alpha))
+    return _row_count(n) + 1 - last_rank_out(n, alpha)
 
 
 def _row_count(n: int) -> int:
@@ -109,6 +176,17 @@ def rows_needed(alpha: float) -> int:
     9
     """
     return math.ceil(1 / simple_fraction(alpha)) - 1
+
+
+def in_words(n: int) -> str:
+    """Return a number of rows for a sentence: in full where it can be read.
+
+    Examples
+    --------
+    >>> in_words(99999), in_words(10**300)
+    ('99999', '1.00E+300')
+    """
+    return str(n) if n < 10**12 else f"{Decimal(n):.2E}"
 
 
 def kth_largest(values: FloatArray, k: int) -> float:
@@ -139,8 +217,8 @@ def warn_if_trivial(
         )
     else:
         warn(
-            f"alpha={float(alpha):g} needs at least {rows_needed(alpha)} calibration rows for a "
-            f"finite threshold; got {n}: every set holds all labels.",
+            f"alpha={float(alpha):g} needs at least {in_words(rows_needed(alpha))} calibration "
+            f"rows for a finite threshold; got {n}: every set holds all labels.",
             TrivialSetsWarning,
         )
 
@@ -184,8 +262,7 @@ def conformity_ranks(calibration: FloatArray, scores: FloatArray) -> IntArray:
     Returns
     -------
     integer array of the shape of `scores`
-        Between 1 and ``n + 1``. A label is in the set at level alpha exactly when its rank
-        exceeds ``(n+1) alpha``.
+        Between 1 and ``n + 1``; `ranks_in_set` says which are in the set at a level.
 
     Examples
     --------

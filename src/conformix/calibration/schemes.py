@@ -30,6 +30,8 @@ from conformix.errors import InvalidInput
 from conformix.registry import unknown_name
 
 FALLBACKS = ("all", "marginal", "pooled")
+# No class or group has so many rows, and floats still hold the number.
+MANY = 2**53
 
 
 @dataclass(frozen=True)
@@ -217,7 +219,8 @@ def rare_units(
     check_fallback(fallback, min_rows)
     if min_rows is None and fallback == "all":
         return np.zeros(len(counts), dtype=bool)  # the rank itself lets their labels in
-    return counts < (rows_needed(alpha) if min_rows is None else min_rows)
+    least = rows_needed(alpha) if min_rows is None else min_rows
+    return counts < min(least, MANY)
 
 
 def check_fallback(fallback: str, min_rows: int | None) -> None:

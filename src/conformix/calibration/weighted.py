@@ -18,7 +18,7 @@ from conformix.arrays import FloatArray, IntArray
 from conformix.calibration.cuts import Cuts, Plan, Rank
 from conformix.calibration.rows import NO_DATA, RowData
 from conformix.calibration.schemes import Seen
-from conformix.conformal import simple_fraction
+from conformix.conformal import SNAP_DENOMINATOR, simple_fraction
 from conformix.errors import InvalidInput, TrivialSetsWarning, warn
 from conformix.guarantees import Guarantee
 from conformix.values import check_numbers
@@ -174,9 +174,12 @@ class Reweighted:
     def thresholds(self, alpha: float, own: FloatArray) -> FloatArray:
         """Return the thresholds of points of own weight `own`, in its shape."""
         level = simple_fraction(alpha)
-        # Both sides times the denominator: exact wherever the weights are whole numbers.
-        reached = self._up_to * level.denominator
-        asked = (level.denominator - level.numerator) * (self._up_to[-1] + own)
+        # Both sides times the denominator: exact wherever the weights are whole numbers. The
+        # denominator of a level that is no simple fraction would swallow the weights' last bits.
+        whole = level.denominator <= SNAP_DENOMINATOR
+        reached = self._up_to * level.denominator if whole else self._up_to
+        share = level.denominator - level.numerator if whole else float(1 - level)
+        asked = share * (self._up_to[-1] + own)
         i = np.searchsorted(reached, asked, side="left")  # the fewest largest scores that do
         n = len(self.values)
         return np.where(i <= n, self.values[n - np.clip(i, 1, n)], -np.inf)

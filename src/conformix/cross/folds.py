@@ -16,7 +16,7 @@ import numpy as np
 
 from conformix import pipeline
 from conformix.arrays import FloatArray, IntArray, RandomState, as_generator
-from conformix.conformal import simple_fraction
+from conformix.conformal import ranks_in_set, simple_fraction
 from conformix.errors import InvalidInput, NotFitted
 from conformix.guarantees import Guarantee
 from conformix.homes import on_host
@@ -195,10 +195,10 @@ class CrossAverage(Params):
         alpha : float, optional
             Another level than the fitted one, with the same weights.
         """
-        level = simple_fraction(self.alpha if alpha is None else alpha)
-        ranks = self._ranks(outputs)
-        # #{> s} < (1 - alpha)(n + 1) is 1 + #{<= s} > alpha (n + 1): integers on both sides.
-        return PredictionSets(ranks * level.denominator > level.numerator * (self.n_ + 1))
+        level = self.alpha if alpha is None else alpha
+        simple_fraction(level)
+        # #{> s} < (1 - alpha)(n + 1) is 1 + #{<= s} > alpha (n + 1).
+        return PredictionSets(ranks_in_set(self._ranks(outputs), self.n_, level))
 
     def predict_pvalues(self, outputs: Sequence[Any]) -> FloatArray:
         """Return the cross-conformal p-values ``(1 + #{i : s_i <= s}) / (n + 1)``, shape (m, K).

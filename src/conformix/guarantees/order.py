@@ -55,11 +55,12 @@ def pac_rank(n: int, alpha: float, delta: float, *, n_weights: int = 1) -> int:
     >>> pac_rank(100, 0.1, 0.1), pac_rank(1000, 0.1, 0.05, n_weights=231)
     (95, 933)
     """
-    from scipy.special import betainc  # noqa: PLC0415  scipy loads late
+    from scipy.special import betaincc  # noqa: PLC0415  scipy loads late
 
     n, n_weights = count(n, "n"), count(n_weights, "n_weights")
-    level, bad = 1 - float(simple_fraction(alpha)), check_delta(delta)
-    return _smallest_rank(n, lambda k: n_weights * betainc(k, n + 1 - k, level) <= bad)
+    # I_{1-alpha}(k, n+1-k) as the upper tail at alpha: 1 - alpha would round a small alpha away.
+    level, bad = float(simple_fraction(alpha)), check_delta(delta)
+    return _smallest_rank(n, lambda k: n_weights * betaincc(n + 1 - k, k, level) <= bad)
 
 
 def batch_pac_rank(n: int, m: int, alpha: float, delta: float, *, n_weights: int = 1) -> int:
@@ -142,13 +143,11 @@ def n_needed(alpha: float, delta: float, *, tolerance: float = 0.01, n_weights: 
     >>> n_needed(0.1, 0.1, tolerance=0.02)
     357
     """
-    level = 1 - float(simple_fraction(alpha))
-    if not 0 < tolerance < 1:
-        raise InvalidInput(f"tolerance must lie strictly between 0 and 1; got {tolerance!r}.")
+    most = 1 - simple_fraction(alpha) + simple_fraction(tolerance, "tolerance")
 
     def enough(n: int) -> bool:
         k = pac_rank(n, alpha, delta, n_weights=n_weights)
-        return k <= n and k / (n + 1) <= level + tolerance
+        return k <= n and k <= most * (n + 1)
 
     high = 1
     while not enough(high):

@@ -82,9 +82,8 @@ def compare_report(
     )
     n_half = round(settings.get("share", 0.8) * len(source.labels)) // 2
     asked = [a for a in LEVELS if conformal_rank(n_half, a) <= n_half] if levels is None else levels
-    for level in asked:
-        simple_fraction(level)
-    alphas = sorted({float(alpha), *(float(level) for level in asked)})
+    alpha = float(simple_fraction(alpha))
+    alphas = sorted({alpha, *(float(simple_fraction(level)) for level in asked)})
     shared = {"split": split, "scores": scores, "models": models, "workers": workers, **settings}
     comparisons = [
         compare(
@@ -92,7 +91,7 @@ def compare_report(
         )
         for i, level in enumerate(alphas)
     ]
-    told = comparisons[alphas.index(float(alpha))]
+    told = comparisons[alphas.index(alpha)]
     report = _first_split(source, told, comparisons, settings=shared, given=given or {})
     return Compared(told, report)
 

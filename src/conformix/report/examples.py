@@ -84,7 +84,7 @@ class Examples:
 
 def chosen_rows(rows: Rows) -> list[tuple[str, int]]:
     """Return which rows to show, with their kind: spread evenly over the candidates, not picked."""
-    mask = rows.sets(float(rows.predictor.alpha))
+    mask = rows.sets(rows.alphas[rows.fitted_place])
     sizes, hits = mask.sum(axis=1), metrics.covered(mask, rows.y)
     typical = np.median(sizes)
     near = np.abs(sizes - typical) == np.abs(sizes - typical).min()

@@ -105,7 +105,7 @@ class Rows:
     @property
     def fitted_place(self) -> int:
         """Place of the fitted level among the levels."""
-        return self.alphas.index(float(self.predictor.alpha))
+        return self.alphas.index(float(simple_fraction(self.predictor.alpha)))
 
     def sets(self, alpha: float) -> BoolArray:
         """Return the sets (n, K) of the model at one of the levels, by the library's own call."""
@@ -166,10 +166,8 @@ def chosen_levels(predictor: Predictor, alphas: Sequence[float] | None) -> tuple
 
     By default those of a fixed list at which the calibration rows give a finite threshold.
     """
-    fitted = float(predictor.alpha)
+    fitted = float(simple_fraction(predictor.alpha))
     n, rank = predictor.fitted.n, predictor.fitted.ledger.facts.rank
     if alphas is None:
         alphas = [alpha for alpha in ALPHAS if rank(n, alpha) <= n]
-    for alpha in alphas:
-        simple_fraction(alpha)
-    return tuple(sorted({fitted, *(float(alpha) for alpha in alphas)}))
+    return tuple(sorted({fitted, *(float(simple_fraction(alpha)) for alpha in alphas)}))

@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from conformix.arrays import FloatArray, IntArray, is_tensor, to_host, torch_counts
-from conformix.conformal import conformal_rank, kth_largest, rows_needed
+from conformix.conformal import conformal_rank, in_words, kth_largest, rows_needed
 from conformix.errors import TrivialSetsWarning, warn
 from conformix.inputs import row_blocks
 from conformix.kernels import available_threads, combine, run_blocks
@@ -177,8 +177,8 @@ def tuning_rank(n: int, alpha: float, rank: Callable[[int, float], int] = confor
     k = rank(n, alpha)
     if conformal_rank(n, alpha) > n:
         warn(
-            f"alpha={float(alpha):g} needs at least {rows_needed(alpha)} tuning rows for a finite "
-            f"threshold; got {n}: all weights tie, and the uniform ones are taken.",
+            f"alpha={float(alpha):g} needs at least {in_words(rows_needed(alpha))} tuning rows for "
+            f"a finite threshold; got {n}: all weights tie, and the uniform ones are taken.",
             TrivialSetsWarning,
         )
     return k

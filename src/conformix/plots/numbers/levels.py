@@ -10,7 +10,7 @@ import numpy as np
 
 from conformix import metrics
 from conformix.arrays import FloatArray
-from conformix.conformal import rows_needed
+from conformix.conformal import rows_needed, simple_fraction
 from conformix.errors import InvalidInput
 from conformix.fitted import Fitted
 
@@ -76,7 +76,7 @@ def size_coverage_numbers(
     if alphas is None:
         n = min(model.guarantee_.facts.n_cal for model in models.values())
         alphas = [alpha for alpha in LEVELS if rows_needed(alpha) <= n]
-    levels = sorted({float(alpha) for alpha in alphas})
+    levels = sorted({float(simple_fraction(alpha)) for alpha in alphas})
     found = np.array([_points(model, outputs, y, levels, rows) for model in models.values()])
     return SizeCoverage(tuple(map(str, models)), np.array(levels), found[..., 0], found[..., 1])
 
