@@ -41,12 +41,14 @@ class ScoreAverage(InBatches):
         Allowed miscoverage: a set misses the true label with probability at most alpha.
     split : {"vfcp", "efcp", "dlcp", "dlcp+", "exact"} or a split object
         Who may see what, and so which guarantee holds. ``ValidityFirst(share=...)`` sets the
-        share of the tuning rows.
+        share of the tuning rows. By name, ``vfcp`` spends rows on tuning only where there is
+        something to choose or to learn: with one score all rows calibrate.
     search : {"auto", "grid"}, a strategy, or an array of weights of shape (m, d)
         How the weights are found.
     normalize : {"auto", "none", "scale", "ecdf"}, array of shape (d,) or a normaliser
         On which scale scores are averaged. ``auto`` never voids a guarantee: it is ``ecdf``
-        where tuning and calibration rows are apart, ``none`` under ``exact``, else ``scale``.
+        where tuning and calibration rows are apart, ``none`` under ``exact``, else ``scale``,
+        also for one score, which has the same sets on every scale.
     kind : {"probs", "logits"}
         What the outputs are, in `fit` and in every prediction.
     weights : array of shape (d,), optional
@@ -83,7 +85,8 @@ class ScoreAverage(InBatches):
     guarantee_ : Ledger
         What holds for the sets; ``guarantee_.table()`` is everything that is known.
     search_ : SearchResult or None
-        What the search found; its size is minimised, hence optimistic.
+        What the search found; its size is minimised, hence optimistic. None where there was
+        nothing to choose: weights given by hand, or one score.
     held_out_size_ : float or None
         Mean set size on rows that had no part in the search, where there are any.
     predictor_ : Predictor

@@ -35,6 +35,7 @@ from conformix.search.auto import AutoSearch
 from conformix.search.goals import bind
 from conformix.search.nonempty import NonEmptyObjective
 from conformix.search.objective import SizeObjective, tuning_rank
+from conformix.search.single import only_candidate
 from conformix.search.weights import Search
 from conformix.splits import Roles, Split
 from conformix.tuning import TuningRows
@@ -230,6 +231,17 @@ def lay_down(
         return SinglePlan()
     values = rule.of_true_labels(scores, y)
     return scheme.learn(Seen(values, y, data, names, scores.shape[1], n_cal, alpha, separate, rng))
+
+
+def settled_weights(search: Search, normalize: Any, d: int) -> FloatArray | None:
+    """Return the weights (d,) that no tuning row has to choose, or None where one is needed.
+
+    There must be one candidate, and no scale to learn. ``normalize="auto"`` learns one for several
+    scores; one score has the same sets on every rising scale, and so takes one that learns nothing.
+    """
+    if resolve_normalizer(normalize, separate=d > 1).learns:
+        return None
+    return only_candidate(search, d)
 
 
 def fixed_ledger(

@@ -53,7 +53,7 @@ class Readings(Params):
 
     @property
     def search_(self) -> SearchResult | None:
-        """What the search found, or None where the weights were given or kept."""
+        """What the search found, or None where there was nothing to choose."""
         return self._check_fitted().fitted.search
 
     @property

@@ -24,7 +24,7 @@ from conformix.conformal import simple_fraction
 from conformix.errors import InvalidInput
 from conformix.exact.fit import fit_exact
 from conformix.exact.fitted import FullFitted
-from conformix.gathered import gather_rows
+from conformix.gathered import gather_rows, rows_in_place
 from conformix.guarantees.order import check_delta
 from conformix.homes import place
 from conformix.inputs import Kind, Outputs, check_groups, check_outputs
@@ -85,7 +85,7 @@ class Recipe:
         labels, data = labels[rows], data.take(rows)
         parts = None if parts is None else parts[rows]
         split = own.bounded_split(labelled.n_classes, plan)
-        searched = self.weights is None
+        searched = self.weights is None  # where weights are given, a test batch is not looked at
         test_scores = own.test_scores(split, test, labelled, columns, key) if searched else None
         scores, split = own.scored(
             plan.scored(labelled), labels, columns, split, key=key, rng=rng, groups=parts
@@ -138,7 +138,7 @@ class Recipe:
         """
         large = are_too_many(outputs, len(columns))
         options: dict[str, Any] = {"key": key, "threads": self.threads}
-        if large and self.weights is not None:
+        if large and self.settled(len(columns)) is not None:
             return gather_rows(outputs, labels, np.arange(0), columns, **options), split
         whole = split.split if isinstance(split, Drawn) else split
         if large and isinstance(whole, ValidityFirst):
@@ -154,13 +154,30 @@ class Recipe:
         self, scores: Any, labels: IntArray, columns: tuple[Column, ...], split: Split, *,
         rng: np.random.Generator, test: FloatArray | None, groups: IntArray | None, data: RowData,
     ) -> Fitted | FullFitted:  # fmt: skip
-        """Return the fit on scores, whole or gathered: with given weights, or searched ones."""
-        if self.weights is not None:
-            return self.with_fixed_weights(scores, labels, columns, data=data, rng=rng)
+        """Return the fit on scores, whole or gathered: with settled weights, or searched ones."""
+        weights = self.settled(len(columns))
+        if weights is not None:
+            return self.with_fixed_weights(weights, scores, labels, columns, data=data, rng=rng)
         own = replace(self, split=split)
         return own.with_search(
             scores, labels, columns, rng=rng, test=test, groups=groups, data=data
         )
+
+    def settled(self, d: int) -> FloatArray | None:
+        """Return the weights (d,) that no row has to choose, so that all rows calibrate; or None.
+
+        They are given, or the only candidate where neither the scale nor the calibration learns
+        anything. Settings decide, never labels. A split object keeps the share that it asks for:
+        only ``split="vfcp"``, by name, leaves it to the library.
+        """
+        if self.weights is not None:
+            return check_simplex(self.weights, d)
+        by_name = isinstance(self.split, str) and isinstance(
+            resolve_split(self.split), ValidityFirst
+        )
+        if not by_name or getattr(resolve_calibration(self.calibration), "learns", True):
+            return None
+        return pipeline.settled_weights(resolve_search(self.search), self.normalize, d)
 
     def check(self) -> None:
         """Refuse settings that cannot work, whether this fit uses them or not."""
@@ -255,6 +272,9 @@ class Recipe:
             "threads": self.threads,
         }
         if isinstance(split, Exact):
+            d = len(columns)
+            if pipeline.settled_weights(shared["search"], self.normalize, d) is not None:
+                split = Exact()  # one candidate: a shortlist has nothing to choose
             return fit_exact(scores, labels, columns, split=split, **shared)
         shared |= {"tune_alpha": self.tune_alpha, "allow_empty": self.allow_empty}
         shared |= {"test": test, "delta": self.pac_delta, "data": data}
@@ -263,6 +283,7 @@ class Recipe:
 
     def with_fixed_weights(
         self,
+        weights: FloatArray,
         scores: FloatArray,
         labels: IntArray,
         columns: tuple[Column, ...],
@@ -270,24 +291,27 @@ class Recipe:
         data: RowData = NO_DATA,
         rng: np.random.Generator,
     ) -> Fitted:
-        """Return the calibration of given weights on all rows: nothing is left to tune."""
+        """Return the calibration of settled weights on all rows: nothing is left to tune."""
         normalizer = resolve_normalizer(self.normalize, separate=False)
         if normalizer.learns:
             raise InvalidInput(
                 f'normalize="{normalizer.name}" learns from tuning rows, and fixed weights leave '
                 'none; say normalize="scale", or search the weights.'
             )
-        weights = check_simplex(self.weights, len(columns))
         rule = Rule(normalizer.fit(scores, columns), weights, self.allow_empty)
         ledger = pipeline.fixed_ledger(*scores.shape, alpha=self.alpha, delta=self.pac_delta)
         plan = pipeline.lay_down(
             resolve_calibration(self.calibration), rule, scores, labels, data, alpha=self.alpha,
             rng=rng, names=group_names(data), n_cal=len(labels), separate=False,
         )  # fmt: skip
-        return pipeline.calibrated(
+        fitted = pipeline.calibrated(
             scores, labels, rule, alpha=self.alpha, ledger=ledger, normalizer=normalizer.name,
             plan=plan, data=data,
         )  # fmt: skip
+        if self.weights is not None:
+            return fitted
+        every = rows_in_place(scores, labels, np.arange(len(labels)))
+        return replace(fitted, held_out_size=pipeline.mean_size(every, fitted, self.alpha, data))
 
     def test_scores(
         self, split: Split, test: Any, labelled: Outputs, columns: tuple[Column, ...], key: int

@@ -81,7 +81,9 @@ class ValidityFirst:
     Parameters
     ----------
     share : float
-        Share of the labelled rows (or of the groups) that goes to tuning.
+        Share of the labelled rows (or of the groups) that goes to tuning. An object keeps its share
+        in any case; ``split="vfcp"``, by name, spends no rows where there is nothing to choose or
+        to learn: one score, or one candidate on a scale that is not learnt.
     max_rows : int, optional
         At most so many rows tune, a random part of the share; all others calibrate. The search
         holds the scores of all labels of the tuning rows, so this bounds its memory. The number
@@ -222,7 +224,8 @@ class Exact:
     Parameters
     ----------
     shortlist : int, optional
-        Keep only so many candidate weights, the best ones on rows set aside for that purpose.
+        Keep only so many candidate weights, the best ones on rows set aside for that purpose. One
+        candidate needs no rows set aside.
     share : float
         Share of the rows (or of the groups) set aside for the shortlist; they stay out of
         calibration. Not used without a shortlist.

@@ -61,6 +61,11 @@ class Clustered:
     min_rows: int | None = None
     clusters: Any = None
 
+    @property
+    def learns(self) -> bool:
+        """Whether the clusters are learnt, or given."""
+        return self.clusters is None
+
     def learn(self, seen: Seen) -> Plan:
         """Return one stratum per cluster."""
         check_fallback(self.fallback, self.min_rows)

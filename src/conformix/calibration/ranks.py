@@ -51,6 +51,7 @@ class RankedPerClass(PerClass):
     """
 
     name: ClassVar[str] = "rc3p"
+    learns: ClassVar[bool] = True  # type: ignore[misc]  # the ranks
 
     share: float = 0.5
 

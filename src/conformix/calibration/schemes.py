@@ -90,6 +90,8 @@ class Calibration(Protocol):
     def tune(self) -> bool:
         """Whether the weights are searched with class-wise thresholds."""
 
+    # `learns`, where a scheme has it, says whether `learn` should see rows apart from calibration.
+
     def learn(self, seen: Seen) -> Plan:
         """Return the plan by which calibration rows become thresholds."""
 
@@ -107,6 +109,7 @@ class Marginal:
     name: ClassVar[str] = "marginal"
     needs: ClassVar[tuple[str, ...]] = ()
     tune: ClassVar[bool] = False
+    learns: ClassVar[bool] = False
 
     def learn(self, seen: Seen) -> Plan:
         """Return the plan of one threshold."""
@@ -145,6 +148,11 @@ class PerClass:
     fallback: str = "all"
     min_rows: int | None = None
     tune: bool = False
+
+    @property
+    def learns(self) -> bool:
+        """Whether rows say which classes are rare in a way that matters to what is promised."""
+        return self.fallback != "all"
 
     def learn(self, seen: Seen) -> Plan:
         """Return one stratum per class."""
@@ -193,6 +201,11 @@ class PerGroup:
     fallback: str = "all"
     min_rows: int | None = None
     by_class: bool = False
+
+    @property
+    def learns(self) -> bool:
+        """Whether rows say which groups are rare in a way that matters to what is promised."""
+        return self.fallback != "all"
 
     def learn(self, seen: Seen) -> Plan:
         """Return one stratum per group, or per group and class."""

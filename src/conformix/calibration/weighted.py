@@ -64,6 +64,7 @@ class Weighted:
     name: ClassVar[str] = "weighted"
     needs: ClassVar[tuple[str, ...]] = ("sample_weight",)
     tune: ClassVar[bool] = False
+    learns: ClassVar[bool] = False  # the ratios come with the rows
 
     known: bool = False
 
@@ -105,6 +106,7 @@ class LabelShift:
     name: ClassVar[str] = "label shift"
     needs: ClassVar[tuple[str, ...]] = ()
     tune: ClassVar[bool] = False
+    learns: ClassVar[bool] = False  # the ratios come with the rows
 
     ratios: Any
     known: bool = False

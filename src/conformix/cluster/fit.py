@@ -89,6 +89,8 @@ def fit_chunks(
     data = check_rows(_host(strata), _host(sample_weight), n, scheme.needs, scheme.name)
     columns = score_columns(models, recipe.scores)
     tune = np.arange(0)
+    if recipe.settled(len(columns)) is not None:
+        drawn = None
     if isinstance(drawn, ValidityFirst):
         drawn = drawn.held_in(rows_held(n_classes, len(columns)))
         roles = drawn.roles(n, 0, rng, parts)

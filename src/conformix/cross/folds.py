@@ -87,7 +87,7 @@ class CrossAverage(Params):
     ----------
     scores, alpha, search, normalize, kind, allow_empty, random_state, threads
         As in `conformix.ScoreAverage`. ``normalize="auto"`` is ``ecdf`` where a fold has rows to
-        tune on.
+        tune on; one score needs none.
     weights : array of shape (d,), optional
         Weights fixed by hand: no fold needs rows to tune on.
 
@@ -235,7 +235,8 @@ class CrossAverage(Params):
 
     def _rule(self, fold: Fold, number: int, rng: np.random.Generator) -> Rule:
         """Return the rule of one fold, from rows outside it."""
-        if self.weights is not None:
+        weights = self._settled()
+        if weights is not None:
             normalizer = resolve_normalizer(self.normalize, separate=False)
             if normalizer.learns:
                 raise InvalidInput(
@@ -243,7 +244,6 @@ class CrossAverage(Params):
                     'leave none; say normalize="scale", or search the weights.'
                 )
             one = np.empty((1, self.n_classes_, len(self._columns)))
-            weights = check_simplex(self.weights, len(self._columns))
             return Rule(normalizer.fit(one, self._columns), weights, self.allow_empty)
         if fold.tune_outputs is None or fold.tune_y is None:
             raise InvalidInput(
@@ -257,6 +257,13 @@ class CrossAverage(Params):
             search=resolve_search(self.search), rng=rng, allow_empty=self.allow_empty,
             normalize=resolve_normalizer(self.normalize, separate=True), threads=self.threads,
         ).rule  # fmt: skip
+
+    def _settled(self) -> FloatArray | None:
+        """Return the weights that no row has to choose: given, or the only candidate; else None."""
+        d = len(self._columns)
+        if self.weights is not None:
+            return check_simplex(self.weights, d)
+        return pipeline.settled_weights(resolve_search(self.search), self.normalize, d)
 
     def _check(self, outputs: Any, name: str) -> Outputs:
         checked = check_outputs(on_host(outputs), self.kind, name=name)

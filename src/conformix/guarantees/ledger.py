@@ -25,7 +25,8 @@ class Facts:
     Parameters
     ----------
     split : str
-        Name of the split, or ``"fixed"`` for weights given by hand.
+        Name of the split, or ``"fixed"`` for weights that no row has chosen: given by hand, or the
+        only candidate.
     alpha, tune_alpha : float
         Level of the sets, and of the search.
     n_tune, n_cal, n_test : int

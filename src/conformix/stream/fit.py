@@ -67,6 +67,8 @@ def fit_batches(recipe: Recipe, source: Any, *, classes: Any = None) -> Predicto
     like = head.outputs
     columns = score_columns(tuple(like.models), recipe.scores)
     names = check_classes(classes, like.n_classes)
+    if recipe.settled(len(columns)) is not None:
+        split = None
     if isinstance(split, ValidityFirst):
         split = split.held_in(rows_held(like.n_classes, len(columns)))
     seen = Pass(columns, key, recipe.threads, names, batches.n, split, rng)
@@ -90,7 +92,10 @@ def fit_batches(recipe: Recipe, source: Any, *, classes: Any = None) -> Predicto
 
 
 def stream_split(recipe: Recipe) -> Split | None:
-    """Return the split of a fit that never holds all scores; None where weights are given."""
+    """Return the split of a fit that never holds all scores; None where weights are given.
+
+    How many rows tune is decided when the number of scores is known (`Recipe.settled`).
+    """
     if is_auto(recipe.scores):
         raise InvalidInput(
             'scores="auto" learns a blend before it scores, and that takes the rows twice; give '
@@ -165,7 +170,7 @@ class Pass:
     n : int or None
         The number of rows, where it is known.
     split : ValidityFirst or None
-        Which rows tune; None where weights are given, and none do.
+        Which rows tune; None where weights are settled, and none do.
     rng : Generator
         Where the split draws from.
     """
