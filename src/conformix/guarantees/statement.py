@@ -100,7 +100,9 @@ def pac_guarantee(delta: float, *, n_weights: int, batch: int | None) -> Guarant
     sure = 1 - float(simple_fraction(delta, "delta"))
     what = "coverage" if batch is None else f"coverage of the fitted batch of {batch:,} rows"
     over = "the calibration rows" if batch is None else "calibration and batch"
-    chosen = "chosen without these rows" if n_weights == 1 else f"chosen among {n_weights:,} candidates"
+    chosen = (
+        "chosen without these rows" if n_weights == 1 else f"chosen among {n_weights:,} candidates"
+    )
     return Guarantee(
         "pac",
         f"{what} >= 1 - alpha with probability >= {sure:g} over {over}",
