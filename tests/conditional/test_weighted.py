@@ -303,7 +303,7 @@ def test_label_shift_restores_coverage_and_no_weights_do_not() -> None:
     assert cp.guarantee_.kind == "exact"
     assert cp.guarantee_.assumption.endswith(
         "effective rows of 600; but for that shift calibration and test rows exchangeable; weights "
-        "chosen on other rows"
+        "chosen without these rows; every label among the classes"
     )
 
 

@@ -27,10 +27,9 @@ class Guarantee:
     kind : {"exact", "pac", "approximate", "none"}
         ``exact``: the statement holds as it stands, in finite samples, under the assumption beside
         it. ``pac``: coverage is at least ``1 - alpha`` for all but a share delta of the draws.
-        ``approximate``: the statement names what is lost of it (a selection term where the same
-        rows chose the weights and the threshold, the error of estimated ratios), or for whom
-        nothing is promised (rare classes, new groups). ``none``: no finite-sample statement is
-        known.
+        ``approximate``: the statement names what is lost of it, or for whom nothing is promised: a
+        selection term where the same rows chose the weights and the threshold, the error of
+        estimated ratios; rare classes, new groups. ``none``: no finite-sample statement is known.
     statement : str
         What holds.
     assumption : str
