@@ -25,6 +25,7 @@ from sklearn.utils.validation import (
 )
 
 from conformix.arrays import FloatArray, IntArray, RandomState, as_generator
+from conformix.classnames import all_labels
 from conformix.errors import InvalidInput
 from conformix.estimators import ScoreAverage
 from conformix.guarantees import Ledger
@@ -32,6 +33,8 @@ from conformix.inputs import check_groups
 from conformix.probabilities import probabilities, rows_of
 from conformix.sets import NestedSets, PredictionSets
 from conformix.splits import ValidityFirst
+
+MET_IN_FIT = "classes_ are those met in fit, a label first met later is in no set (see classes=)"
 
 
 class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[misc]
@@ -52,11 +55,16 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
         Share of the rows (or groups) set aside for calibration.
     random_state : int, Generator or None
         Draws the calibration rows and the split.
+    classes : sequence of labels, optional
+        All labels that can occur. By default those that `fit` meets, in the labelled rows and in
+        fitted estimators: a label first met later is then in no set, and the guarantee, which
+        speaks of labels among the classes, says so. A class that the estimators were not trained
+        on has probability 0, a score like any other: the guarantee holds for it too.
 
     Attributes
     ----------
     classes_ : array of shape (K,)
-        The class labels.
+        The class labels, sorted.
     estimators_ : Bunch
         The fitted estimators by name.
     conformal_ : ScoreAverage
@@ -97,6 +105,7 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
         calibration_share: float = 0.3,
         random_state: RandomState = None,
         threads: int | None = None,
+        classes: Any = None,
     ) -> None:
         self.estimators = estimators
         self.alpha = alpha
@@ -114,6 +123,7 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
         self.calibration_share = calibration_share
         self.random_state = random_state
         self.threads = threads
+        self.classes = classes
 
     def fit(
         self,
@@ -151,6 +161,8 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
             (`set_fit_request`), else all get all.
         """
         X, y = self._training_rows(X, y)
+        y_own = y if y_calibration is None else column_or_1d(y_calibration)
+        self._class_labels(y, y_own)  # a label too many is refused before the training
         rng = as_generator(self.random_state)
         parts = check_groups(groups, len(y))
         train, calibrate = self._rows(_num_samples(X), rng, parts, X_calibration)
@@ -162,8 +174,7 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
                 fitted = fitted.fit(_safe_indexing(X, train), y[train], **params[name])
             self.estimators_[name] = fitted
         known = [np.asarray(e.classes_) for e in self.estimators_.values()]
-        y_own = y if y_calibration is None else column_or_1d(y_calibration)
-        self.classes_ = np.unique(np.concatenate([np.unique(y), np.unique(y_own), *known]))
+        self.classes_ = self._class_labels(y, y_own, *known)
         X_own = _safe_indexing(X, calibrate) if X_calibration is None else X_calibration
         y_own = y[calibrate] if y_calibration is None else y_own
         own = slice(None) if X_calibration is not None else calibrate
@@ -220,7 +231,18 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
     def guarantee_(self) -> Ledger:
         """What holds for the sets."""
         check_is_fitted(self)
-        return self.conformal_.guarantee_
+        return self._with_classes(self.conformal_.guarantee_)  # type: ignore[no-any-return]
+
+    def _with_classes(self, promised: Any) -> Any:
+        """Return a guarantee that says where the classes come from, unless they were given."""
+        return promised if self.classes is not None else promised.assuming(MET_IN_FIT)
+
+    def _class_labels(self, *labels: Any) -> Any:
+        """Return the class labels, sorted: those given, or all that are among `labels`."""
+        met = np.unique(np.concatenate([np.unique(some) for some in labels]))
+        if self.classes is None:
+            return met
+        return all_labels(self.classes, met)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters, those of named estimators included."""

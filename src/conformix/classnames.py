@@ -37,6 +37,40 @@ def check_classes(classes: Any, n_classes: int) -> tuple[Any, ...] | None:
     return names
 
 
+def all_labels(classes: Any, met: Any) -> Any:
+    """Return given class labels as a sorted array (K,), if they hold all labels that were met.
+
+    Examples
+    --------
+    >>> all_labels(["b", "c", "a"], np.array(["a", "c"]))
+    array(['a', 'b', 'c'], dtype='<U1')
+    >>> all_labels([1, 2], np.array([1, 3]))
+    Traceback (most recent call last):
+    conformix.errors.InvalidInput: classes must hold every label of y and of fitted estimators...
+    """
+    if isinstance(classes, str | bytes) or not hasattr(classes, "__iter__"):
+        raise InvalidInput(f"classes must be a sequence of labels; got {classes!r}.")
+    given = np.array(list(classes), dtype=object if met.dtype == object else None)
+    texts, numbers = given.dtype.kind in "UO", met.dtype.kind not in "UO"
+    if given.ndim != 1 or given.dtype.kind not in "biufUO" or texts == numbers:
+        kind = "numbers" if numbers else "text"
+        raise InvalidInput(f"classes must be one sequence of {kind}, like y; got {classes!r:.80}.")
+    held = set(given.tolist())
+    if len({isinstance(label, str) for label in held}) > 1:
+        raise InvalidInput(f"classes must be all text or all numbers; got {classes!r:.80}.")
+    if given.dtype.kind == "f" and not np.isfinite(given).all():
+        raise InvalidInput("classes must be finite where they are numbers; got NaN or inf.")
+    if len(held) < len(given):
+        raise InvalidInput(f"classes must be distinct; got {len(given) - len(held)} of them twice.")
+    absent = [label for label in met.tolist() if label not in held]
+    if absent:
+        raise InvalidInput(
+            "classes must hold every label of y and of fitted estimators; "
+            f"{absent[0]!r} is missing."
+        )
+    return np.sort(given.astype(np.result_type(given, met)))
+
+
 def label_indices(
     y: Any, classes: Sequence[Any] | None, n: int, n_classes: int, *, first: int = 0
 ) -> IntArray:
@@ -73,7 +107,8 @@ def label_indices(
         row = found.index(-1)
         told = ", ".join(repr(name) for name in classes[:5]) + (", ..." if n_classes > 5 else "")
         raise InvalidInput(
-            f"y must hold class names ({told}); row {first + row} holds {values.tolist()[row]!r}."
+            f"y must hold class names ({told}); row {first + row} holds {values.tolist()[row]!r}, "
+            "which no set can hold: name it among the classes in fit, or count the row as missed."
         )
     return check_labels(np.array(found, dtype=np.intp), n, n_classes)
 

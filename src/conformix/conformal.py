@@ -282,7 +282,8 @@ def smoothed_ranks(calibration: FloatArray, scores: FloatArray, tau: FloatArray)
     scores : array of shape (m, K)
         Combined scores of candidate labels.
     tau : array of shape (m, 1)
-        One uniform number per row.
+        One number per row. Where it is uniform and independent of the scores, and rows are
+        exchangeable, the p-value of a true label is uniform.
 
     Examples
     --------

@@ -214,8 +214,10 @@ class ScoreAverage(InBatches):
         outputs : like in `fit`
             Outputs of the same models on new rows.
         smoothed : bool
-            Break ties by one uniform number per row: p-values of true labels are then exactly
-            uniform, not only valid.
+            Break ties by one number per row: the p-value of a true label is then uniform, not
+            only valid, over the draw of the key (`random_state`) and of exchangeable rows. The
+            number is a hash of the row's outputs, so that rows with equal outputs share it: under
+            one key their p-values are equal, and not independent.
         **rows
             As in `predict_set`.
         """
@@ -224,8 +226,17 @@ class ScoreAverage(InBatches):
     def recalibrate(self, outputs: Any, y: Any, **rows: Any) -> Self:
         """Keep the weights and take a fresh threshold from fresh labelled rows.
 
-        The rows must not have been used in `fit`: the guarantee is then exact, whatever the
-        split was.
+        The guarantee is then exact, whatever the split was, for rows that are exchangeable with
+        these, where neither had a part in `fit`: not as labelled rows, and not as the test batch
+        of a transductive split, whose features chose the weights. Whether these rows were used in
+        `fit` cannot be seen here.
+
+        Parameters
+        ----------
+        outputs, y
+            Fresh labelled rows, not used in `fit`.
+        **rows
+            As in `predict_set`, for these rows.
         """
         predictor = self._check_fitted()
         fresh = predictor.check(outputs)
@@ -249,6 +260,7 @@ class ScoreAverage(InBatches):
                 len(predictor.columns),
                 alpha=predictor.alpha,
                 delta=old.ledger.facts.rank.delta,
+                n_test=old.ledger.facts.n_test,
             ),
             normalizer=old.normalizer,
         )

@@ -167,6 +167,7 @@ def merge_guarantee(method: str) -> Guarantee:
     if method in VOTES:
         told = "1 - alpha" if method == "uniform" else "1 - 2 alpha"
         needs = "each of the sets misses with probability <= alpha"
+        needs += "" if method == "half" else "; u drawn apart from them"
         return Guarantee("exact", f"P(y in set) >= {told}", needs)
     MERGES[method]
     needs = "independent" if method == "fisher" else "arbitrarily dependent"

@@ -245,11 +245,14 @@ def settled_weights(search: Search, normalize: Any, d: int) -> FloatArray | None
 
 
 def fixed_ledger(
-    n: int, n_classes: int, d: int, *, alpha: float, delta: float | None = None
+    n: int, n_classes: int, d: int, *, alpha: float, delta: float | None = None, n_test: int = 0
 ) -> Ledger:
-    """Return the ledger of weights that the calibration rows had no part in."""
-    rank = RankRule(delta)
-    facts = Facts("fixed", float(alpha), float(alpha), 0, n, 0, n_classes, d, 1, True, False, rank)
+    """Return the ledger of weights that the calibration rows had no part in.
+
+    The features of `n_test` test rows may have had one.
+    """
+    level, rank = float(alpha), RankRule(delta)
+    facts = Facts("fixed", level, level, 0, n, n_test, n_classes, d, 1, True, False, rank)
     return Ledger(stated(EXACT, facts), facts)
 
 
@@ -264,7 +267,10 @@ def stated(guarantee: Guarantee, facts: Facts) -> Guarantee:
         return UNBOUNDED
     rank = facts.rank
     if rank.delta is not None:
-        return pac_guarantee(rank.delta, n_weights=rank.n_weights, batch=rank.batch)
+        guarantee = pac_guarantee(rank.delta, n_weights=rank.n_weights, batch=rank.batch)
+    if facts.split == "fixed" and facts.n_test:
+        rows = f"{facts.n_test:,} row{'s' if facts.n_test > 1 else ''}"
+        return guarantee.assuming(f"not for the {rows} whose features chose the weights")
     return guarantee
 
 

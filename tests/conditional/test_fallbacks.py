@@ -64,7 +64,8 @@ def test_a_pac_rank_applies_within_every_class() -> None:
     assert str(cp.guarantee_) == (
         "pac: for each class by itself, not for all at once: coverage >= 1 - alpha with "
         "probability >= 0.9 over the calibration rows "
-        "(within every class: i.i.d. rows; weights chosen on other rows)"
+        "(within every class: i.i.d. rows; weights chosen without these rows; every label "
+        "among the classes)"
     )
     assert (cp.threshold_ <= fixed(0.1, "class").fit(probs, y).threshold_).all()
 

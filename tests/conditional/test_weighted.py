@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -19,6 +19,10 @@ import conformix as cx
 from cases import Bag, bags, levels
 from conditional.rows import NAMES, WEIGHTS, Z, covered, softmax, uneven_classes
 from conformix.calibration import LabelShift, Weighted
+from conformix.calibration.cuts import Single
+from conformix.calibration.rows import RowData
+from conformix.calibration.weighted import Reweighted
+from conformix.conformal import conformal_rank
 from conformix.shift import density_ratio, effective_rows, label_ratios
 
 pytestmark = pytest.mark.filterwarnings("ignore::conformix.errors.ConformixWarning")
@@ -61,18 +65,138 @@ def test_the_same_holds_when_the_weight_belongs_to_the_label(
     assert reached >= (1 - meant) * total
 
 
-@pytest.mark.parametrize("alpha", [0.1, 1 - 0.9, 0.25, 1 / 3])
-def test_equal_weights_are_no_weights(alpha: float) -> None:
-    probs, y = uneven_classes(np.random.default_rng(0), 199)
-    plain = cx.ScoreAverage(NAMES, alpha=alpha, weights=WEIGHTS).fit(probs, y)
-    for weight in (1.0, 3.0):
-        cp = cx.ScoreAverage(NAMES, alpha=alpha, weights=WEIGHTS, calibration="weighted")
-        cp.fit(probs, y, sample_weight=np.full(199, weight))
-        same = {"sample_weight": np.full(199, weight)}
-        assert_array_equal(
-            np.asarray(cp.predict_set(probs, **same)), np.asarray(plain.predict_set(probs))
+EQUAL = (1.0, 3.0, 0.1, 1 / 3, np.pi, 1e-300, 5e-324, 1e300, float(np.finfo(float).max))
+
+
+@pytest.mark.parametrize("weight", EQUAL)
+@pytest.mark.parametrize("alpha", [0.1, 1 - 0.9, 0.25, 1 / 3, 0.02, np.exp(-2)])
+def test_equal_weights_are_no_weights_bit_for_bit(alpha: float, weight: float) -> None:
+    rng = np.random.default_rng(0)
+    for n in (*range(1, 60), 99, 199, 749, 1199):  # (n + 1) alpha is an integer for many of them
+        values = np.sort(rng.integers(0, n, size=n) / 7)
+        new = np.concatenate([values, rng.random(5) * n / 7])[:, None]
+        weighted = Reweighted(Weighted(), values, np.full(n, weight))
+        own = RowData(weight=np.full(len(new), weight))
+        plain = Single(values)
+        cut = plain.at(alpha, conformal_rank)
+        assert_array_equal(weighted.at(alpha, conformal_rank, own), np.full((len(new), 1), cut))
+        assert_array_equal(weighted.pvalues(new, data=own), plain.pvalues(new))
+        assert_allclose(
+            weighted.pvalues(new, np.full((len(new), 1), 0.3), own),
+            plain.pvalues(new, np.full((len(new), 1), 0.3)),
+            rtol=1e-14,
         )
-        assert_allclose(cp.predict_pvalues(probs, **same), plain.predict_pvalues(probs), rtol=1e-12)
+
+
+def share_at_least(score: float, values: np.ndarray, weight: np.ndarray, own: float) -> Fraction:
+    """The weighted p-value of a score, in rational numbers: nothing is rounded."""
+    inside = sum(Fraction(float(w)) for w in weight[values <= score]) + Fraction(float(own))
+    return inside / (sum(Fraction(float(w)) for w in weight) + Fraction(float(own)))
+
+
+TENTHS = st.integers(0, 12).map(lambda tenths: tenths / 10)  # sums of these are never exact
+ANY = st.floats(0, 1e300, allow_subnormal=True)
+
+
+@settings(max_examples=150, deadline=None)
+@given(level=levels(), data=st.data(), some=st.sampled_from([TENTHS, ANY]))
+def test_a_label_is_in_exactly_where_its_rational_p_value_exceeds_alpha(
+    level: tuple[float, Fraction], data: st.DataObject, some: st.SearchStrategy[float]
+) -> None:
+    alpha, meant = level
+    n = data.draw(st.integers(1, 20))
+    weight = np.array(data.draw(st.lists(some, min_size=n, max_size=n)))
+    assume(weight.any())
+    own = np.array(data.draw(st.lists(some, min_size=4, max_size=4)))
+    values = np.sort(data.draw(st.lists(st.integers(0, 8), min_size=n, max_size=n))).astype(float)
+    cuts = Reweighted(Weighted(), values, weight)
+    rows = RowData(weight=own)
+    scores = np.arange(-1.0, 10.0)
+    inside = scores >= cuts.at(alpha, conformal_rank, rows)
+    found = cuts.pvalues(np.tile(scores, (4, 1)), data=rows)
+    for i in range(4):
+        exact = [share_at_least(s, values, weight, own[i]) for s in scores]
+        assert inside[i].tolist() == [p > meant for p in exact]
+        # No p-value is off by more than its own rounding, so p > alpha never adds a label.
+        rounded = np.array([float(p) for p in exact])
+        tiny = rounded < 1e-200  # below what pairs of floats resolve
+        assert_array_equal(found[i][~tiny], rounded[~tiny])
+        assert (found[i][tiny] < 1e-190).all()
+
+
+@settings(max_examples=25, deadline=None)
+@given(level=levels(), power=st.integers(-60, 60), seed=st.integers(0, 10**6))
+def test_a_power_of_two_in_all_weights_changes_no_bit(
+    level: tuple[float, Fraction], power: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    probs, y = uneven_classes(rng, 40)
+    weight = rng.choice([0.1, 0.2, 0.7, 1.3], size=40) * rng.choice([1.0, rng.random()])
+    found = []
+    for factor in (1.0, 2.0**power):
+        cp = cx.ScoreAverage(
+            NAMES, alpha=level[0], weights=WEIGHTS, calibration="weighted", random_state=0
+        ).fit(probs, y, sample_weight=factor * weight)
+        rows = {"sample_weight": factor * weight}
+        smooth = cp.predict_pvalues(probs, smoothed=True, **rows)
+        found.append(
+            (np.asarray(cp.predict_set(probs, **rows)), cp.predict_pvalues(probs, **rows), smooth)
+        )
+        found[-1] += (str(cp.guarantee_),)
+    for one, other in zip(*found, strict=True):
+        assert_array_equal(one, other)
+
+
+def test_sums_of_a_hundred_thousand_weights_are_exact_too() -> None:
+    rng = np.random.default_rng(3)
+    n = 100_000
+    weight = rng.choice([0.1, 0.2, 0.3, 1e-9, 0.0], size=n)
+    cuts = Reweighted(Weighted(), np.arange(n, dtype=float), weight)
+    tenths = np.rint(weight * 1e10).astype(np.int64)  # what a person means by these weights
+    own = np.array([0.0, 0.1, 0.7])
+    for alpha in (0.1, 0.05, 0.37):
+        meant = Fraction(alpha).limit_denominator(100)
+        below = [sum(map(Fraction, map(float, weight[:j]))) for j in (10, 999)]
+        assert [cuts.sums.exact(j) * cuts.sums.UNIT for j in (10, 999)] == below
+        t = cuts.at(alpha, conformal_rank, RowData(weight=own))
+        for cut, w in zip(t[:, 0], own, strict=True):
+            j = int(cut)
+            whole = meant * (int(tenths.sum()) + round(w * 1e10))
+            assert tenths[:j].sum() + w * 1e10 <= whole + 1  # within the rounding of the weights
+            assert tenths[: j + 1].sum() + w * 1e10 > whole - 1
+
+
+def test_the_smoothed_p_value_smooths_the_own_weight_too() -> None:
+    values, weight = np.array([1.0, 2.0, 2.0, 3.0]), np.array([1.0, 2.0, 3.0, 4.0])
+    cuts = Reweighted(Weighted(), values, weight)
+    rows, scores = RowData(weight=np.array([5.0])), np.array([[0.5, 2.0, 9.0]])
+    for tau in (0.0, 0.25, 1.0):
+        # below + tau (at the score + own), over the 10 + 5 of all
+        expected = [(0 + tau * 5) / 15, (1 + tau * (5 + 5)) / 15, (10 + tau * 5) / 15]
+        assert_allclose(cuts.pvalues(scores, np.array([[tau]]), rows)[0], expected, rtol=1e-15)
+
+
+def test_the_law_of_smoothed_weighted_p_values_is_uniform_over_the_bag() -> None:
+    """Hold out each row with its weight: its p-value is uniform on an interval of that length.
+
+    The intervals of all rows fill [0, 1] without a gap or an overlap of two scores: with tau
+    uniform, the p-value of a row drawn by weight is uniform, ties or not.
+    """
+    values, weight = np.array([1.0, 2.0, 2.0, 3.0, 3.0]), np.array([1.0, 2.0, 3.0, 4.0, 6.0])
+    grid = np.linspace(0, 1, 4001)
+    reached = np.zeros_like(grid)
+    for i in range(5):
+        rest = np.arange(5) != i
+        cuts = Reweighted(Weighted(), values[rest], weight[rest])
+        ends = [
+            cuts.pvalues(
+                values[i : i + 1, None], np.array([[tau]]), RowData(weight=weight[i : i + 1])
+            )
+            for tau in (0.0, 1.0)
+        ]
+        low, high = (float(end[0, 0]) for end in ends)
+        reached += weight[i] / weight.sum() * np.clip((grid - low) / (high - low), 0, 1)
+    assert_allclose(reached, grid, atol=1e-12)
 
 
 def test_weighted_pvalues_and_sets_agree() -> None:
@@ -179,7 +303,7 @@ def test_label_shift_restores_coverage_and_no_weights_do_not() -> None:
     assert cp.guarantee_.kind == "exact"
     assert cp.guarantee_.assumption.endswith(
         "effective rows of 600; but for that shift calibration and test rows exchangeable; weights "
-        "chosen on other rows"
+        "chosen without these rows; every label among the classes"
     )
 
 
@@ -203,6 +327,12 @@ def test_a_weighted_model_is_saved_and_read(known: bool, tmp_path) -> None:
 def test_effective_rows_are_all_rows_for_equal_weights_and_one_for_a_single_one() -> None:
     assert effective_rows(np.full(7, 0.3)) == pytest.approx(7)
     assert effective_rows([0, 0, 2.0]) == 1
+
+
+def test_effective_rows_do_not_ask_for_the_unit_of_the_weights() -> None:
+    weight = np.random.default_rng(0).random(50)
+    for factor in (2.0**-1000, 2.0**-500, 2.0**500, 2.0**1000):
+        assert effective_rows(factor * weight) == effective_rows(weight)
 
 
 @pytest.mark.parametrize(

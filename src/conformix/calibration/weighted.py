@@ -5,6 +5,11 @@ threshold is ``sup{t : sum_i w_i 1{s_i >= t} >= (1 - alpha) (sum_i w_i + w)}``, 
 (Tibshirani et al., 2019). Under covariate shift ``w = w(x)`` belongs to the row; under label shift
 ``w = w(y)`` belongs to the candidate label, so there is one threshold per label (Podkopaev &
 Ramdas, 2021).
+
+Only the proportions of the weights matter. The two sums are compared without rounding (`sums`), so
+equal weights give the unweighted sets whatever their common value, and weights times a power of
+two give the same sets bit for bit. Any other factor rounds the weights themselves; sets may then
+differ where the two sides of the comparison are equal but for that rounding.
 """
 
 from __future__ import annotations
@@ -18,7 +23,8 @@ from conformix.arrays import FloatArray, IntArray
 from conformix.calibration.cuts import Cuts, Plan, Rank
 from conformix.calibration.rows import NO_DATA, RowData
 from conformix.calibration.schemes import Seen
-from conformix.conformal import SNAP_DENOMINATOR, simple_fraction
+from conformix.calibration.sums import RunningSums
+from conformix.conformal import conformal_rank, simple_fraction
 from conformix.errors import InvalidInput, TrivialSetsWarning, warn
 from conformix.guarantees import Guarantee
 from conformix.values import check_numbers
@@ -35,8 +41,12 @@ def effective_rows(weight: Any) -> float:
     values = check_numbers(weight, "weight")
     if values.ndim != 1 or not np.isfinite(values).all() or (values < 0).any():
         raise InvalidInput("weight must be a vector of finite numbers that are not negative.")
-    square = float((values**2).sum())
-    return float(values.sum() ** 2 / square) if square > 0 else 0.0
+    if not values.any():
+        return 0.0
+    values = np.ldexp(
+        values, -int(np.frexp(values.max())[1])
+    )  # squares neither vanish nor overflow
+    return float(values.sum() ** 2 / (values**2).sum())
 
 
 @dataclass(frozen=True)
@@ -49,8 +59,8 @@ class Weighted:
     Parameters
     ----------
     known : bool
-        Whether the weights are the true ratios (up to a factor): the guarantee is then exact.
-        Estimated ones make it approximate.
+        Whether the weights are the true ratios, or these times one factor: the guarantee is then
+        exact, up to the rounding of the weights to floats. Estimated ones make it approximate.
 
     Examples
     --------
@@ -92,7 +102,8 @@ class LabelShift:
         New class frequency over old class frequency, known or estimated
         (`conformix.shift.label_ratios`).
     known : bool
-        Whether these are the true ratios: the guarantee is then exact.
+        Whether these are the true ratios, or these times one factor: the guarantee is then exact,
+        up to the rounding of the ratios to floats.
 
     Examples
     --------
@@ -160,13 +171,12 @@ class Reweighted:
     plan: Weighted | LabelShift
     values: FloatArray
     weight: FloatArray
-    _up_to: FloatArray = field(init=False, repr=False)
+    sums: RunningSums = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not self.weight.sum() > 0:
+        if not self.weight.any():
             raise InvalidInput("the importance weights of the calibration rows must not all be 0.")
-        # Weight of the i largest scores, i = 0 .. n.
-        object.__setattr__(self, "_up_to", np.concatenate([[0.0], np.cumsum(self.weight[::-1])]))
+        object.__setattr__(self, "sums", RunningSums(self.weight))  # of the smallest scores
 
     @property
     def name(self) -> str:
@@ -175,16 +185,9 @@ class Reweighted:
 
     def thresholds(self, alpha: float, own: FloatArray) -> FloatArray:
         """Return the thresholds of points of own weight `own`, in its shape."""
-        level = simple_fraction(alpha)
-        # Both sides times the denominator: exact wherever the weights are whole numbers. The
-        # denominator of a level that is no simple fraction would swallow the weights' last bits.
-        whole = level.denominator <= SNAP_DENOMINATOR
-        reached = self._up_to * level.denominator if whole else self._up_to
-        share = level.denominator - level.numerator if whole else float(1 - level)
-        asked = share * (self._up_to[-1] + own)
-        i = np.searchsorted(reached, asked, side="left")  # the fewest largest scores that do
-        n = len(self.values)
-        return np.where(i <= n, self.values[n - np.clip(i, 1, n)], -np.inf)
+        # The smallest scores are left out while they and the point weigh at most alpha of all.
+        out = self.sums.last_within(simple_fraction(alpha), own)
+        return np.where(out >= 0, self.values[np.maximum(out, 0)], -np.inf)
 
     def own_weight(self, data: RowData) -> FloatArray:
         """Return the weights of candidates: (r, 1) by row, or (1, K) by label."""
@@ -210,15 +213,11 @@ class Reweighted:
         self, values: FloatArray, tau: FloatArray | None = None, data: RowData = NO_DATA
     ) -> FloatArray:
         """Return ``(sum_i w_i 1{c_i <= s} + w) / (sum_i w_i + w)``, smoothed where asked."""
-        own, total, n = self.own_weight(data), self._up_to[-1], len(self.values)
-        above = self._up_to[n - np.searchsorted(self.values, values, side="right")]
+        own, up_to = self.own_weight(data), np.searchsorted(self.values, values, side="right")
         if tau is None:
-            inside = total - above + own
-        else:
-            at_least = self._up_to[n - np.searchsorted(self.values, values, side="left")]
-            inside = total - at_least + tau * (at_least - above + own)
-        whole = total + own
-        return np.where(whole > 0, inside / np.where(whole > 0, whole, 1.0), 1.0)
+            return self.sums.shares(up_to, own)
+        below = np.searchsorted(self.values, values, side="left")
+        return self.sums.smoothed(below, up_to, own, tau)
 
     def promise(self, base: Guarantee) -> Guarantee:
         """Return the statement under the new law: exact for known ratios only."""
@@ -235,10 +234,14 @@ class Reweighted:
         return Guarantee("approximate", told, f"estimated {ratio} ratios, {rows}; {others}")
 
     def warn(self, alpha: float, rank: Rank) -> None:
-        """Warn where even a point of average weight lets every label in."""
-        if np.isneginf(self.thresholds(alpha, np.array(self.weight.mean()))):
+        """Warn where a point of average weight lets every label in.
+
+        Its weight is ``sum_i w_i / n``, so that alone the number of rows decides.
+        """
+        n = len(self.weight)
+        if conformal_rank(n, alpha) > n:
             warn(
-                f"{effective_rows(self.weight):.1f} effective calibration rows are too few for "
-                f"alpha={float(alpha):g}: sets of points of average weight hold all labels.",
+                f"{n:,} weighted calibration rows are too few for alpha={float(alpha):g}: sets of "
+                "points of average weight hold all labels.",
                 TrivialSetsWarning,
             )

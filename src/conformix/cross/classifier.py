@@ -37,11 +37,13 @@ class CrossConformalClassifier(ConformalClassifier):
         Share of the rows outside a fold that choose its weights and train nothing.
     random_state : int, Generator or None
         Draws the folds.
+    classes : sequence of labels, optional
+        All labels that can occur; as in `conformix.ConformalClassifier`.
 
     Attributes
     ----------
     classes_ : array of shape (K,)
-        The class labels.
+        The class labels, sorted.
     fold_estimators_ : list of Bunch
         The fitted estimators of every fold, by name.
     cross_ : CrossAverage
@@ -70,6 +72,7 @@ class CrossConformalClassifier(ConformalClassifier):
         tune_share: float = 0.25,
         random_state: RandomState = None,
         threads: int | None = None,
+        classes: Any = None,
     ) -> None:
         self.estimators = estimators
         self.cv = cv
@@ -81,6 +84,7 @@ class CrossConformalClassifier(ConformalClassifier):
         self.tune_share = tune_share
         self.random_state = random_state
         self.threads = threads
+        self.classes = classes
 
     def fit(self, X: Any, y: Any, *, groups: Any = None) -> Self:  # type: ignore[override]
         """Train the estimators of every fold and calibrate the sets.
@@ -95,7 +99,7 @@ class CrossConformalClassifier(ConformalClassifier):
             Rows of one group stay in one fold, and on one side of its tuning split.
         """
         X, y = self._training_rows(X, y)
-        self.classes_ = np.unique(y)
+        self.classes_ = self._class_labels(y)
         rng = as_generator(self.random_state)
         n = _num_samples(X)
         units = check_groups(groups, n)
@@ -138,7 +142,7 @@ class CrossConformalClassifier(ConformalClassifier):
     def guarantee_(self) -> Guarantee:  # type: ignore[override]
         """What is proven for these folds."""
         check_is_fitted(self)
-        return self.cross_.guarantee_
+        return self._with_classes(self.cross_.guarantee_)  # type: ignore[no-any-return]
 
     def _parts(
         self, units: IntArray, rng: np.random.Generator

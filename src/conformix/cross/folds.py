@@ -18,7 +18,7 @@ from conformix import pipeline
 from conformix.arrays import FloatArray, IntArray, RandomState, as_generator
 from conformix.conformal import ranks_in_set, simple_fraction
 from conformix.errors import InvalidInput, NotFitted
-from conformix.guarantees import Guarantee
+from conformix.guarantees import LABELS, Guarantee
 from conformix.homes import on_host
 from conformix.inputs import Kind, Outputs, check_labels, check_outputs
 from conformix.normalize import resolve_normalizer
@@ -179,7 +179,7 @@ class CrossAverage(Params):
         share = cross_coverage(self.alpha, [len(values) for values in self.calibration_])
         needs = (
             "exchangeable rows; model, weights and scale of a fold chosen without it, by one "
-            "procedure that does not depend on the order of rows"
+            f"procedure that does not depend on the order of rows; {LABELS}"
         )
         if share <= 0:
             return Guarantee("none", "the bound says nothing for folds of this size", needs)

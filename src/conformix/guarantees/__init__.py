@@ -12,6 +12,8 @@ from conformix.guarantees.ranks import RankRule
 from conformix.guarantees.statement import (
     EXACT,
     EXACT_FULL,
+    KINDS,
+    LABELS,
     SELECTED,
     TRANSDUCTIVE,
     UNBOUNDED,
@@ -34,6 +36,8 @@ from conformix.guarantees.vc import (
 __all__ = [
     "EXACT",
     "EXACT_FULL",
+    "KINDS",
+    "LABELS",
     "SELECTED",
     "TRANSDUCTIVE",
     "UNBOUNDED",

@@ -25,12 +25,13 @@ class Facts:
     Parameters
     ----------
     split : str
-        Name of the split, or ``"fixed"`` for weights that no row has chosen: given by hand, or the
-        only candidate.
+        Name of the split, or ``"fixed"`` for weights that the calibration rows had no part in:
+        given by hand, the only candidate, or kept by `recalibrate`.
     alpha, tune_alpha : float
         Level of the sets, and of the search.
     n_tune, n_cal, n_test : int
-        Tuning, calibration and test rows (test rows only where the split used them).
+        Tuning and calibration rows, and the test rows whose features chose the weights (also
+        before a recalibration).
     n_classes, d : int
         Classes and scores.
     n_weights : int
@@ -129,6 +130,10 @@ class Ledger:
         facts = replace(self.facts, calibration=calibration)
         return Ledger(promise(self.guarantee), facts)
 
+    def assuming(self, more: str) -> Ledger:
+        """Return the ledger with one more assumption of its statement."""
+        return replace(self, guarantee=self.guarantee.assuming(more))
+
     def entries(self, delta: float = 0.1) -> list[Entry]:
         """Return every statement known for this fit, at failure probability `delta`."""
         delta = check_delta(delta)
@@ -187,7 +192,7 @@ class Ledger:
             worst = conditional_bound(f.n_cal, k, delta, n_weights=m)
             says = f"coverage{whom} >= {worst:.4f} for {_sure(delta)} of calibration draws"
             yield Entry("order statistic", says, IID, worst <= 0)
-        if f.n_test:
+        if f.n_test and f.split != "fixed":
             share = batch_bound(f.n_cal, f.n_test, k, delta, n_weights=m)
             says = f"coverage of this batch >= {share:.4f} with probability {_sure(delta)}"
             yield Entry("order statistic, batch", says, IID, share <= 0)

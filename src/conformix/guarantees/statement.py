@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from conformix.conformal import simple_fraction
+
+KINDS = {
+    "exact": "the statement holds as it stands, in finite samples, under the assumption beside it",
+    "pac": "coverage is at least 1 - alpha for all but a share delta of the draws",
+    "approximate": "the statement names what is lost of it, or for whom nothing is promised",
+    "none": "no finite-sample statement is known",
+}
+"""The kinds of a guarantee, with what each of them means."""
+
+LABELS = "every label among the classes"
 
 
 @dataclass(frozen=True)
@@ -15,10 +25,11 @@ class Guarantee:
     Parameters
     ----------
     kind : {"exact", "pac", "approximate", "none"}
-        ``exact``: coverage is at least ``1 - alpha`` in finite samples. ``pac``: so it is for all
-        but a share delta of the calibration draws. ``approximate``: the same rows chose the
-        weights and the threshold, so a selection term is lost. ``none``: no finite-sample
-        statement is known.
+        ``exact``: the statement holds as it stands, in finite samples, under the assumption beside
+        it. ``pac``: coverage is at least ``1 - alpha`` for all but a share delta of the draws.
+        ``approximate``: the statement names what is lost of it, or for whom nothing is promised: a
+        selection term where the same rows chose the weights and the threshold, the error of
+        estimated ratios; rare classes, new groups. ``none``: no finite-sample statement is known.
     statement : str
         What holds.
     assumption : str
@@ -37,26 +48,38 @@ class Guarantee:
     def __str__(self) -> str:
         return f"{self.kind}: {self.statement} ({self.assumption})"
 
+    def assuming(self, more: str) -> Guarantee:
+        """Return the same statement with one more assumption.
+
+        Examples
+        --------
+        >>> print(Guarantee("exact", "coverage", "exchangeable rows").assuming("no drift"))
+        exact: coverage (exchangeable rows; no drift)
+        """
+        return replace(self, assumption=f"{self.assumption}; {more}")
+
 
 EXACT = Guarantee(
     "exact",
     "P(y in set) >= 1 - alpha",
-    "calibration and test rows exchangeable; weights chosen on other rows",
+    f"calibration and test rows exchangeable; weights chosen without these rows; {LABELS}",
 )
 EXACT_FULL = Guarantee(
     "exact",
     "P(y in set) >= 1 - alpha",
-    "calibration and test rows exchangeable; every candidate label takes part in the selection",
+    "calibration and test rows exchangeable; every candidate label takes part in the selection; "
+    f"{LABELS}",
 )
 SELECTED = Guarantee(
     "approximate",
     "P(y in set) >= 1 - alpha minus a selection term",
-    "i.i.d. rows; the calibration rows also chose the weights",
+    f"i.i.d. rows; the calibration rows also chose the weights; {LABELS}",
 )
 TRANSDUCTIVE = Guarantee(
     "approximate",
     "mean coverage of this test batch >= 1 - alpha minus a selection term",
-    "i.i.d. rows; calibration labels and test features chose the weights",
+    "i.i.d. rows; calibration labels and the features of this test batch chose the weights; "
+    f"{LABELS}",
 )
 UNBOUNDED = Guarantee(
     "none",
@@ -76,9 +99,11 @@ def pac_guarantee(delta: float, *, n_weights: int, batch: int | None) -> Guarant
     sure = 1 - float(simple_fraction(delta, "delta"))
     what = "coverage" if batch is None else f"coverage of the fitted batch of {batch:,} rows"
     over = "the calibration rows" if batch is None else "calibration and batch"
-    chosen = "chosen on other rows" if n_weights == 1 else f"chosen among {n_weights:,} candidates"
+    chosen = (
+        "chosen without these rows" if n_weights == 1 else f"chosen among {n_weights:,} candidates"
+    )
     return Guarantee(
         "pac",
         f"{what} >= 1 - alpha with probability >= {sure:g} over {over}",
-        f"i.i.d. rows; weights {chosen}",
+        f"i.i.d. rows; weights {chosen}; {LABELS}",
     )

@@ -11,7 +11,7 @@ import numpy as np
 from conformix.arrays import BoolArray, FloatArray, as_generator
 from conformix.conformal import conformal_rank, kth_largest, simple_fraction
 from conformix.errors import InvalidInput, NotFitted
-from conformix.guarantees import Guarantee
+from conformix.guarantees import LABELS, Guarantee
 from conformix.homes import on_host
 from conformix.inputs import Kind, check_labels, check_outputs
 from conformix.kernels import combine
@@ -205,7 +205,8 @@ class OnlineAverage:
             f"|share of errors - {self.alpha:g}| <= {bound:.4f} after {self._steps:,} steps; it is "
             f"{share:.4f}"
         )
-        return Guarantee("exact", told, "any sequence of rows, drifting or adversarial")
+        needs = f"any sequence of rows, drifting or adversarial; {LABELS}"
+        return Guarantee("exact", told, needs)
 
     def _row_scores(self, outputs: Any) -> FloatArray:
         """Return the scores (1, K, d) of one row; the first row says what there is."""

@@ -1,7 +1,8 @@
 """APS (Romano, Sesia & Candès, 2020): the mass of the labels no likelier than y.
 
 ``s(x, y) = sum of p_y' over p_y' <= p_y - u p_y``. The paper's form is ``u = 0``; randomised, ``u``
-is uniform, one per row. It adapts to the difficulty of the row: its sets are larger, but more even.
+is one number per row, uniform over the key of the fit (`uniforms`). It adapts to the difficulty of
+the row: its sets are larger, but more even.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class Aps(Score):
     Parameters
     ----------
     randomized : bool
-        Subtract ``u p_y`` with one uniform ``u`` per row.
+        Subtract ``u p_y`` with one ``u`` per row; rows with equal outputs share theirs.
     u : float
         What stands for ``u`` where nothing is random: 0 is the paper's form, 1 counts the label's
         own probability against it, as the deterministic forms of TorchCP and MAPIE do.

@@ -28,7 +28,7 @@ class DeviceRanked:
     block : tensor of shape (n, K)
         Probabilities.
     u : float64 tensor of shape (n, 1), optional
-        One uniform number per row for randomised scores; 0 where none is given.
+        One number in [0, 1) per row for randomised scores; 0 where none is given.
     """
 
     def __init__(self, block: Any, u: Any = None) -> None:

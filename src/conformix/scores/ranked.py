@@ -30,7 +30,7 @@ class Ranked:
     kind : {"probs", "logits"}
         What the numbers are.
     u : array of shape (n,), optional
-        One uniform number per row for randomised scores; 0 where none is given.
+        One number in [0, 1) per row for randomised scores; 0 where none is given.
 
     Attributes
     ----------

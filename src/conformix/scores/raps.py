@@ -26,7 +26,7 @@ class Raps(Score):
     k_reg : int
         How many ranks are free.
     randomized : bool
-        Subtract ``u p_y`` with one uniform ``u`` per row, as in APS.
+        Subtract ``u p_y`` with one ``u`` per row, as in APS.
     u : float
         What stands for ``u`` where nothing is random, as in APS.
     temperature : float

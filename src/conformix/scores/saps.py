@@ -24,7 +24,7 @@ class Saps(Score):
     penalty : float
         What a rank costs.
     randomized : bool
-        Use one uniform ``u`` per row.
+        Use one ``u`` per row, as in APS.
     u : float
         What stands for ``u`` where nothing is random; 1 is TorchCP's deterministic form.
     temperature : float

@@ -1,10 +1,11 @@
-"""One uniform number per row, as a function of the row itself.
+"""One number per row that is uniform over a random key, as a function of the row itself.
 
 Randomised scores need a ``u`` per row. Drawing it afresh in every call lets calibration and
 prediction disagree and makes a batch differ from its rows one by one. Here ``u`` is a keyed hash
 of the row's outputs: uniform over the key, the same wherever the row appears, and indifferent to
 the order of labels and models. Given the key a score is then a plain function of the row, so every
-guarantee that needs exchangeable rows holds.
+guarantee that needs exchangeable rows holds. But under one key nothing is drawn: rows with equal
+outputs share their number, and repeated rows are no repeated draws.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def row_uniforms(outputs: Outputs, rows: slice, key: int) -> FloatArray:
     rows : slice
         The block.
     key : int
-        Between 0 and 2**63 - 1; another key gives independent numbers.
+        Between 0 and 2**63 - 1; over random keys the number of a row is uniform.
 
     Examples
     --------
