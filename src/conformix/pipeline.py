@@ -120,6 +120,7 @@ def fit(
         split.name, float(alpha), float(tune_level), len(roles.tune), len(roles.calibrate),
         0 if test is None else len(test), scores.shape[1], len(columns),
         _n_candidates(search, len(columns)), separate, normalizer.learns and not separate, rank,
+        grouped=groups is not None,
     )  # fmt: skip
     cal = rows_in_place(scores, y, roles.calibrate), y[roles.calibrate]
     ledger = Ledger(stated(split.guarantee, facts), facts)
@@ -233,11 +234,20 @@ def lay_down(
 
 
 def fixed_ledger(
-    n: int, n_classes: int, d: int, *, alpha: float, delta: float | None = None
+    n: int,
+    n_classes: int,
+    d: int,
+    *,
+    alpha: float,
+    delta: float | None = None,
+    grouped: bool = False,
 ) -> Ledger:
     """Return the ledger of weights that the calibration rows had no part in."""
     rank = RankRule(delta)
-    facts = Facts("fixed", float(alpha), float(alpha), 0, n, 0, n_classes, d, 1, True, False, rank)
+    facts = Facts(
+        "fixed", float(alpha), float(alpha), 0, n, 0, n_classes, d, 1, True, False, rank,
+        grouped=grouped,
+    )  # fmt: skip
     return Ledger(stated(EXACT, facts), facts)
 
 

@@ -156,7 +156,9 @@ class Recipe:
     ) -> Fitted | FullFitted:  # fmt: skip
         """Return the fit on scores, whole or gathered: with given weights, or searched ones."""
         if self.weights is not None:
-            return self.with_fixed_weights(scores, labels, columns, data=data, rng=rng)
+            return self.with_fixed_weights(
+                scores, labels, columns, data=data, rng=rng, grouped=groups is not None
+            )
         own = replace(self, split=split)
         return own.with_search(
             scores, labels, columns, rng=rng, test=test, groups=groups, data=data
@@ -269,6 +271,7 @@ class Recipe:
         *,
         data: RowData = NO_DATA,
         rng: np.random.Generator,
+        grouped: bool = False,
     ) -> Fitted:
         """Return the calibration of given weights on all rows: nothing is left to tune."""
         normalizer = resolve_normalizer(self.normalize, separate=False)
@@ -279,7 +282,9 @@ class Recipe:
             )
         weights = check_simplex(self.weights, len(columns))
         rule = Rule(normalizer.fit(scores, columns), weights, self.allow_empty)
-        ledger = pipeline.fixed_ledger(*scores.shape, alpha=self.alpha, delta=self.pac_delta)
+        ledger = pipeline.fixed_ledger(
+            *scores.shape, alpha=self.alpha, delta=self.pac_delta, grouped=grouped
+        )
         plan = pipeline.lay_down(
             resolve_calibration(self.calibration), rule, scores, labels, data, alpha=self.alpha,
             rng=rng, names=group_names(data), n_cal=len(labels), separate=False,

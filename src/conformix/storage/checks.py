@@ -92,6 +92,7 @@ def check_facts(facts: Facts) -> None:
     whole = all(type(value) is int for value in (*counts, *sizes))
     proper = whole and min(counts) >= 0 and min(sizes) >= 1 and max(*counts, *sizes) < MOST
     _require(proper, "the numbers of its fit cannot be")
+    _require(type(facts.grouped) is bool, "whether its rows came in groups is not said")
     simple_fraction(facts.alpha)
     simple_fraction(facts.tune_alpha, "tune_alpha")
     if facts.rank.delta is not None:

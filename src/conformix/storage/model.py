@@ -41,7 +41,7 @@ _RULE = (
     "type", "weights", "transform", "allow_empty", "calibration", "guarantee", "facts",
     "normalizer", "search", "held_out_size", "cuts", "limits",
 )  # fmt: skip
-_EXACT = ("type", "scores", "y", "weights", "transform", "alpha", "normalizer")
+_EXACT = ("type", "scores", "y", "weights", "transform", "alpha", "normalizer", "grouped")
 
 
 def write_model(params: dict[str, Any], predictor: Predictor, path: str | os.PathLike[str]) -> None:
@@ -223,6 +223,7 @@ def _exact_out(fitted: FullFitted, arrays: Arrays) -> dict[str, Any]:
         "transform": _transform_out(fitted.transform, arrays),
         "alpha": float(fitted.alpha),
         "normalizer": fitted.normalizer,
+        "grouped": fitted.grouped,
     }
 
 
@@ -235,6 +236,7 @@ def _exact_in(told: dict[str, Any], arrays: Arrays) -> FullFitted:
         transform=_transform_in(told["transform"], arrays),
         alpha=float(told["alpha"]),
         normalizer=str(told["normalizer"]),
+        grouped=bool(told["grouped"]),
     )
 
 
