@@ -28,6 +28,7 @@ from conformix.guarantees import (
     RankRule,
     pac_guarantee,
 )
+from conformix.guarantees.verdict import n_chosen_among
 from conformix.kernels.limits import RankLimits
 from conformix.normalize import Normalizer, Scaled, resolve_normalizer
 from conformix.scores.names import Column
@@ -210,7 +211,11 @@ def calibrated(
         rising = values[order]
         cuts = plan.cut(rising, y[order], data.take(order))
     cuts.warn(alpha, ledger.facts.rank)
-    return Fitted(rule, rising, ledger.under(cuts.name, cuts.promise), normalizer, cuts=cuts)
+    facts, reference = ledger.facts, None
+    if n_chosen_among(facts) != 1 and not facts.learnt_scale:
+        reference = rule.with_equal_weights.rising(scores, y)
+    told = ledger.under(cuts.name, cuts.promise)
+    return Fitted(rule, rising, told, normalizer, cuts=cuts, reference=reference)
 
 
 def lay_down(

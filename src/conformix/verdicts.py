@@ -1,4 +1,4 @@
-"""Labelled rows that had no part in a fit, judged: is their coverage chance, have they drifted?
+"""Labelled rows that had no part in a fit, judged: by their coverage, and for drift.
 
 The one place that says by which law the sets of a fitted model are judged (the laws themselves are
 in `conformix.guarantees.verdict`). Shell, report and `conformix.ScoreAverage` all ask here.
@@ -21,6 +21,7 @@ from conformix.conformal import conformal_rank, kth_largest, simple_fraction
 from conformix.drift import DriftReport, drift_report
 from conformix.errors import InvalidInput
 from conformix.exact.fitted import FullFitted
+from conformix.guarantees.ledger import Facts
 from conformix.guarantees.verdict import (
     Cell,
     Law,
@@ -33,7 +34,7 @@ from conformix.guarantees.verdict import (
 from conformix.inputs import Outputs
 from conformix.kernels import combine
 from conformix.metrics.coverage import share_interval
-from conformix.pipeline import Fitted
+from conformix.pipeline import Fitted, Rule
 from conformix.predictor import Predictor
 from conformix.search.objective import SizeObjective
 
@@ -88,7 +89,8 @@ class Pooled:
             n_all=n_all,
         )  # fmt: skip
         rows = f"{self.n:,} calibration and {n_all - self.n:,} test rows"
-        return Law(f"the pooled test, with weights chosen on {rows} alike (hypergeometric)", tail)
+        event = "with weights chosen on all rows alike, so few test rows are covered"
+        return Law(f"the hypergeometric law of {rows} (pooled test)", tail, event=event)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,32 +155,36 @@ class LabelledRows:
             n_rows=m,
             asked=asked,
             promised=asked if ledger.kind in ("exact", "pac") else None,
-            pvalue=law.pvalue,
-            law=law.name,
-            chance=law.chance,
+            law=law,
             interval=share_interval(int(hits.sum()), m),
             trivial=self._trivial(level),
         )
 
     def law(self, hits: BoolArray, alpha: float) -> Law:
         """Return by which law the covered rows (m,) are judged."""
-        fitted = self.predictor.fitted
-        facts = fitted.ledger.facts
-        why = no_law(facts)
+        fitted, why = self.predictor.fitted, self.no_law
         if why is not None:
             return Law(why, None)
-        if not isinstance(fitted, Fitted):
-            return self.pooled.law(alpha)
-        cuts, rank, n_weights = fitted.cuts, facts.rank, n_chosen_among(facts)
-        if isinstance(cuts, Single):
-            cell = Cell(fitted.n, rank(fitted.n, alpha), len(hits))
-            return beta_binomial(int(hits.sum()), [cell], n_weights=n_weights)
-        if isinstance(cuts, Stratified):
-            return _law_by_stratum(
-                cuts, cuts.partition.strata_of(self.y, self.data), hits, alpha, rank, n_weights
-            )
+        if isinstance(fitted, Fitted):
+            return self._law_of_rule(fitted, hits, alpha)
+        return self.pooled.law(alpha)
+
+    def _law_of_rule(self, fitted: Fitted, hits: BoolArray, alpha: float) -> Law:
+        facts, cuts = fitted.ledger.facts, fitted.cuts
         if isinstance(cuts, Reweighted):
             return Law("the rows carry importance weights", None)
+        if fitted.reference is not None:
+            k = facts.rank(fitted.n, alpha)
+            covered = self.reference_scores >= kth_largest(fitted.reference, k)
+            law = beta_binomial(int(covered.sum()), [Cell(fitted.n, k, len(hits))])
+            event = "under equal weights, which no row chose, so few are covered"
+            return law._replace(event=event, chance=None, chosen=True)
+        if isinstance(cuts, Single):
+            cell = Cell(fitted.n, facts.rank(fitted.n, alpha), len(hits))
+            return beta_binomial(int(hits.sum()), [cell], n_weights=n_chosen_among(facts))
+        if isinstance(cuts, Stratified):
+            stratum = cuts.partition.strata_of(self.y, self.data)
+            return _law_by_stratum(cuts, stratum, hits, facts, alpha)
         return Law(f'calibration "{cuts.name}" is not of this library', None)
 
     def _trivial(self, alpha: float) -> bool:
@@ -206,9 +212,22 @@ class LabelledRows:
         return Pooled(scores, labels, fitted.n, fitted.weights, fitted.threads)
 
     @property
-    def drift_unknown(self) -> str | None:
-        """Why no false-alarm level of a drift check is known; None where there is one."""
-        return no_law(self.predictor.fitted.ledger.facts)
+    def no_law(self) -> str | None:
+        """Why neither a law nor the false-alarm level of a drift check is known; None if it is."""
+        fitted = self.predictor.fitted
+        reference = isinstance(fitted, Fitted) and fitted.reference is not None
+        return no_law(fitted.ledger.facts, reference=reference)
+
+    @cached_property
+    def reference_scores(self) -> FloatArray:
+        """Combined true-label scores (m,) under equal weights."""
+        return self._true_scores(self.predictor.fitted.rule.with_equal_weights)
+
+    def _true_scores(self, rule: Rule) -> FloatArray:
+        blocks = self.predictor.blocks(self.outputs)
+        return np.concatenate(
+            [rule.of_true_labels(scores, self.y[rows]) for rows, scores in blocks]
+        )
 
     def drift(self, level: float = 0.01) -> DriftReport:
         """Return whether these rows are exchangeable with the calibration rows.
@@ -218,25 +237,21 @@ class LabelledRows:
         level : float
             Probability of a false alarm.
         """
-        fitted, why = self.predictor.fitted, self.drift_unknown
+        fitted, why = self.predictor.fitted, self.no_law
         if why is not None:
             raise InvalidInput(f"no false-alarm level of a drift check is known here: {why}.")
         if not isinstance(fitted, Fitted):
             values, _ = self.pooled.selected(fitted.alpha)
             n = self.pooled.n
             return drift_report(values[:n], values[n:], level=level)
-        own = [
-            fitted.rule.of_true_labels(scores, self.y[rows])
-            for rows, scores in self.predictor.blocks(self.outputs)
-        ]
-        n_weights = n_chosen_among(fitted.ledger.facts)
-        return drift_report(
-            fitted.calibration, np.concatenate(own), level=level, n_weights=n_weights
-        )
+        if fitted.reference is not None:
+            return drift_report(fitted.reference, self.reference_scores, level=level)
+        own, n_weights = self._true_scores(fitted.rule), n_chosen_among(fitted.ledger.facts)
+        return drift_report(fitted.calibration, own, level=level, n_weights=n_weights)
 
 
 def _law_by_stratum(
-    cuts: Stratified, stratum: IntArray, hits: BoolArray, alpha: float, rank: Any, n_weights: int
+    cuts: Stratified, stratum: IntArray, hits: BoolArray, facts: Facts, alpha: float
 ) -> Law:
     """Return the law of rows with a threshold per stratum, given how many rows each has.
 
@@ -253,7 +268,7 @@ def _law_by_stratum(
     used, n_test = np.unique(stratum[lawful], return_counts=True)
     n_cal = [int(n) for n in cuts.counts[used]]
     cells = [
-        Cell(n, rank(n, alpha), int(m)) for n, m in zip(n_cal, n_test, strict=True)
+        Cell(n, facts.rank(n, alpha), int(m)) for n, m in zip(n_cal, n_test, strict=True)
     ]  # fmt: skip
     open_cells = [cell for cell in cells if not cell.certain]
     surely = int(certain.sum()) + sum(cell.n_test for cell in cells if cell.certain)
@@ -261,5 +276,5 @@ def _law_by_stratum(
         return Law(f"no {part.what} of these rows has a threshold of its own", None)
     covered = int(hits[lawful].sum()) - sum(cell.n_test for cell in cells if cell.certain)
     return beta_binomial(
-        covered, open_cells, n_weights=n_weights, certain=surely, lawless=lawless
+        covered, open_cells, n_weights=n_chosen_among(facts), certain=surely, lawless=lawless
     )

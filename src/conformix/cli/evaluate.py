@@ -74,14 +74,14 @@ def evaluate(
     found = measures(sets, y, alpha=level)
     rows = LabelledRows.of(predictor, outputs, y)
     verdict = rows.verdict(level, sets)
-    drift = rows.drift().verdict if rows.drift_unknown is None else None
+    drift = rows.drift().verdict if rows.no_law is None else None
     if wants_json(as_json):
         for one in found:
             value = None if math.isnan(one.value) else one.value
             write_json({"metric": one.name, "value": value, "low": one.low, "high": one.high})
         write_json(
             {"rows": batch.n, "alpha": level, "guarantee": predictor.fitted.ledger.kind,
-             "promised": verdict.promised, "verdict": verdict.sentence, "law": verdict.law,
+             "promised": verdict.promised, "verdict": verdict.sentence, "law": verdict.law.name,
              "shortfall_pvalue": verdict.pvalue, "drift": drift}
         )  # fmt: skip
         return

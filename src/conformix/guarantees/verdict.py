@@ -8,8 +8,10 @@ calibration rows that set the threshold. A verdict therefore needs the law of bo
   ones is ``BetaBinomial(m, k, n + 1 - k)``; ties only raise it;
 * several thresholds (by class, cluster or group): given how many rows each has, these numbers are
   independent, so their sum follows the convolution;
-* weights chosen among M candidates by the calibration rows: whichever was chosen, the tail is at
-  most the sum of the M tails, all alike;
+* weights chosen by the calibration rows, or by test features: equal weights were chosen by none, so
+  the rows are judged by what equal weights would have covered. A model that does not hold the
+  calibration scores under equal weights is judged by a union: whichever of M candidates was chosen,
+  the tail is at most the sum of the M tails, all alike;
 * weights chosen on calibration and test rows alike (the pooled test): which of the rows that miss
   the common threshold are test rows is a draw without replacement, hence hypergeometric.
 
@@ -143,8 +145,9 @@ class Law(NamedTuple):
 
     Examples
     --------
-    >>> Law("the beta-binomial law of 500 calibration rows", 0.118).pvalue
-    0.118
+    >>> law = Law("the beta-binomial law of 500 calibration rows", 0.118)
+    >>> print(law.says)
+    so few are covered in 12 % of all draws by the beta-binomial law of 500 calibration rows
     """
 
     name: str
@@ -153,6 +156,22 @@ class Law(NamedTuple):
     """The tail, or a bound on it; None where no law is known."""
     chance: tuple[float, float] | None = None
     """Where coverage lies but for 1 % of all draws on either side, where one law says so."""
+    event: str = "so few are covered"
+    """What has that probability."""
+    bound: bool = False
+    """Whether it may be smaller."""
+    chosen: bool = False
+    """Whether calibration or test rows chose the weights, which lowers coverage besides."""
+
+    @property
+    def says(self) -> str:
+        """The tail and the law in words; why there is none where no law is known."""
+        if self.pvalue is None:
+            return self.name
+        share = f"less than {100 * SMALLEST:g} %"
+        if self.pvalue >= SMALLEST:
+            share = f"{float(f'{100 * self.pvalue:.2g}'):g} %"
+        return f"{self.event} in {'at most ' * self.bound}{share} of all draws by {self.name}"
 
 
 def beta_binomial(
@@ -181,7 +200,9 @@ def beta_binomial(
     n_cal = sum(cell.n_calibration for cell in cells)
     name = f"the beta-binomial law of {n_cal:,} calibration rows"
     if len(cells) > 1:
-        name = f"the beta-binomial laws of {len(cells):,} thresholds with {n_cal:,} calibration rows"
+        name = (
+            f"the beta-binomial laws of {len(cells):,} thresholds with {n_cal:,} calibration rows"
+        )
     if n_weights > 1:
         name += f", times the {n_weights:,} weightings that they chose among"
     if lawless:
@@ -193,11 +214,13 @@ def beta_binomial(
         ends = np.searchsorted(np.cumsum(law), (SUSPICIOUS, 1 - SUSPICIOUS))
         m = len(law) - 1 + certain
         chance = (float(ends[0] + certain) / m, float(min(ends[1], len(law) - 1) + certain) / m)
-    return Law(name, tail, chance)
+    return Law(name, tail, chance, bound=n_weights > 1, chosen=n_weights > 1)
 
 
-def no_law(facts: Facts) -> str | None:
+def no_law(facts: Facts, *, reference: bool = False) -> str | None:
     """Return why no law is known for rows scored by a fitted rule; None where there is one.
+
+    With `reference`, calibration scores under equal weights are at hand.
 
     Examples
     --------
@@ -214,7 +237,7 @@ def no_law(facts: Facts) -> str | None:
             "the calibration rows also taught the scale of the scores "
             '(split="vfcp" or normalize="scale" keeps them out of it)'
         )
-    if not n_chosen_among(facts):
+    if not n_chosen_among(facts) and not reference:
         return 'the search does not say how many weightings it chose among (search="grid" does)'
     return None
 
@@ -246,13 +269,9 @@ class Verdict:
         ``1 - alpha``.
     promised : float or None
         What the guarantee of the fit promises: ``1 - alpha`` where it is exact or PAC, else None.
-    pvalue : float or None
-        Probability of so few covered rows (or a bound on it) under `law`, were the rows
-        exchangeable with the calibration rows; None where no law is known.
-    law : str
-        The law in words; where none is known, why.
-    chance : pair of float or None
-        Where coverage lies but for 1 % of all draws on either side, where one law says so.
+    law : Law
+        The law, with the probability of so few covered rows (or a bound on it) were the rows
+        exchangeable with the calibration rows; where none is known, why.
     interval : pair of float
         The 95 % interval of the coverage, from the test rows alone: given the fitted sets.
     trivial : bool
@@ -261,7 +280,7 @@ class Verdict:
     Examples
     --------
     >>> law = beta_binomial(840, [Cell(500, 451, 1000)])
-    >>> found = Verdict(0.84, 1000, 0.9, 0.9, law.pvalue, law.name, law.chance, (0.816, 0.862))
+    >>> found = Verdict(0.84, 1000, 0.9, 0.9, law, (0.816, 0.862))
     >>> found.word
     'broken'
     >>> print(found)
@@ -272,11 +291,14 @@ class Verdict:
     n_rows: int
     asked: float
     promised: float | None
-    pvalue: float | None
-    law: str
-    chance: tuple[float, float] | None
+    law: Law
     interval: tuple[float, float]
     trivial: bool = False
+
+    @property
+    def pvalue(self) -> float | None:
+        """The tail probability under the law, or a bound on it; None where no law is known."""
+        return self.law.pvalue
 
     @property
     def word(self) -> Literal["kept", "reached", "chance", "broken", "unknown", "trivial"]:
@@ -314,15 +336,16 @@ class Verdict:
             low, high = (percent(end) for end in self.interval)
             return (
                 f"{rows} (95 % interval {low} to {high}) and {wanted}; no verdict, since no law "
-                f"of chance is known here: {self.law}."
+                f"of chance is known here: {self.law.says}."
             )
-        share = f"in {_share(self.pvalue)} of all draws by {self.law}"
         if word == "chance":
-            return f"{rows} and {wanted}: within chance, so few are covered {share}."
+            both = "chance and the choice of the weights allow"
+            allows = both if self.law.chosen else "chance allows"
+            return f"{rows} and {wanted}, which {allows}: {self.law.says}."
         what = "level is missed" if self.promised is None else "promise is broken"
         return (
-            f"The {what}: {rows} and {wanted}; so few are covered {share}, less than chance "
-            "allows: these rows are unlike the calibration rows."
+            f"The {what}: {rows} and {wanted}, less than chance allows ({self.law.says}); these "
+            "rows are unlike the calibration rows."
         )
 
     def __str__(self) -> str:
@@ -338,11 +361,3 @@ def percent(share: float) -> str:
     '91.23 %'
     """
     return f"{round(100 * share, 2):g} %"
-
-
-def _share(pvalue: float | None) -> str:
-    """Return a probability in per cent, to two digits."""
-    assert pvalue is not None  # asked for where there is a law
-    if pvalue < SMALLEST:
-        return f"less than {100 * SMALLEST:g} %"
-    return f"{float(f'{100 * pvalue:.2g}'):g} %"

@@ -20,8 +20,8 @@ class Measured:
     Parameters
     ----------
     columns : dict of str to array
-        ``asked`` (``1 - alpha``), the measures of `conformix.metrics.evaluate`, and the ends of what chance
-        allows (``chance_low``, ``chance_high``).
+        ``asked`` (``1 - alpha``), the measures of `conformix.metrics.evaluate`, and the
+        ends of what chance allows (``chance_low``, ``chance_high``).
     judged : tuple of Verdict
         What follows, per level.
     """
@@ -53,7 +53,7 @@ def measure(rows: Rows) -> Measured:
     for alpha in rows.alphas:
         sets = rows.sets(alpha)
         verdict = judged.verdict(alpha, sets)
-        low, high = verdict.chance or (np.nan, np.nan)
+        low, high = verdict.law.chance or (np.nan, np.nan)
         told = metrics.evaluate(sets, rows.y, alpha=alpha)
         told |= {"asked": verdict.asked, "chance_low": low, "chance_high": high}
         for name, value in told.items():

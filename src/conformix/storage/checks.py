@@ -52,6 +52,9 @@ def _check_rule(fitted: Fitted, d: int) -> None:
     _require(weights.shape == (d,) and bool(np.isfinite(weights).all()), "its weights do not fit")
     proper = calibration.ndim == 1 and calibration.size > 0 and calibration.dtype == np.float64
     _require(proper and not np.isnan(calibration).any(), "its calibration scores do not fit")
+    own = calibration if fitted.reference is None else fitted.reference
+    proper = own.shape == calibration.shape and own.dtype == np.float64
+    _require(proper and not np.isnan(own).any(), "its scores under equal weights do not fit")
     _check_transform(fitted.rule.transform, d)
     check_facts(fitted.ledger.facts)
 

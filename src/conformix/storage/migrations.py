@@ -14,7 +14,7 @@ from typing import Any
 from conformix.errors import InvalidInput
 
 SCHEMA = 3
-"""What `save` writes: 1 was without class names, 2 did not say whether rows came in groups."""
+"""What `save` writes: 1 was without class names, 2 without what only verdicts need."""
 
 Document = dict[str, Any]
 
@@ -23,19 +23,23 @@ def _with_class_names(document: Document) -> Document:
     return document | {"predictor": document["predictor"] | {"classes": None}}
 
 
-def _rows_by_themselves(document: Document) -> Document:
-    """Take rows for exchangeable, as every statement of such a file did."""
+def _with_what_verdicts_need(document: Document) -> Document:
+    """Take rows for exchangeable, as every statement of such a file did; no reference scores."""
     predictor = document["predictor"]
     fitted = predictor["fitted"]
     if fitted["type"] == "exact":
         fitted = fitted | {"grouped": False}
     else:
-        fitted = fitted | {"facts": fitted["facts"] | {"grouped": False}}
+        facts = fitted["facts"] | {"grouped": False}
+        fitted = fitted | {"facts": facts, "reference": None}
     return document | {"predictor": predictor | {"fitted": fitted}}
 
 
 # From each earlier schema to the next.
-STEPS: dict[int, Callable[[Document], Document]] = {1: _with_class_names, 2: _rows_by_themselves}
+STEPS: dict[int, Callable[[Document], Document]] = {
+    1: _with_class_names,
+    2: _with_what_verdicts_need,
+}
 
 
 def migrated(document: Document) -> Document:

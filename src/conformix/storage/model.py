@@ -39,7 +39,7 @@ _PREDICTOR = (
 )  # fmt: skip
 _RULE = (
     "type", "weights", "transform", "allow_empty", "calibration", "guarantee", "facts",
-    "normalizer", "search", "held_out_size", "cuts", "limits",
+    "normalizer", "search", "held_out_size", "cuts", "limits", "reference",
 )  # fmt: skip
 _EXACT = ("type", "scores", "y", "weights", "transform", "alpha", "normalizer", "grouped")
 
@@ -180,6 +180,7 @@ def _rule_out(fitted: Fitted, arrays: Arrays) -> dict[str, Any]:
         "normalizer": fitted.normalizer,
         "search": None if found is None else vars(found) | {"weights": arrays.put(found.weights)},
         "held_out_size": fitted.held_out_size,
+        "reference": None if fitted.reference is None else arrays.put(fitted.reference),
     } | conditional_out(fitted, arrays)
 
 
@@ -205,6 +206,7 @@ def _rule_in(told: dict[str, Any], arrays: Arrays) -> Fitted:
         search=found,
         held_out_size=told["held_out_size"],
         cuts=cuts,
+        reference=None if told["reference"] is None else np.sort(arrays.get(told["reference"])),
     )
 
 
