@@ -70,7 +70,9 @@ class DriftReport:
         return f"DriftReport({self.verdict})"
 
 
-def drift_report(calibration: FloatArray, fresh: FloatArray, *, level: float = 0.01) -> DriftReport:
+def drift_report(
+    calibration: FloatArray, fresh: FloatArray, *, level: float = 0.01, n_weights: int = 1
+) -> DriftReport:
     """Return the verdict on two samples of combined true-label scores.
 
     Parameters
@@ -81,6 +83,10 @@ def drift_report(calibration: FloatArray, fresh: FloatArray, *, level: float = 0
         Scores of the fresh rows.
     level : float
         Probability of a false alarm, strictly between 0 and 1.
+    n_weights : int
+        How many weightings the calibration rows chose among: a chosen one fits them better than
+        fresh rows, drift or not, so the p-value is multiplied by their number. 1 where the
+        weights were chosen on other rows, or on both samples alike.
     """
     from scipy.stats import ks_2samp  # noqa: PLC0415  scipy loads late
 
@@ -89,7 +95,7 @@ def drift_report(calibration: FloatArray, fresh: FloatArray, *, level: float = 0
     found = ks_2samp(fresh, calibration, method="auto")
     ranks = conformity_ranks(calibration, fresh)
     return DriftReport(
-        pvalue=float(found.pvalue),
+        pvalue=min(1.0, n_weights * float(found.pvalue)),
         level=level,
         # More fresh rows than expected below some score: they fit worse.
         direction="worse" if found.statistic_sign > 0 else "better",

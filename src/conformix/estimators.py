@@ -9,10 +9,12 @@ from typing import Any, Self, overload
 
 from conformix import pipeline
 from conformix.arrays import FloatArray, RandomState
+from conformix.calibration.rows import NO_DATA
 from conformix.cluster.fit import fit_anywhere, predict_anywhere
-from conformix.drift import DriftReport, drift_report
+from conformix.drift import DriftReport
 from conformix.errors import InvalidInput
 from conformix.exact import candidate_weights, leave_one_out_efcp
+from conformix.guarantees import Verdict
 from conformix.inputs import Kind
 from conformix.pipeline import Fitted
 from conformix.recipe import Recipe
@@ -22,6 +24,7 @@ from conformix.sets import NestedSets, PredictionSets
 from conformix.splits import Split
 from conformix.storage import read_model, write_model
 from conformix.stream.estimator import InBatches
+from conformix.verdicts import LabelledRows
 
 
 class ScoreAverage(InBatches):
@@ -261,6 +264,7 @@ class ScoreAverage(InBatches):
                 alpha=predictor.alpha,
                 delta=old.ledger.facts.rank.delta,
                 n_test=old.ledger.facts.n_test,
+                grouped=old.ledger.facts.grouped,
             ),
             normalizer=old.normalizer,
         )
@@ -270,19 +274,48 @@ class ScoreAverage(InBatches):
     def check_drift(self, outputs: Any, y: Any, *, level: float = 0.01) -> DriftReport:
         """Ask whether fresh labelled rows are exchangeable with the calibration rows.
 
+        Where calibration rows chose among M weightings, the p-value is multiplied by M; under
+        split "exact" weights are chosen on all rows alike. Where no false-alarm level is known
+        (rows in groups, a scale learnt on calibration rows, weightings that are not counted) the
+        call is refused.
+
         Parameters
         ----------
         outputs, y
             Fresh labelled rows, not used in `fit`.
         level : float
-            Probability of a false alarm.
+            Probability of a false alarm, at most.
         """
         predictor = self._check_fitted()
         fresh = predictor.check(outputs)
         labels = predictor.labels(y, fresh.n)
-        scores = predictor.labelled_scores(fresh, labels)
-        own = predictor.fitted.rule.of_true_labels(scores, labels)
-        return drift_report(predictor.fitted.calibration, own, level=level)
+        return LabelledRows(predictor, fresh, labels, NO_DATA).drift(level)
+
+    def verdict(self, outputs: Any, y: Any, *, alpha: float | None = None, **rows: Any) -> Verdict:
+        """Measure the coverage of labelled rows, and say whether it is less than chance allows.
+
+        The law of chance counts the draw of the test rows and of the calibration rows; it is
+        named in the answer, and where none is known that is said (docs/guarantees.md).
+
+        Parameters
+        ----------
+        outputs, y
+            Labelled rows, not used in `fit`.
+        alpha : float, optional
+            Another level than the fitted one, not chosen by looking at these labels.
+        **rows
+            As in `predict_set`.
+
+        Examples
+        --------
+        >>> import conformix as cx
+        >>> data = cx.datasets.load("cifar10")
+        >>> logits, y = data.outputs["vgg16"], data.labels
+        >>> cp = cx.ScoreAverage(kind="logits", random_state=0).fit(logits[:2000], y[:2000])
+        >>> print(cp.verdict(logits[2000:], y[2000:]))
+        The promise is kept: 90... % of 8,000 rows are covered and at least 90 % are promised.
+        """
+        return LabelledRows.of(self._check_fitted(), outputs, y, **rows).verdict(alpha)
 
     def measured_coverage(self, outputs: Any, y: Any) -> float:
         """Return the leave-one-out coverage of EFCP with this model's candidate weights.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,11 @@ class Rule:
     weights: FloatArray
     allow_empty: bool = True
     limits: RankLimits | None = None
+
+    @property
+    def with_equal_weights(self) -> Rule:
+        """The rule with weights that nobody chose."""
+        return replace(self, weights=np.full(len(self.weights), 1 / len(self.weights)))
 
     def combined(self, scores: FloatArray) -> FloatArray:
         """Return the combined scores (n, K) of all labels of some rows (n, K, d)."""
@@ -150,6 +155,9 @@ class Fitted:
         Mean set size on rows that chose neither weights nor size, where there are any.
     cuts : Cuts, optional
         How thresholds are taken from the calibration scores; by default one for all.
+    reference : float64 array of shape (n,), optional
+        Combined true-label scores of the calibration rows under equal weights, sorted upwards:
+        where these rows (or test features) chose the weights, fresh rows are judged by them.
     """
 
     rule: Rule
@@ -159,6 +167,7 @@ class Fitted:
     search: SearchResult | None = None
     held_out_size: float | None = None
     cuts: Cuts = None  # type: ignore[assignment]  # filled in below
+    reference: FloatArray | None = None
 
     def __post_init__(self) -> None:
         if self.cuts is None:

@@ -28,6 +28,7 @@ from conformix.guarantees import (
     RankRule,
     pac_guarantee,
 )
+from conformix.guarantees.verdict import n_chosen_among
 from conformix.kernels.limits import RankLimits
 from conformix.normalize import Normalizer, Scaled, resolve_normalizer
 from conformix.scores.names import Column
@@ -121,6 +122,7 @@ def fit(
         split.name, float(alpha), float(tune_level), len(roles.tune), len(roles.calibrate),
         0 if test is None else len(test), scores.shape[1], len(columns),
         _n_candidates(search, len(columns)), separate, normalizer.learns and not separate, rank,
+        grouped=groups is not None,
     )  # fmt: skip
     cal = rows_in_place(scores, y, roles.calibrate), y[roles.calibrate]
     ledger = Ledger(stated(split.guarantee, facts), facts)
@@ -210,7 +212,11 @@ def calibrated(
         rising = values[order]
         cuts = plan.cut(rising, y[order], data.take(order))
     cuts.warn(alpha, ledger.facts.rank)
-    return Fitted(rule, rising, ledger.under(cuts.name, cuts.promise), normalizer, cuts=cuts)
+    facts, reference = ledger.facts, None
+    if n_chosen_among(facts) != 1 and not facts.learnt_scale:
+        reference = rule.with_equal_weights.rising(scores, y)
+    told = ledger.under(cuts.name, cuts.promise)
+    return Fitted(rule, rising, told, normalizer, cuts=cuts, reference=reference)
 
 
 def lay_down(
@@ -245,14 +251,23 @@ def settled_weights(search: Search, normalize: Any, d: int) -> FloatArray | None
 
 
 def fixed_ledger(
-    n: int, n_classes: int, d: int, *, alpha: float, delta: float | None = None, n_test: int = 0
+    n: int,
+    n_classes: int,
+    d: int,
+    *,
+    alpha: float,
+    delta: float | None = None,
+    n_test: int = 0,
+    grouped: bool = False,
 ) -> Ledger:
     """Return the ledger of weights that the calibration rows had no part in.
 
     The features of `n_test` test rows may have had one.
     """
     level, rank = float(alpha), RankRule(delta)
-    facts = Facts("fixed", level, level, 0, n, n_test, n_classes, d, 1, True, False, rank)
+    facts = Facts(
+        "fixed", level, level, 0, n, n_test, n_classes, d, 1, True, False, rank, grouped=grouped
+    )
     return Ledger(stated(EXACT, facts), facts)
 
 

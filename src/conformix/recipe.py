@@ -157,7 +157,9 @@ class Recipe:
         """Return the fit on scores, whole or gathered: with settled weights, or searched ones."""
         weights = self.settled(len(columns))
         if weights is not None:
-            return self.with_fixed_weights(weights, scores, labels, columns, data=data, rng=rng)
+            return self.with_fixed_weights(
+                weights, scores, labels, columns, data=data, rng=rng, grouped=groups is not None
+            )
         own = replace(self, split=split)
         return own.with_search(
             scores, labels, columns, rng=rng, test=test, groups=groups, data=data
@@ -290,6 +292,7 @@ class Recipe:
         *,
         data: RowData = NO_DATA,
         rng: np.random.Generator,
+        grouped: bool = False,
     ) -> Fitted:
         """Return the calibration of settled weights on all rows: nothing is left to tune."""
         normalizer = resolve_normalizer(self.normalize, separate=False)
@@ -299,7 +302,9 @@ class Recipe:
                 'none; say normalize="scale", or search the weights.'
             )
         rule = Rule(normalizer.fit(scores, columns), weights, self.allow_empty)
-        ledger = pipeline.fixed_ledger(*scores.shape, alpha=self.alpha, delta=self.pac_delta)
+        ledger = pipeline.fixed_ledger(
+            *scores.shape, alpha=self.alpha, delta=self.pac_delta, grouped=grouped
+        )
         plan = pipeline.lay_down(
             resolve_calibration(self.calibration), rule, scores, labels, data, alpha=self.alpha,
             rng=rng, names=group_names(data), n_cal=len(labels), separate=False,

@@ -74,7 +74,10 @@ def fit_exact(
         weights = weights[np.sort(np.argsort(counts, kind="stable")[: split.shortlist])]
     warn_if_trivial(len(rest), alpha)
     kept = transform(some_rows(scores, rest) if len(aside) else scores)
-    return FullFitted(kept, y[rest], weights, transform, alpha, normalizer.name, threads=threads)
+    return FullFitted(
+        kept, y[rest], weights, transform, alpha, normalizer.name, threads=threads,
+        grouped=groups is not None,
+    )  # fmt: skip
 
 
 def candidate_weights(search: Any, d: int) -> FloatArray:

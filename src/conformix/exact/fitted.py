@@ -56,6 +56,8 @@ class FullFitted:
         Name of the normalisation.
     threads : int or None
         Threads to use.
+    grouped : bool
+        Whether the rows came in groups of rows that depend on each other.
     """
 
     scores: FloatArray
@@ -65,6 +67,7 @@ class FullFitted:
     alpha: float
     normalizer: str = "none"
     threads: int | None = None
+    grouped: bool = False
     _tables: dict[int, Tables] = field(default_factory=dict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -82,7 +85,9 @@ class FullFitted:
         """What holds for the sets: the exact statement."""
         n, n_classes, d = self.scores.shape
         alpha, m = float(self.alpha), len(self.weights)
-        facts = Facts("exact", alpha, alpha, n, n, 0, n_classes, d, m, False, False)
+        facts = Facts(
+            "exact", alpha, alpha, n, n, 0, n_classes, d, m, False, False, grouped=self.grouped
+        )
         return Ledger(EXACT_FULL, facts)
 
     @property

@@ -32,6 +32,7 @@ from conformix.guarantees.vc import (
     theorem4,
     vc_eta,
 )
+from conformix.guarantees.verdict import Cell, Verdict, covered_law, pooled_tail, shortfall_tail
 
 __all__ = [
     "EXACT",
@@ -41,15 +42,18 @@ __all__ = [
     "SELECTED",
     "TRANSDUCTIVE",
     "UNBOUNDED",
+    "Cell",
     "Entry",
     "Facts",
     "Guarantee",
     "Ledger",
     "RankRule",
     "TheoremValues",
+    "Verdict",
     "batch_bound",
     "batch_pac_rank",
     "conditional_bound",
+    "covered_law",
     "grid_eta",
     "kappa",
     "largest_tune_alpha",
@@ -57,8 +61,10 @@ __all__ = [
     "n_needed",
     "pac_guarantee",
     "pac_rank",
+    "pooled_tail",
     "relative_bound",
     "restoring_rank",
+    "shortfall_tail",
     "theorem1",
     "theorem2",
     "theorem3",

@@ -44,6 +44,8 @@ class Facts:
         Which order statistic is the threshold.
     calibration : str
         Name of the calibration: how thresholds are taken from the calibration scores.
+    grouped : bool
+        Whether the labelled rows came in groups of rows that depend on each other (``groups=``).
 
     Examples
     --------
@@ -65,6 +67,7 @@ class Facts:
     learnt_scale: bool
     rank: RankRule = field(default_factory=RankRule)
     calibration: str = "marginal"
+    grouped: bool = False
 
 
 class Entry(NamedTuple):

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from conformix.conformal import simple_fraction
+from conformix.guarantees.verdict import Cell, shortfall_tail
 from conformix.metrics.conditional import class_coverage_gap, size_stratified_violation
 from conformix.metrics.coverage import as_mask, covered, share_interval
 from conformix.metrics.size import mean_size, median_size, size_quantile
@@ -117,8 +118,4 @@ def shortfall_pvalue(hits: int, n_test: int, *, n_calibration: int, rank: int) -
     >>> round(shortfall_pvalue(880, 1000, n_calibration=500, rank=451), 3)
     0.118
     """
-    from scipy.stats import betabinom  # noqa: PLC0415  scipy loads late
-
-    if rank > n_calibration:
-        return float(hits == n_test)
-    return float(betabinom.cdf(hits, n_test, rank, n_calibration + 1 - rank))
+    return shortfall_tail(hits, [Cell(n_calibration, rank, n_test)])

@@ -8,11 +8,9 @@ import numpy as np
 
 from conformix import metrics
 from conformix.arrays import FloatArray, IntArray
-from conformix.pipeline import Fitted
+from conformix.guarantees import Verdict
 from conformix.report.rows import Rows
-
-# Fewer covered rows than in this share of all draws are no chance.
-SUSPICIOUS = 0.01
+from conformix.verdicts import LabelledRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,105 +20,47 @@ class Measured:
     Parameters
     ----------
     columns : dict of str to array
-        ``promise``, the measures of `conformix.metrics.evaluate`, and the ends of what chance
-        allows (``chance_low``, ``chance_high``).
-    sentences : tuple of str
-        What follows, one sentence per level.
-    verdicts : tuple of {"kept", "chance", "broken", "trivial"}
-        The same in a word.
+        ``asked`` (``1 - alpha``), the measures of `conformix.metrics.evaluate`, and the
+        ends of what chance allows (``chance_low``, ``chance_high``).
+    judged : tuple of Verdict
+        What follows, per level.
     """
 
     columns: dict[str, FloatArray]
-    sentences: tuple[str, ...]
-    verdicts: tuple[str, ...]
+    judged: tuple[Verdict, ...]
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The verdicts, one sentence per level."""
+        return tuple(one.sentence for one in self.judged)
+
+    @property
+    def verdicts(self) -> tuple[str, ...]:
+        """The verdicts, one word per level."""
+        return tuple(one.word for one in self.judged)
+
+    @property
+    def promised(self) -> bool:
+        """Whether the guarantee of the fit promises the levels, or they were only asked for."""
+        return self.judged[0].promised is not None
 
 
 def measure(rows: Rows) -> Measured:
     """Return the measures of the model's sets at every level."""
     found: dict[str, list[float]] = {}
-    sentences, verdicts = [], []
+    verdicts = []
+    judged = LabelledRows(rows.predictor, rows.outputs, rows.y, rows.data)
     for alpha in rows.alphas:
-        told = metrics.evaluate(rows.sets(alpha), rows.y, alpha=alpha)
-        k = single_rank(rows, alpha)
-        low, high = (np.nan, np.nan) if k is None else chance_range(
-            rows.predictor.fitted.n, rows.n, k
-        )  # fmt: skip
-        told |= {"promise": 1 - alpha, "chance_low": low, "chance_high": high}
+        sets = rows.sets(alpha)
+        verdict = judged.verdict(alpha, sets)
+        low, high = verdict.law.chance or (np.nan, np.nan)
+        told = metrics.evaluate(sets, rows.y, alpha=alpha)
+        told |= {"asked": verdict.asked, "chance_low": low, "chance_high": high}
         for name, value in told.items():
             found.setdefault(name, []).append(float(value))
-        verdict, sentence = judged(told, rows, k)
         verdicts.append(verdict)
-        sentences.append(sentence)
     columns = {name: np.array(values)[:, None] for name, values in found.items()}
-    return Measured(columns, tuple(sentences), tuple(verdicts))
-
-
-def single_rank(rows: Rows, alpha: float) -> int | None:
-    """Return the rank of the threshold where there is a single one; else None."""
-    fitted = rows.predictor.fitted
-    one = isinstance(fitted, Fitted) and fitted.ledger.facts.calibration == "marginal"
-    return fitted.ledger.facts.rank(fitted.n, alpha) if one else None
-
-
-def judged(told: dict[str, float], rows: Rows, k: int | None) -> tuple[str, str]:
-    """Return the verdict at one level, in a word and in a sentence."""
-    n = rows.predictor.fitted.n
-    promise, coverage = percent(told["promise"]), percent(told["coverage"])
-    if k is not None and k > n:
-        return "trivial", (
-            f"{n:,} calibration rows are too few for a promise of {promise}: every set holds all "
-            "labels."
-        )
-    if told["coverage"] >= told["promise"]:
-        return "kept", (
-            f"The promise was kept: {coverage} of the sets hold the true label, and at least "
-            f"{promise} were promised."
-        )
-    below = f"{coverage} of the sets hold the true label, and {promise} were promised"
-    if k is None:
-        if told["coverage_high"] >= told["promise"]:
-            return "chance", f"{below}: a shortfall that the number of test rows can explain."
-        return "broken", f"{below}: more than the number of test rows can explain."
-    hits = round(told["coverage"] * rows.n)
-    pvalue = metrics.shortfall_pvalue(hits, rows.n, n_calibration=n, rank=k)
-    if pvalue >= SUSPICIOUS:
-        return "chance", (
-            f"{below}: a shortfall that chance allows. With {n:,} calibration rows, coverage of "
-            f"{rows.n:,} new rows lies this low in {float(f'{100 * pvalue:.2g}'):g} % of all draws."
-        )
-    return "broken", (
-        f"{below}: less than chance allows. With {n:,} calibration rows, coverage of {rows.n:,} "
-        f"new rows should lie above {percent(told['chance_low'])} in 99 % of all draws. The rows "
-        "are unlike the calibration rows, or the guarantee is not exact."
-    )
-
-
-def percent(share: float) -> str:
-    """Return a share as text, with two digits at most."""
-    return f"{round(100 * share, 2):g} %"
-
-
-def chance_range(n: int, m: int, k: int, tail: float = SUSPICIOUS) -> tuple[float, float]:
-    """Return where the coverage of m fresh rows lies, but for a share `tail` of draws either side.
-
-    With n exchangeable calibration rows, scores without ties and the k-th largest as threshold,
-    the number of covered rows is ``BetaBinomial(m, k, n + 1 - k)``; ties only raise it.
-
-    Examples
-    --------
-    >>> chance_range(1000, 500, 901)
-    (0.86, 0.936)
-    """
-    from scipy.special import betaln, gammaln  # noqa: PLC0415  scipy loads late
-
-    if k > n:
-        return 1.0, 1.0
-    h = np.arange(m + 1)
-    choose = gammaln(m + 1) - gammaln(h + 1) - gammaln(m - h + 1)
-    law = np.cumsum(np.exp(choose + betaln(h + k, m - h + n + 1 - k) - betaln(k, n + 1 - k)))
-    low = int(np.searchsorted(law, tail))
-    high = int(np.searchsorted(law, 1 - tail))
-    return low / m, min(high, m) / m
+    return Measured(columns, tuple(verdicts))
 
 
 @dataclass(frozen=True, eq=False)

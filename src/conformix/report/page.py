@@ -31,7 +31,9 @@ SCRIPTS = ("core", "svg", "tables", "gauge", "curve", "weights", "triangle", "li
 VERDICTS = {
     "kept": "Promise kept",
     "chance": "Within chance",
-    "broken": "Below the promise",
+    "broken": "Less than chance allows",
+    "reached": "Level reached",
+    "unknown": "No law is known",
     "trivial": "Too few rows",
 }
 
@@ -78,6 +80,7 @@ def numbers(report: Report) -> dict[str, Any]:
     document: dict[str, Any] = {
         "alphas": list(rows.alphas),
         "start": rows.fitted_place,
+        "promised": report.measured.promised,
         "scores": list(rows.names),
         "fitted": rows.weights.tolist(),
         "methods": list(report.methods.names),
@@ -114,7 +117,7 @@ def texts(report: Report) -> dict[str, list[str]]:
     measured, alphas = report.measured, report.rows.alphas
     return {
         "alpha": [f"{alpha:g}" for alpha in alphas],
-        "promise": [f"{round(100 * (1 - alpha), 6):g}\u202f%" for alpha in alphas],
+        "asked": [f"{round(100 * (1 - alpha), 6):g}\u202f%" for alpha in alphas],
         "sentence": [spaced(one) for one in measured.sentences],
         "verdict": [VERDICTS[one] for one in measured.verdicts],
         "tone": list(measured.verdicts),
@@ -153,6 +156,7 @@ def render(report: Report) -> str:
         texts=texts(report),
         num=moving.num,
         kinds=KINDS,
+        promised=report.measured.promised,
         one_rule=isinstance(report.rows.predictor.fitted, Fitted),
         pac=report.rows.predictor.fitted.ledger.kind == "pac",
         most_classes=MOST_CLASSES,

@@ -52,6 +52,9 @@ def _check_rule(fitted: Fitted, d: int) -> None:
     _require(weights.shape == (d,) and bool(np.isfinite(weights).all()), "its weights do not fit")
     proper = calibration.ndim == 1 and calibration.size > 0 and calibration.dtype == np.float64
     _require(proper and not np.isnan(calibration).any(), "its calibration scores do not fit")
+    own = calibration if fitted.reference is None else fitted.reference
+    proper = own.shape == calibration.shape and own.dtype == np.float64
+    _require(proper and not np.isnan(own).any(), "its scores under equal weights do not fit")
     _check_transform(fitted.rule.transform, d)
     check_facts(fitted.ledger.facts)
 
@@ -92,6 +95,7 @@ def check_facts(facts: Facts) -> None:
     whole = all(type(value) is int for value in (*counts, *sizes))
     proper = whole and min(counts) >= 0 and min(sizes) >= 1 and max(*counts, *sizes) < MOST
     _require(proper, "the numbers of its fit cannot be")
+    _require(type(facts.grouped) is bool, "whether its rows came in groups is not said")
     simple_fraction(facts.alpha)
     simple_fraction(facts.tune_alpha, "tune_alpha")
     if facts.rank.delta is not None:

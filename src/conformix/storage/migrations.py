@@ -13,8 +13,8 @@ from typing import Any
 
 from conformix.errors import InvalidInput
 
-SCHEMA = 2
-"""What `save` writes: 1 was without class names."""
+SCHEMA = 3
+"""What `save` writes: 1 was without class names, 2 without what only verdicts need."""
 
 Document = dict[str, Any]
 
@@ -23,8 +23,23 @@ def _with_class_names(document: Document) -> Document:
     return document | {"predictor": document["predictor"] | {"classes": None}}
 
 
+def _with_what_verdicts_need(document: Document) -> Document:
+    """Take rows for exchangeable, as every statement of such a file did; no reference scores."""
+    predictor = document["predictor"]
+    fitted = predictor["fitted"]
+    if fitted["type"] == "exact":
+        fitted = fitted | {"grouped": False}
+    else:
+        facts = fitted["facts"] | {"grouped": False}
+        fitted = fitted | {"facts": facts, "reference": None}
+    return document | {"predictor": predictor | {"fitted": fitted}}
+
+
 # From each earlier schema to the next.
-STEPS: dict[int, Callable[[Document], Document]] = {1: _with_class_names}
+STEPS: dict[int, Callable[[Document], Document]] = {
+    1: _with_class_names,
+    2: _with_what_verdicts_need,
+}
 
 
 def migrated(document: Document) -> Document:
@@ -32,8 +47,8 @@ def migrated(document: Document) -> Document:
 
     Examples
     --------
-    >>> migrated({"schema": 1, "predictor": {"n_classes": 3}})
-    {'schema': 2, 'predictor': {'n_classes': 3, 'classes': None}}
+    >>> migrated({"schema": 1, "predictor": {"fitted": {"type": "exact"}}})
+    {'schema': 3, 'predictor': {'fitted': {'type': 'exact', 'grouped': False}, 'classes': None}}
     """
     for schema in range(document["schema"], SCHEMA):
         document = STEPS[schema](document) | {"schema": schema + 1}

@@ -39,9 +39,9 @@ _PREDICTOR = (
 )  # fmt: skip
 _RULE = (
     "type", "weights", "transform", "allow_empty", "calibration", "guarantee", "facts",
-    "normalizer", "search", "held_out_size", "cuts", "limits",
+    "normalizer", "search", "held_out_size", "cuts", "limits", "reference",
 )  # fmt: skip
-_EXACT = ("type", "scores", "y", "weights", "transform", "alpha", "normalizer")
+_EXACT = ("type", "scores", "y", "weights", "transform", "alpha", "normalizer", "grouped")
 
 
 def write_model(params: dict[str, Any], predictor: Predictor, path: str | os.PathLike[str]) -> None:
@@ -180,6 +180,7 @@ def _rule_out(fitted: Fitted, arrays: Arrays) -> dict[str, Any]:
         "normalizer": fitted.normalizer,
         "search": None if found is None else vars(found) | {"weights": arrays.put(found.weights)},
         "held_out_size": fitted.held_out_size,
+        "reference": None if fitted.reference is None else arrays.put(fitted.reference),
     } | conditional_out(fitted, arrays)
 
 
@@ -205,6 +206,7 @@ def _rule_in(told: dict[str, Any], arrays: Arrays) -> Fitted:
         search=found,
         held_out_size=told["held_out_size"],
         cuts=cuts,
+        reference=None if told["reference"] is None else np.sort(arrays.get(told["reference"])),
     )
 
 
@@ -223,6 +225,7 @@ def _exact_out(fitted: FullFitted, arrays: Arrays) -> dict[str, Any]:
         "transform": _transform_out(fitted.transform, arrays),
         "alpha": float(fitted.alpha),
         "normalizer": fitted.normalizer,
+        "grouped": fitted.grouped,
     }
 
 
@@ -235,6 +238,7 @@ def _exact_in(told: dict[str, Any], arrays: Arrays) -> FullFitted:
         transform=_transform_in(told["transform"], arrays),
         alpha=float(told["alpha"]),
         normalizer=str(told["normalizer"]),
+        grouped=bool(told["grouped"]),
     )
 
 

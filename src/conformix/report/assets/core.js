@@ -52,8 +52,8 @@ function setLevel(level) {
   state.level = level;
   const slider = $("#level");
   slider.value = level;
-  const { alpha, promise } = page.texts;
-  slider.setAttribute("aria-valuetext", `alpha ${alpha[level]}, promise ${promise[level]}`);
+  const { alpha, asked } = page.texts;
+  slider.setAttribute("aria-valuetext", `alpha ${alpha[level]}, ${page.promised ? "promise" : "level"} ${asked[level]}`);
   $("#back").hidden = level === page.start;
   showNumbers();
   for (const draw of state.followers) draw();

@@ -56,8 +56,8 @@ $("#find").addEventListener("input", (event) => {
 const whiskers = $$("svg.whisker");
 follow(() => {
   const count = whiskers.length;
-  const promise = valueOf("measured.promise");
-  let low = promise;
+  const asked = valueOf("measured.asked");
+  let low = asked;
   for (let i = 0; i < count; i++) low = Math.min(low, valueOf("classes.low", i) || low);
   const x = linear([Math.max(0, low - 0.01), 1], [2, 118]);
   for (const svg of whiskers) {
@@ -68,9 +68,9 @@ follow(() => {
       continue;
     }
     const ends = [valueOf("classes.low", i), valueOf("classes.high", i)].map(x);
-    const side = valueOf("classes.high", i) < promise ? "below" : "";
+    const side = valueOf("classes.high", i) < asked ? "below" : "";
     svg.replaceChildren(
-      el("line", { x1: x(promise), x2: x(promise), y1: 0, y2: 14, class: "promise" }),
+      el("line", { x1: x(asked), x2: x(asked), y1: 0, y2: 14, class: "promise" }),
       el("line", { x1: ends[0], x2: ends[1], y1: 7, y2: 7, class: `whisker-line ${side}` }),
       el("line", { x1: x(at), x2: x(at), y1: 3, y2: 11, class: `whisker-at ${side}` }),
     );

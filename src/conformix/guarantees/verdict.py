@@ -1,0 +1,363 @@
+"""The verdict: whether the coverage measured on labelled rows is less than chance allows.
+
+Coverage of a finite batch scatters for two reasons: the test rows are drawn, and so were the
+calibration rows that set the threshold. A verdict therefore needs the law of both together:
+
+* rows that share a threshold which neither they nor their calibration rows chose: with the k-th
+  largest of n calibration scores as the threshold, the number of covered rows among m exchangeable
+  ones is ``BetaBinomial(m, k, n + 1 - k)``; ties only raise it;
+* several thresholds (by class, cluster or group): given how many rows each has, these numbers are
+  independent, so their sum follows the convolution;
+* weights chosen by the calibration rows, or by test features: equal weights were chosen by none, so
+  the rows are judged by what equal weights would have covered. A model that does not hold the
+  calibration scores under equal weights is judged by a union: whichever of M candidates was chosen,
+  the tail is at most the sum of the M tails, all alike;
+* weights chosen on calibration and test rows alike (the pooled test): which of the rows that miss
+  the common threshold are test rows is a draw without replacement, hence hypergeometric.
+
+Where none of these holds no law is known, and the verdict says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from conformix.arrays import FloatArray
+from conformix.guarantees.ledger import Facts
+
+# So few covered rows are called broken where they come in a smaller share of all draws.
+SUSPICIOUS = 0.01
+# Laws longer than this are convolved by Fourier transforms.
+LONG = 2**12
+# Smaller probabilities are beyond the arithmetic of the convolution.
+SMALLEST = 1e-12
+
+
+class Cell(NamedTuple):
+    """Rows that share a threshold: the `rank`-th largest of `n_calibration` scores.
+
+    Examples
+    --------
+    >>> Cell(n_calibration=9, rank=10, n_test=3).certain
+    True
+    """
+
+    n_calibration: int
+    rank: int
+    n_test: int
+
+    @property
+    def certain(self) -> bool:
+        """Whether every label is in, since rows are too few for that rank."""
+        return self.rank > self.n_calibration
+
+
+def covered_law(cells: Sequence[Cell]) -> FloatArray:
+    """Return the probabilities of 0, 1, ..., m covered rows among the m rows of all cells.
+
+    The convolution of ``BetaBinomial(m_c, k_c, n_c + 1 - k_c)`` over the cells c; for scores
+    without ties and exchangeable rows within every cell.
+
+    Parameters
+    ----------
+    cells : sequence of Cell
+        Thresholds and the rows they are for.
+
+    Examples
+    --------
+    >>> covered_law([Cell(1, 1, 1), Cell(1, 1, 1)])
+    array([0.25, 0.5 , 0.25])
+    """
+    laws = sorted((_one_law(cell) for cell in cells), key=len, reverse=True) or [np.ones(1)]
+    while len(laws) > 1:  # the shortest first, so that long ones meet few others
+        together = _convolved(laws.pop(), laws.pop())
+        place = next((i for i, law in enumerate(laws) if len(law) <= len(together)), len(laws))
+        laws.insert(place, together)
+    return laws[0]
+
+
+def _one_law(cell: Cell) -> FloatArray:
+    n, k, m = cell
+    if cell.certain:
+        return np.eye(1, m + 1, m)[0]
+    from scipy.special import betaln, gammaln  # noqa: PLC0415  scipy loads late
+
+    h = np.arange(m + 1.0)
+    choose = gammaln(m + 1) - gammaln(h + 1) - gammaln(m - h + 1)
+    law = np.exp(choose + betaln(h + k, m - h + n + 1 - k) - betaln(k, n + 1 - k))
+    return law / law.sum()  # type: ignore[no-any-return]
+
+
+def _convolved(one: FloatArray, other: FloatArray) -> FloatArray:
+    if min(len(one), len(other)) < 32 or len(one) + len(other) < LONG:
+        return np.convolve(one, other)
+    from scipy.signal import fftconvolve  # noqa: PLC0415  scipy loads late
+
+    return np.clip(fftconvolve(one, other), 0.0, None)
+
+
+def shortfall_tail(hits: int, cells: Sequence[Cell], *, n_weights: int = 1) -> float:
+    """Return a bound on the probability of at most `hits` covered rows, were rows exchangeable.
+
+    ``min(1, M P(H <= hits))`` with H of `covered_law`: exact up to ties for M = 1.
+
+    Parameters
+    ----------
+    hits : int
+        Covered rows of all cells.
+    cells : sequence of Cell
+        Thresholds and the rows they are for.
+    n_weights : int
+        M: how many weight vectors the rows chose among; 1 where they chose none.
+
+    Examples
+    --------
+    >>> round(shortfall_tail(880, [Cell(500, 451, 1000)]), 3)
+    0.118
+    >>> shortfall_tail(880, [Cell(500, 451, 1000)], n_weights=66)
+    1.0
+    """
+    return min(1.0, n_weights * float(covered_law(cells)[: hits + 1].sum()))
+
+
+def pooled_tail(missed: int, *, missed_of_all: int, n_test: int, n_all: int) -> float:
+    """Return the probability of at least `missed` test rows among those that miss, by the draw.
+
+    Of ``n_all`` exchangeable rows, ``missed_of_all`` miss a threshold that treats all of them
+    alike; which of them are test rows is a draw without replacement.
+
+    Examples
+    --------
+    >>> round(pooled_tail(2, missed_of_all=2, n_test=2, n_all=4), 4)
+    0.1667
+    """
+    from scipy.stats import hypergeom  # noqa: PLC0415  scipy loads late
+
+    return float(hypergeom.sf(missed - 1, n_all, missed_of_all, n_test))
+
+
+class Law(NamedTuple):
+    """How likely so few covered rows are, and by which law.
+
+    Examples
+    --------
+    >>> law = Law("the beta-binomial law of 500 calibration rows", 0.118)
+    >>> print(law.says)
+    so few are covered in 12 % of all draws by the beta-binomial law of 500 calibration rows
+    """
+
+    name: str
+    """The law in words; where none is known, why."""
+    pvalue: float | None
+    """The tail, or a bound on it; None where no law is known."""
+    chance: tuple[float, float] | None = None
+    """Where coverage lies but for 1 % of all draws on either side, where one law says so."""
+    event: str = "so few are covered"
+    """What has that probability."""
+    bound: bool = False
+    """Whether it may be smaller."""
+    chosen: bool = False
+    """Whether calibration or test rows chose the weights, which lowers coverage besides."""
+
+    @property
+    def says(self) -> str:
+        """The tail and the law in words; why there is none where no law is known."""
+        if self.pvalue is None:
+            return self.name
+        share = f"less than {100 * SMALLEST:g} %"
+        if self.pvalue >= SMALLEST:
+            share = f"{float(f'{100 * self.pvalue:.2g}'):g} %"
+        return f"{self.event} in {'at most ' * self.bound}{share} of all draws by {self.name}"
+
+
+def beta_binomial(
+    hits: int, cells: Sequence[Cell], *, n_weights: int = 1, certain: int = 0, lawless: int = 0
+) -> Law:
+    """Return the law of the covered rows of some cells.
+
+    Parameters
+    ----------
+    hits : int
+        Covered rows of the cells.
+    cells : sequence of Cell
+        Thresholds and the rows they are for.
+    n_weights : int
+        How many weight vectors the rows chose among.
+    certain : int
+        Rows besides, all of whose labels are always in.
+    lawless : int
+        Rows besides of which no law is known.
+
+    Examples
+    --------
+    >>> print(beta_binomial(880, [Cell(500, 451, 1000)]).name)
+    the beta-binomial law of 500 calibration rows
+    """
+    n_cal = sum(cell.n_calibration for cell in cells)
+    name = f"the beta-binomial law of {n_cal:,} calibration rows"
+    if len(cells) > 1:
+        name = (
+            f"the beta-binomial laws of {len(cells):,} thresholds with {n_cal:,} calibration rows"
+        )
+    if n_weights > 1:
+        name += f", times the {n_weights:,} weightings that they chose among"
+    if lawless:
+        name += f", without {lawless:,} rows of which no law is known"
+    law = covered_law(cells)
+    tail = min(1.0, n_weights * float(law[: hits + 1].sum()))
+    chance = None
+    if n_weights == 1 and not lawless:
+        ends = np.searchsorted(np.cumsum(law), (SUSPICIOUS, 1 - SUSPICIOUS))
+        m = len(law) - 1 + certain
+        chance = (float(ends[0] + certain) / m, float(min(ends[1], len(law) - 1) + certain) / m)
+    return Law(name, tail, chance, bound=n_weights > 1, chosen=n_weights > 1)
+
+
+def no_law(facts: Facts, *, reference: bool = False) -> str | None:
+    """Return why no law is known for rows scored by a fitted rule; None where there is one.
+
+    With `reference`, calibration scores under equal weights are at hand.
+
+    Examples
+    --------
+    >>> no_law(Facts("efcp", 0.1, 0.1, 500, 500, 0, 10, 3, 0, False, False))
+    'the search does not say how many weightings it chose among (search="grid" does)'
+    """
+    if facts.grouped:
+        return (
+            "the rows of the fit came in groups, and rows of one group depend on each other (fit "
+            "on one row of each)"
+        )
+    if facts.learnt_scale:
+        return (
+            "the calibration rows also taught the scale of the scores "
+            '(split="vfcp" or normalize="scale" keeps them out of it)'
+        )
+    if not n_chosen_among(facts) and not reference:
+        return 'the search does not say how many weightings it chose among (search="grid" does)'
+    return None
+
+
+def n_chosen_among(facts: Facts) -> int:
+    """Return how many weightings calibration or test rows chose among: 1 where they chose none.
+
+    0 where the search does not say.
+
+    Examples
+    --------
+    >>> n_chosen_among(Facts("vfcp", 0.1, 0.1, 500, 500, 0, 10, 3, 5151, True, False))
+    1
+    """
+    return 1 if facts.separate and not facts.n_test else facts.n_weights
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Coverage measured on labelled rows, and whether it is less than chance allows.
+
+    Parameters
+    ----------
+    coverage : float
+        Share of the rows whose true label is in the set.
+    n_rows : int
+        How many rows.
+    asked : float
+        ``1 - alpha``.
+    promised : float or None
+        What the guarantee of the fit promises: ``1 - alpha`` where it is exact or PAC, else None.
+    law : Law
+        The law, with the probability of so few covered rows (or a bound on it) were the rows
+        exchangeable with the calibration rows; where none is known, why.
+    interval : pair of float
+        The 95 % interval of the coverage, from the test rows alone: given the fitted sets.
+    trivial : bool
+        Whether every set holds all labels, since calibration rows are too few for the level.
+
+    Examples
+    --------
+    >>> law = beta_binomial(840, [Cell(500, 451, 1000)])
+    >>> found = Verdict(0.84, 1000, 0.9, 0.9, law, (0.816, 0.862))
+    >>> found.word
+    'broken'
+    >>> print(found)
+    The promise is broken: 84 % of 1,000 rows are covered and 90 % are promised; so few ...
+    """
+
+    coverage: float
+    n_rows: int
+    asked: float
+    promised: float | None
+    law: Law
+    interval: tuple[float, float]
+    trivial: bool = False
+
+    @property
+    def pvalue(self) -> float | None:
+        """The tail probability under the law, or a bound on it; None where no law is known."""
+        return self.law.pvalue
+
+    @property
+    def word(self) -> Literal["kept", "reached", "chance", "broken", "unknown", "trivial"]:
+        """The verdict in a word.
+
+        ``kept``: at least what is promised. ``reached``: at least what was asked for, though not
+        promised. Below it ``chance``, ``broken`` (less than in 1 % of all draws) or ``unknown``
+        (no law is known). ``trivial``: every set holds all labels.
+        """
+        if self.trivial:
+            return "trivial"
+        if self.coverage >= self.asked:
+            return "reached" if self.promised is None else "kept"
+        if self.pvalue is None:
+            return "unknown"
+        return "broken" if self.pvalue < SUSPICIOUS else "chance"
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in one sentence."""
+        rows = f"{percent(self.coverage)} of {self.n_rows:,} rows are covered"
+        asked = percent(self.asked)
+        wanted = f"{asked} {'were asked for' if self.promised is None else 'are promised'}"
+        word = self.word
+        if word == "trivial":
+            return (
+                f"Every set holds all labels: the calibration rows are too few for a level of "
+                f"{asked}."
+            )
+        if word == "kept":
+            return f"The promise is kept: {rows} and at least {wanted}."
+        if word == "reached":
+            return f"{rows}: at least the {asked} asked for, which this fit does not promise."
+        if word == "unknown":
+            low, high = (percent(end) for end in self.interval)
+            return (
+                f"{rows} (95 % interval {low} to {high}) and {wanted}; no verdict, since no law "
+                f"of chance is known here: {self.law.says}."
+            )
+        if word == "chance":
+            both = "chance and the choice of the weights allow"
+            allows = both if self.law.chosen else "chance allows"
+            return f"{rows} and {wanted}, which {allows}: {self.law.says}."
+        what = "level is missed" if self.promised is None else "promise is broken"
+        return (
+            f"The {what}: {rows} and {wanted}, less than chance allows ({self.law.says}); these "
+            "rows are unlike the calibration rows."
+        )
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+def percent(share: float) -> str:
+    """Return a share as text, with two digits at most.
+
+    Examples
+    --------
+    >>> percent(0.91234)
+    '91.23 %'
+    """
+    return f"{round(100 * share, 2):g} %"
