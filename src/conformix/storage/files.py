@@ -17,6 +17,7 @@ import numpy as np
 from conformix import __version__
 from conformix.atomic import write_whole
 from conformix.errors import InvalidInput
+from conformix.storage.folder import MissingArrays, sibling
 from conformix.storage.migrations import SCHEMA, migrated
 
 # A model is a few numbers and its calibration scores; more JSON than this is something else.
@@ -73,31 +74,19 @@ def short(said: str, most: int = 200) -> str:
     return line if len(line) <= most else f"{line[:most]}..."
 
 
-def beside(source: Path) -> Path | None:
-    """Return the npz that an existing model file names, if there is one."""
-    try:
-        name = json.loads(source.read_bytes()).get("npz")
-    except (OSError, ValueError, AttributeError, RecursionError):
-        return None
-    return _sibling(source, name)
-
-
-def _sibling(source: Path, name: Any) -> Path | None:
-    """Return the file of that name beside the model: only one that belongs to it by name."""
-    own = isinstance(name, str) and name.startswith(f"{source.name}.") and name.endswith(".npz")
-    return source.with_name(name) if own and Path(name).name == name else None
-
-
 def read_npz(source: Path, document: dict[str, Any]) -> dict[str, Any]:
     """Return the arrays beside a model file, if it has any, checked by their digest."""
     if "npz" not in document:
         return {}
-    path = _sibling(source, document["npz"])
-    if path is None or not path.is_file():
-        raise InvalidInput(
-            f"{short(str(document['npz']))}, which holds the arrays of the model, is missing"
-        )
-    content = path.read_bytes()
+    path = sibling(source, document["npz"])
+    try:
+        if path is None or not path.is_file():
+            raise FileNotFoundError
+        content = path.read_bytes()
+    except FileNotFoundError:
+        name = short(str(document["npz"]))
+        what = f"{name}, which holds the arrays of the model, is missing"
+        raise MissingArrays(str(damaged(source, InvalidInput(what)))) from None
     if hashlib.sha256(content).hexdigest() != document.get("npz_sha256"):
         raise InvalidInput(f"{path.name} is not the file that was saved with this model")
     try:

@@ -29,7 +29,8 @@ from conformix.storage.arrays import Arrays
 from conformix.storage.blend import blend_in, blend_out
 from conformix.storage.checks import check_predictor
 from conformix.storage.cuts import conditional_out, cuts_in, limits_in
-from conformix.storage.files import beside, damaged, read_json, read_npz, write
+from conformix.storage.files import damaged, read_json, read_npz, write
+from conformix.storage.folder import MissingArrays, arrays_name, read_whole, saving
 from conformix.storage.migrations import SCHEMA, refuse_unknown
 from conformix.storage.settings import score_out, settings_in, settings_out
 
@@ -75,17 +76,14 @@ def write_model(params: dict[str, Any], predictor: Predictor, path: str | os.Pat
         "params": settings_out(params, predictor, arrays),
         "predictor": _predictor_out(predictor, arrays),
     }
-    earlier = beside(target)
-    if arrays.stored:
-        buffer = BytesIO()
-        np.savez_compressed(buffer, **arrays.stored)
-        digest = hashlib.sha256(buffer.getvalue()).hexdigest()
-        # Named by its content and written first: whatever breaks, the JSON and its arrays agree.
-        document["npz"], document["npz_sha256"] = f"{target.name}.{digest[:12]}.npz", digest
-        write(target.with_name(str(document["npz"])), buffer.getvalue())
-    write(target, json.dumps(document, indent=1, allow_nan=False).encode())
-    if earlier is not None and earlier.name != document.get("npz"):
-        earlier.unlink(missing_ok=True)
+    with saving(target):
+        if arrays.stored:
+            buffer = BytesIO()
+            np.savez_compressed(buffer, **arrays.stored)
+            digest = hashlib.sha256(buffer.getvalue()).hexdigest()
+            document |= {"npz": arrays_name(target, digest), "npz_sha256": digest}
+            write(target.with_name(str(document["npz"])), buffer.getvalue())
+        write(target, json.dumps(document, indent=1, allow_nan=False).encode())
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Predictor]:
@@ -98,12 +96,17 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Predictor]
     conformix.errors.InvalidInput: nothing.json does not exist or is no file.
     """
     source = Path(path)
-    document = read_json(source)
+    return read_whole(source, lambda: _model_in(source, read_json(source)))
+
+
+def _model_in(source: Path, document: dict[str, Any]) -> tuple[dict[str, Any], Predictor]:
     try:
         refuse_unknown(document, _DOCUMENT, "contents")
         arrays = Arrays(read_npz(source, document))
         params = settings_in(document["params"], arrays)
         return params, check_predictor(_predictor_in(document["predictor"], arrays))
+    except MissingArrays:
+        raise
     except (
         ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, MemoryError
     ) as error:  # fmt: skip
