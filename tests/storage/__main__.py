@@ -1,4 +1,4 @@
-"""Every value of every kind of model file, changed: ``cd tests && python -m storage [KIND ...]``."""
+"""Every value of every kind of model file, changed: ``cd tests && python -m storage [KIND]``."""
 
 from __future__ import annotations
 

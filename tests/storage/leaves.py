@@ -29,6 +29,7 @@ DATA = {
         "the key of the uniform numbers of randomised scores; any key gives uniform numbers"
     ),
     "predictor.classes.*": "what a class is called is the word of whoever fitted the model",
+    "predictor.fitted.cuts.names.*": "what a group is called, in the same order",
     "predictor.fitted.calibration.data.*": (
         "one calibration score, still sorted and in range: a threshold moves by one rank at most, "
         "coverage by 1 / (n + 1)"
@@ -38,7 +39,7 @@ DATA = {
     "predictor.fitted.transform.curves.*.data.*": (
         "one knot or level of a curve that still rises to 1: another increasing scale"
     ),
-    "predictor.blend.coefficients.data.*": "one coefficient, finite and not negative: another blend",
+    "predictor.blend.coefficients.data.*": "a coefficient, finite, not negative: another blend",
     "predictor.fitted.cuts.stratum.data.*": "the stratum of one calibration row, one that exists",
     "predictor.fitted.cuts.weight.data.*": "the importance of one calibration row, a finite number",
     "predictor.fitted.limits.ranks.data.*": "the largest rank of one class, from 1 to K",
@@ -57,9 +58,9 @@ def is_data(place: tuple[Any, ...]) -> bool:
     return any(fnmatch.fnmatch(dotted(place), pattern) for pattern in DATA)
 
 
-def promises(model: cx.ScoreAverage) -> list[Any]:
-    """Return what the ledger says, as numbers and words that can be compared."""
-    return [(e.source, e.says, e.needs, e.vacuous) for e in model.guarantee_.entries()]
+def promises(model: cx.ScoreAverage) -> set[Any]:
+    """Return what the ledger says that is not empty."""
+    return {(e.source, e.says, e.needs) for e in model.guarantee_.entries() if not e.vacuous}
 
 
 STRENGTH = {"none": 0, "approximate": 1, "pac": 2, "exact": 3}
@@ -77,19 +78,16 @@ def judge(name: str, place: tuple[Any, ...], edited: dict[str, Any], path: Path)
     except Exception as error:
         return f"raised {error!r}"
     before = fitted(name)
-    if STRENGTH[model.guarantee_.kind] > STRENGTH[before.guarantee_.kind]:
-        return f"promises more: {model.guarantee_}"
+    faults = {f"promises more: {model.guarantee_}": STRENGTH[model.guarantee_.kind]
+              > STRENGTH[before.guarantee_.kind]}  # fmt: skip
     try:
         same = answers(model, name) == answers(before, name)
     except Exception as error:
         return f"loads, and predicts with {error!r}"
-    if is_data(place):
-        return None
-    if not same:
-        return "predicts something else"
-    if promises(model) != promises(before):
-        return f"another ledger: {set(promises(model)) ^ set(promises(before))}"
-    return None
+    if not is_data(place):
+        new = promises(model) - promises(before)
+        faults |= {"predicts something else": not same, f"promises more: {new}": bool(new)}
+    return next((fault for fault, there in faults.items() if there), None)
 
 
 def changes(name: str) -> list[tuple[tuple[Any, ...], Any]]:
