@@ -31,9 +31,9 @@ def check_classes(classes: Any, n_classes: int) -> tuple[Any, ...] | None:
     names = tuple(getattr(name, "item", lambda name=name: name)() for name in classes)
     if len(names) != n_classes:
         raise InvalidInput(f"classes must name all {n_classes} columns; got {len(names)} names.")
-    odd = next((name for name in names if not isinstance(name, str | int | float)), None)
-    if odd is not None:
-        raise InvalidInput(f"classes must be text or numbers; got {odd!r}.")
+    odd = [name for name in names if not isinstance(name, str | int | float)]
+    if odd:
+        raise InvalidInput(f"classes must be text or numbers; got {odd[0]!r}.")
     return names
 
 

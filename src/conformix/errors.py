@@ -7,7 +7,37 @@ Input that is valid but cannot give a useful answer warns with a category of its
 from __future__ import annotations
 
 import sys
+import unicodedata
 import warnings
+from typing import Any
+
+# Categories of characters that are not seen but steer: controls, lone surrogates, line breaks of
+# all sorts, and marks that turn the direction of writing.
+UNSEEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
+# Joiners belong to the spelling of several scripts, and move nothing.
+JOINERS = "\u200c\u200d"
+
+
+def visible(text: object) -> str:
+    r"""Return a text on one line that steers no terminal: what cannot be seen is written out.
+
+    Names of files, classes and models come from outside; a terminal takes some characters in them
+    as orders, and others hide what is there. Printable text stays as it is.
+
+    Examples
+    --------
+    >>> visible("cat\x1b[31m\n")
+    'cat\\x1b[31m\\n'
+    """
+    return "".join(_shown(character) for character in str(text))
+
+
+def _shown(character: str) -> str:
+    if character.isprintable() or character in JOINERS:
+        return character
+    if unicodedata.category(character) in UNSEEN:
+        return repr(character)[1:-1]
+    return character
 
 
 class InvalidInput(ValueError):
@@ -20,6 +50,10 @@ class InvalidInput(ValueError):
     Traceback (most recent call last):
     conformix.errors.InvalidInput: alpha must be a number strictly between 0 and 1; got 1.5.
     """
+
+    def __init__(self, message: object = "", *more: Any) -> None:
+        # Sentences quote names from outside; a traceback goes to a terminal like anything else.
+        super().__init__(visible(message), *more)
 
 
 class NotFitted(ValueError, AttributeError):
@@ -76,7 +110,7 @@ def warn(message: str, category: type[ConformixWarning]) -> None:
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, category, stacklevel=level)
+    warnings.warn(visible(message), category, stacklevel=level)
 
 
 def _is_ours(module: str) -> bool:

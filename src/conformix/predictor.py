@@ -32,6 +32,7 @@ from conformix.inputs import DEVICE_ENTRIES, Kind, Outputs, check_outputs, row_b
 from conformix.kernels import combine
 from conformix.kernels.ragged import falling_within_rows
 from conformix.pipeline import Fitted, Rule
+from conformix.registry import check_flag
 from conformix.scores import Column
 from conformix.scores.tensor import fill_tensor
 from conformix.scores.uniforms import row_uniforms
@@ -192,6 +193,7 @@ class Predictor:
 
     def predict_pvalues(self, outputs: Any, *, smoothed: bool = False, **more: Any) -> FloatArray:
         """Return the p-value of every label, shape (n, K)."""
+        check_flag(smoothed, "smoothed")
         checked = self.check(outputs, later=True)
         data = self.row_data(checked.n, **more)
         pvalues = checked.empty("float64")

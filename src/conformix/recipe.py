@@ -32,6 +32,7 @@ from conformix.kernels import available_threads
 from conformix.normalize import resolve_normalizer
 from conformix.pipeline import Fitted, Rule
 from conformix.predictor import Predictor, matching
+from conformix.registry import check_flag
 from conformix.scores import Column, score_columns
 from conformix.scores.tensor import draw_key, fill_tensor
 from conformix.search import MeanSize, resolve_objective, resolve_search
@@ -189,6 +190,7 @@ class Recipe:
         if self.guarantee not in ("marginal", "pac"):
             raise InvalidInput(f'guarantee must be "marginal" or "pac"; got {self.guarantee!r}.')
         check_delta(self.delta)
+        check_flag(self.allow_empty, "allow_empty")
         if is_auto(self.scores):
             self.check_auto()
         available_threads(self.threads)

@@ -1,4 +1,4 @@
-"""Names resolve in one place, and a wrong name gets help.
+"""Names resolve in one place, and a wrong name gets help; so do settings that are yes or no.
 
 Every argument that takes a name also takes the object that the name stands for.
 """
@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any, Generic, TypeVar
+
+import numpy as np
 
 from conformix.errors import InvalidInput
 
@@ -19,6 +22,28 @@ def unknown_name(kind: str, name: object, known: list[str]) -> InvalidInput:
     close = difflib.get_close_matches(str(name), known, n=1)
     hint = f" did you mean {close[0]!r}?" if close else ""
     return InvalidInput(f"unknown {kind} {name!r};{hint} known: {', '.join(known)}.")
+
+
+def check_flag(value: Any, name: str) -> bool:
+    """Return a setting that is yes or no; text such as "no" would count as yes.
+
+    Examples
+    --------
+    >>> check_flag("no", "allow_empty")
+    Traceback (most recent call last):
+    conformix.errors.InvalidInput: allow_empty must be True or False; got 'no'.
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidInput(f"{name} must be True or False; got {value!r}.")
+    return bool(value)
+
+
+def check_flags(settings: Any) -> Any:
+    """Return an object of settings if all its fields that are declared yes or no are so."""
+    for field in fields(settings) if is_dataclass(settings) else ():
+        if field.type in ("bool", bool):
+            check_flag(getattr(settings, field.name), field.name)
+    return settings
 
 
 class Registry(Generic[T]):
@@ -76,7 +101,7 @@ class Registry(Generic[T]):
             raise InvalidInput(
                 f"{self.kind} must be {known} or an object with {needs}(); got {given!r}."
             )
-        return given  # type: ignore[no-any-return]
+        return check_flags(given)  # type: ignore[no-any-return]
 
     def names(self) -> list[str]:
         """Return the known names, sorted."""

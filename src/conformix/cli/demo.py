@@ -55,4 +55,5 @@ def demo(
     if json_lines:
         write_json({"picture": picture})
     else:
-        write_line(f"\nset size over the weights of {', '.join(case.choices.scores)}: {picture}")
+        write_line()
+        write_line(f"set size over the weights of {', '.join(case.choices.scores)}: {picture}")

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from conformix.cli.door import write_aside
 from conformix.errors import ConformixWarning, InvalidInput
 
 USAGE, FAILED, STOPPED = 2, 1, 130
@@ -76,11 +77,12 @@ def _warnings_as_sentences() -> Iterator[None]:
     said: set[str] = set()
     with warnings.catch_warnings():
         warnings.simplefilter("always", ConformixWarning)
-        usual = warnings.showwarning
 
         def show(message: Any, category: type[Warning], *place: Any, **more: Any) -> None:
             if not issubclass(category, ConformixWarning):
-                usual(message, category, *place, **more)
+                # What other libraries say is shown as Python shows it, line by line.
+                for line in warnings.formatwarning(message, category, *place[:2]).splitlines():
+                    write_aside(line)
             elif str(message) not in said:
                 said.add(str(message))
                 _say(f"warning: {message}", 0)
@@ -110,5 +112,5 @@ def _failed(error: Exception) -> int:
 
 
 def _say(sentence: str, code: int) -> int:
-    sys.stderr.write(f"conformix: {sentence}\n")
+    write_aside(f"conformix: {sentence}")
     return code

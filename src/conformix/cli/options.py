@@ -38,17 +38,23 @@ OutFolder = Annotated[
 
 
 def listed(text: str) -> tuple[str, ...]:
-    """Return the parts of a list by commas; commas inside brackets belong to a part.
+    """Return the parts of a list by commas; commas in brackets and in quotes belong to a part.
 
     Examples
     --------
     >>> listed("thr, raps(penalty=0.1, k_reg=2)")
     ('thr', 'raps(penalty=0.1, k_reg=2)')
+    >>> listed('"a, b".thr, c.thr')
+    ('a, b.thr', 'c.thr')
     """
-    parts, depth = [""], 0
+    parts, depth, quoted = [""], 0, False
     for character in text:
-        depth += (character == "(") - (character == ")")
-        if character == "," and not depth:
+        if character == '"':
+            quoted = not quoted
+            continue
+        if not quoted:
+            depth = max(depth + (character == "(") - (character == ")"), 0)
+        if character == "," and not depth and not quoted:
             parts.append("")
         else:
             parts[-1] += character

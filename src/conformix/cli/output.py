@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,12 +20,13 @@ from rich.progress import (
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from conformix.cli.door import write_json as write_json  # noqa: PLC0414  commands look here
+from conformix.cli.door import write_line as write_line  # noqa: PLC0414
+from conformix.errors import visible
 from conformix.tables import Table
 
 # Called with how much is done, and how much there is.
 Report = Callable[[int, int], None]
-
-CONTROL = dict.fromkeys((*range(10), *range(11, 32), *range(127, 160)), "\ufffd")
 
 
 def wants_json(asked: bool | None) -> bool:
@@ -40,63 +40,60 @@ def wants_json(asked: bool | None) -> bool:
     return not sys.stdout.isatty() if asked is None else asked
 
 
-def write_json(record: dict[str, Any]) -> None:
-    """Write one record as a line of JSON."""
-    sys.stdout.write(json.dumps(record) + "\n")
-    sys.stdout.flush()
-
-
-def write_line(text: str = "") -> None:
-    """Write a line of text."""
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
-
-
 def record_table(
     title: str, header: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str]
 ) -> Table:
-    """Return a table of texts; control characters in names from files steer no terminal."""
-
-    def plain(texts: Sequence[str]) -> tuple[str, ...]:
-        return tuple(text.translate(CONTROL) for text in texts)
-
-    return Table(plain([title])[0], plain(header), tuple(map(plain, rows)), plain(notes))
+    """Return a table of texts."""
+    return Table(title, tuple(header), tuple(map(tuple, rows)), tuple(notes))
 
 
 def write_verdict(sentence: str) -> None:
     """Write the sentence that a command ends in, apart from what stands before."""
+    write_line()
     if not sys.stdout.isatty():
-        write_line(f"\n{sentence}")
+        write_line(sentence)
         return
-    console = Console()
-    console.print()
-    console.print(Text(sentence, style="bold"))
+    Console().print(_text(sentence, "bold"))
 
 
 def write_table(table: Table) -> None:
     """Draw a table on a terminal; elsewhere write it as plain text."""
+    table = _visible_table(table)
     if not sys.stdout.isatty():
-        write_line(table.text())
+        for line in table.text().split("\n"):
+            write_line(line)
         return
     console = Console()
-    console.print(Text(table.title, style="bold"))
-    console.print()
+    console.print(_text(table.title, "bold"))
+    write_line()
     drawn = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for place, name in enumerate(table.header):
         words = " ".join([name, *(row[place] for row in table.rows if row)]).split()
         side: Any = table.sides[place]
         # Texts of their own: names such as [a] are no markup. No word is broken in two.
-        drawn.add_column(Text(name), justify=side, min_width=max(map(len, words)))
+        drawn.add_column(_text(name), justify=side, min_width=max(map(len, words), default=0))
     for row in table.rows:
         if row:
-            drawn.add_row(*(Text(cell) for cell in row))
+            drawn.add_row(*map(_text, row))
         else:
             drawn.add_section()
     console.print(drawn)
     if table.notes:
-        console.print()
+        write_line()
     for note in table.notes:
-        console.print(Text(note, style="dim"))
+        console.print(_text(note, "dim"))
+
+
+def _visible_table(table: Table) -> Table:
+    """Return a table whose cells are one line each and steer no terminal."""
+    rows = tuple(tuple(map(visible, row)) for row in table.rows)
+    header, notes = tuple(map(visible, table.header)), tuple(map(visible, table.notes))
+    return Table(visible(table.title), header, rows, notes)
+
+
+def _text(text: str, style: str = "") -> Text:
+    """Return a text for a terminal, which is neither markup nor an order to it."""
+    return Text(visible(text), style=style)
 
 
 @contextmanager
@@ -106,7 +103,7 @@ def working(what: str) -> Iterator[None]:
     if not console.is_terminal:
         yield
         return
-    with console.status(f"{what} ..."):
+    with console.status(_text(f"{what} ...")):
         yield
 
 
@@ -118,7 +115,7 @@ def reporting(what: str) -> Iterator[Report | None]:
         yield None
         return
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
@@ -126,7 +123,7 @@ def reporting(what: str) -> Iterator[Report | None]:
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(what, total=None)
+        task = bar.add_task(visible(what), total=None)
 
         def moved(done: int, total: int) -> None:
             first = bar.tasks[0].total is None

@@ -25,6 +25,7 @@ from conformix.normalize import resolve_normalizer
 from conformix.params import Params
 from conformix.pipeline import Rule
 from conformix.predictor import matching
+from conformix.registry import check_flag
 from conformix.scores import ScoreLike, score_columns
 from conformix.scores.tensor import draw_key, fill_tensor
 from conformix.search import resolve_search
@@ -143,6 +144,7 @@ class CrossAverage(Params):
             At least two; every row belongs to one of them.
         """
         simple_fraction(self.alpha)
+        check_flag(self.allow_empty, "allow_empty")
         if len(folds) < 2:
             raise InvalidInput(f"cross-conformal sets need at least 2 folds; got {len(folds)}.")
         rng = as_generator(self.random_state)

@@ -146,6 +146,32 @@ def _of_model(models: Sequence[str], score: ScoreLike) -> tuple[str | None, Scor
     if isinstance(score, str):
         # The longest name first: a model may be called "a" and another one "a.b".
         for model in sorted(models, key=len, reverse=True):
-            if model and score.startswith(f"{model}."):
-                return model, parse_score(score.removeprefix(f"{model}."))
+            rest = score.removeprefix(f"{model}.") if model else score
+            # What follows must be a score: a model may be called "raps(penalty=0".
+            if rest != score and (is_score(rest) or not is_score(score)):
+                return model, parse_score(rest)
     return None, resolve_score(score)
+
+
+def is_score(text: str) -> bool:
+    """Return whether a text is in the notation of a known score, right or wrong in its options.
+
+    Examples
+    --------
+    >>> is_score("raps(penalty=0.2)"), is_score("vgg16.thr")
+    (True, False)
+    """
+    match = _NOTATION.fullmatch(text.strip())
+    return match is not None and match["name"] in SCORES
+
+
+def is_score_of_a_model(text: str) -> bool:
+    """Return whether a text is a score after the name of a model, whatever that is called.
+
+    Examples
+    --------
+    >>> is_score_of_a_model("a(b).c: d.raps(penalty=0.2)"), is_score_of_a_model("thr")
+    (True, False)
+    """
+    dots = [place for place, character in enumerate(text) if character == "."]
+    return any(is_score(text[place + 1 :]) for place in dots)

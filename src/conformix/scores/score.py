@@ -11,6 +11,7 @@ import numpy as np
 
 from conformix.arrays import FloatArray
 from conformix.errors import InvalidInput
+from conformix.registry import check_flags
 from conformix.scores.ranked import Ranked
 
 
@@ -52,6 +53,7 @@ class Score(ABC):
         k_reg = options.get("k_reg", 0)
         if not isinstance(k_reg, int | np.integer) or isinstance(k_reg, bool) or k_reg < 0:
             raise InvalidInput(f"k_reg must be a non-negative integer; got {k_reg!r}.")
+        check_flags(self)
 
     @abstractmethod
     def __call__(self, ranked: Ranked) -> FloatArray:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from conformix.errors import InvalidInput
+from conformix.storage.fields import field_of, is_number, is_whole, shortened
+from conformix.storage.migrations import refuse_unknown
 
 # Arrays up to this many numbers stand in the JSON itself.
 INLINE = 50_000
@@ -28,17 +31,29 @@ class Arrays:
         self.stored[name] = array
         return told | {"npz": name}
 
-    def get(self, told: dict[str, Any]) -> Any:
+    def get(self, told: Any, where: str = "arrays") -> Any:
         """Return the array that a JSON form stands for."""
-        if told["dtype"] not in ("float64", "int64"):
-            raise InvalidInput(f"a model file holds float64 and int64 only; got {told['dtype']!r}.")
+        dtype = field_of(told, "dtype", "str", where)
+        shape = field_of(told, "shape", "list", where)
+        if dtype not in ("float64", "int64"):
+            raise InvalidInput(f"a model file holds float64 and int64 only; got {dtype!r}.")
+        if len(shape) > 3 or not all(is_whole(length) and length >= 0 for length in shape):
+            raise InvalidInput(f"its {where}.shape is no shape; got {shortened(shape)}")
         if "npz" in told:
-            array = self.stored[told["npz"]]
-            if array.dtype != told["dtype"] or list(array.shape) != told["shape"]:
+            refuse_unknown(told, ("dtype", "shape", "npz"), where)
+            name = field_of(told, "npz", "str", where)
+            if name not in self.stored:
+                raise InvalidInput(f"its {where} is not among the arrays beside the model")
+            array = self.stored[name]
+            if array.dtype != dtype or list(array.shape) != shape:
                 raise InvalidInput("an array of the npz is not of the shape that the model names")
             return array
-        data = [_number_in(x) for x in told["data"]]
-        return np.array(data, dtype=told["dtype"]).reshape(told["shape"])
+        refuse_unknown(told, ("dtype", "shape", "data"), where)
+        data = field_of(told, "data", "list", where)
+        if math.prod(shape) != len(data):
+            raise InvalidInput(f"its {where} holds {len(data)} numbers, but its shape is {shape}")
+        numbers = [_number_in(x, whole=dtype == "int64") for x in data]
+        return np.array(numbers, dtype=dtype).reshape(shape)
 
 
 def _number_out(value: float) -> Any:
@@ -46,9 +61,10 @@ def _number_out(value: float) -> Any:
     return value if np.isfinite(value) else repr(value)
 
 
-def _number_in(value: Any) -> float:
-    if value in ("inf", "-inf"):
+def _number_in(value: Any, *, whole: bool) -> float:
+    if not whole and value in ("inf", "-inf"):
         return float(value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidInput(f"a model file holds numbers in its arrays; got {value!r}.")
-    return value
+    if not (is_whole(value) if whole else is_number(value)):
+        kind = "whole numbers of 64 bits" if whole else "numbers"
+        raise InvalidInput(f"a model file holds {kind} in its arrays; got {shortened(value)}.")
+    return value  # type: ignore[no-any-return]

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from conformix.blend.model import Blend
-from conformix.scores import Column, parse_score
 from conformix.storage.arrays import Arrays
+from conformix.storage.fields import check_type, field_of
 from conformix.storage.migrations import refuse_unknown
-from conformix.storage.settings import score_out
+from conformix.storage.settings import columns_in, score_out
 
 _BLEND = ("name", "columns", "coefficients")
 
@@ -26,6 +26,8 @@ def blend_out(blend: Blend, arrays: Arrays) -> dict[str, Any]:
 
 def blend_in(told: dict[str, Any], arrays: Arrays) -> Blend:
     """Return the blend that a file holds; it checks itself."""
+    check_type(told, "dict", "blend")
     refuse_unknown(told, _BLEND, "blend")
-    columns = tuple(Column(str(model), parse_score(text)) for model, text in told["columns"])
-    return Blend(columns, arrays.get(told["coefficients"]), str(told["name"]))
+    coefficients = arrays.get(field_of(told, "coefficients", "dict", "blend"), "blend.coefficients")
+    columns = columns_in(field_of(told, "columns", "list", "blend"), "blend.columns")
+    return Blend(columns, coefficients, field_of(told, "name", "str", "blend"))

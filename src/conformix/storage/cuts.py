@@ -10,19 +10,20 @@ import numpy as np
 from conformix.arrays import FloatArray, IntArray
 from conformix.calibration import CALIBRATIONS, LabelShift, Weighted
 from conformix.calibration.cuts import Cuts, Single
-from conformix.calibration.schemes import FALLBACKS
 from conformix.calibration.strata import Partition, Stratified
 from conformix.calibration.weighted import Reweighted
 from conformix.errors import InvalidInput
 from conformix.fitted import Fitted
 from conformix.kernels.limits import RankLimits
 from conformix.storage.arrays import Arrays
+from conformix.storage.checks import check_importance, check_partition
+from conformix.storage.fields import check_fields, field_of, shortened
+from conformix.storage.migrations import refuse_unknown
 
 _KNOWN: dict[str, Any] = {
     scheme.name: type(scheme) for scheme in (CALIBRATIONS[name] for name in CALIBRATIONS)
 }
 _KNOWN |= {LabelShift.name: LabelShift}
-_STRATA = ("class", "cluster", "group", "group and class")
 
 
 def calibration_out(calibration: Any) -> Any:
@@ -48,11 +49,16 @@ def calibration_in(told: Any) -> Any:
     """Return the setting that a file holds."""
     if isinstance(told, str):
         return CALIBRATIONS[told].name
+    where = "params.calibration"
+    name = field_of(told, "name", "str", where)
+    refuse_unknown(told, ("name", "options"), where)
+    if name not in _KNOWN:
+        raise InvalidInput(f"its {where}.name cannot be {shortened(name)}")
     options = {
         name: tuple(value) if isinstance(value, list) else value
-        for name, value in told["options"].items()
+        for name, value in field_of(told, "options", "dict", where).items()
     }
-    return _KNOWN[told["name"]](**options)
+    return check_fields(_KNOWN[name](**options), where)
 
 
 def cuts_out(cuts: Cuts, arrays: Arrays) -> dict[str, Any] | None:
@@ -89,15 +95,13 @@ def conditional_out(fitted: Fitted, arrays: Arrays) -> dict[str, Any]:
     return told | {"limits": {"ranks": ranks, "drop": limits.drop}}
 
 
-def limits_in(told: dict[str, Any] | None, n_classes: int, arrays: Arrays) -> RankLimits | None:
+def limits_in(told: dict[str, Any] | None, arrays: Arrays) -> RankLimits | None:
     """Return the largest ranks by class, where a file has them."""
     if told is None:
         return None
-    ranks: IntArray = arrays.get(told["ranks"])
-    _require(ranks.shape == (n_classes,) and ranks.dtype == np.int64)
-    _require(bool(((ranks >= 1) & (ranks <= n_classes)).all()))
-    _require(bool(0 < told["drop"] < np.inf))
-    return RankLimits(ranks, float(told["drop"]))
+    ranks: IntArray = arrays.get(field_of(told, "ranks", "dict", "limits"), "limits.ranks")
+    refuse_unknown(told, ("ranks", "drop"), "limits")
+    return RankLimits(ranks, float(field_of(told, "drop", "float", "limits")))
 
 
 def cuts_in(
@@ -106,40 +110,40 @@ def cuts_in(
     """Return the cuts over calibration scores, sorted upwards, if all parts fit together."""
     if told is None:
         return Single(calibration)
-    if told["type"] == "weighted":
-        weight = arrays.get(told["weight"])
-        _require(weight.shape == calibration.shape and _proper(weight))
-        ratios = None if told["ratios"] is None else arrays.get(told["ratios"])
-        _require(ratios is None or (ratios.shape == (n_classes,) and _proper(ratios)))
-        known = bool(told["known"])
-        plan = Weighted(known) if ratios is None else LabelShift(tuple(ratios.tolist()), known)
-        return Reweighted(plan, calibration, weight)
-    _require(told["type"] == "strata")
-    return _strata_in(told, calibration, n_classes, arrays)
+    kind = field_of(told, "type", "str", "cuts")
+    if kind not in ("weighted", "strata"):
+        raise InvalidInput(f"its cuts.type cannot be {shortened(kind)}")
+    return (_weighted_in if kind == "weighted" else _strata_in)(
+        told, calibration, n_classes, arrays
+    )
+
+
+def _weighted_in(
+    told: dict[str, Any], calibration: FloatArray, n_classes: int, arrays: Arrays
+) -> Cuts:
+    refuse_unknown(told, ("type", "weight", "ratios", "known"), "cuts")
+    weight = arrays.get(field_of(told, "weight", "dict", "cuts"), "cuts.weight")
+    given = field_of(told, "ratios", "dict | None", "cuts")
+    ratios = None if given is None else arrays.get(given, "cuts.ratios")
+    check_importance(weight, ratios, calibration, n_classes)
+    known = field_of(told, "known", "bool", "cuts")
+    plan = Weighted(known) if ratios is None else LabelShift(tuple(ratios.tolist()), known)
+    return Reweighted(plan, calibration, weight)
 
 
 def _strata_in(
     told: dict[str, Any], calibration: FloatArray, n_classes: int, arrays: Arrays
 ) -> Cuts:
-    stratum, cells = arrays.get(told["stratum"]), arrays.get(told["cells"])
-    names = tuple(told["names"])
-    _require(cells.shape == (len(names) + 1, n_classes) and stratum.shape == calibration.shape)
-    _require(cells.dtype == stratum.dtype == np.int64)
-    _require(bool(np.isin(stratum, cells).all() and (cells >= -2).all()))
-    _require(len({type(name) for name in names} | {int, str}) == 2 and list(names) == sorted(names))
-    what, fallback, n_rare = told["what"], told["fallback"], told["n_rare"]
-    # They make up the statement of what holds, which no file may word.
-    _require(what in _STRATA and fallback in FALLBACKS)
-    _require(type(n_rare) is int and 0 <= n_rare <= cells.size)
-    partition = Partition(cells, names, what, fallback, n_rare, bool(told["fixed"]))
-    _require(partition.n_strata <= cells.size)
+    names = ("type", "stratum", "cells", "names", "what", "fallback", "n_rare", "fixed")
+    refuse_unknown(told, names, "cuts")
+    stratum = arrays.get(field_of(told, "stratum", "dict", "cuts"), "cuts.stratum")
+    partition = Partition(
+        arrays.get(field_of(told, "cells", "dict", "cuts"), "cuts.cells"),
+        tuple(field_of(told, "names", "list", "cuts")),
+        field_of(told, "what", "str", "cuts"),
+        field_of(told, "fallback", "str", "cuts"),
+        field_of(told, "n_rare", "int", "cuts"),
+        field_of(told, "fixed", "bool", "cuts"),
+    )
+    check_partition(partition, stratum, calibration, n_classes)
     return Stratified(partition, calibration, stratum)
-
-
-def _proper(weight: FloatArray) -> bool:
-    return bool(np.isfinite(weight).all() and (weight >= 0).all())
-
-
-def _require(holds: bool) -> None:
-    if not holds:
-        raise InvalidInput("the strata or weights of its calibration do not fit")

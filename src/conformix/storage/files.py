@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import struct
 import zipfile
 import zlib
@@ -17,6 +18,7 @@ import numpy as np
 from conformix import __version__
 from conformix.atomic import write_whole
 from conformix.errors import InvalidInput
+from conformix.storage.folder import MissingArrays, sibling
 from conformix.storage.migrations import SCHEMA, migrated
 
 # A model is a few numbers and its calibration scores; more JSON than this is something else.
@@ -38,8 +40,10 @@ def read_json(source: Path) -> dict[str, Any]:
     if source.stat().st_size > MAX_JSON_BYTES:
         raise InvalidInput(f"{source} is too large for a model file.")
     try:
-        document = json.loads(source.read_bytes())
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+        document = strict_json(source.read_bytes())
+    except DuplicateKey as error:
+        raise damaged(source, error) from None
+    except (ValueError, RecursionError):  # no text, no JSON, numbers that nobody wrote
         raise InvalidInput(f"{source} is no JSON; expected a model written by save().") from None
     if not isinstance(document, dict) or document.get("format") != "conformix model":
         raise InvalidInput(f"{source} is no conformix model.")
@@ -55,10 +59,46 @@ def read_json(source: Path) -> dict[str, Any]:
         raise damaged(source, error) from None
 
 
+class DuplicateKey(InvalidInput):
+    """An object of JSON that holds one name twice: which of the two is meant, nobody can say."""
+
+
+def strict_json(content: bytes) -> Any:
+    """Return what JSON holds: every name once, every number finite.
+
+    Examples
+    --------
+    >>> strict_json(b'{"alpha": 0.1, "alpha": 0.2}')
+    Traceback (most recent call last):
+    conformix.storage.files.DuplicateKey: it holds 'alpha' twice
+    """
+    return json.loads(
+        content, object_pairs_hook=_once_each, parse_constant=_no_number, parse_float=_finite
+    )
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DuplicateKey(f"it holds {short(repr(twice))} twice")
+    return found
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _no_number(text)
+
+
 def damaged(source: Path, error: Exception) -> InvalidInput:
     """Return the sentence about a model file that made no sense, and where it made none."""
     said = str(error) if isinstance(error, ValueError) else repr(error)
-    return InvalidInput(f"{source} is a damaged model file ({short(said)}).")
+    return InvalidInput(f"{source} is a damaged model file ({short(said).rstrip('.')}).")
 
 
 def short(said: str, most: int = 200) -> str:
@@ -73,31 +113,19 @@ def short(said: str, most: int = 200) -> str:
     return line if len(line) <= most else f"{line[:most]}..."
 
 
-def beside(source: Path) -> Path | None:
-    """Return the npz that an existing model file names, if there is one."""
-    try:
-        name = json.loads(source.read_bytes()).get("npz")
-    except (OSError, ValueError, AttributeError, RecursionError):
-        return None
-    return _sibling(source, name)
-
-
-def _sibling(source: Path, name: Any) -> Path | None:
-    """Return the file of that name beside the model: only one that belongs to it by name."""
-    own = isinstance(name, str) and name.startswith(f"{source.name}.") and name.endswith(".npz")
-    return source.with_name(name) if own and Path(name).name == name else None
-
-
 def read_npz(source: Path, document: dict[str, Any]) -> dict[str, Any]:
     """Return the arrays beside a model file, if it has any, checked by their digest."""
     if "npz" not in document:
         return {}
-    path = _sibling(source, document["npz"])
-    if path is None or not path.is_file():
-        raise InvalidInput(
-            f"{short(str(document['npz']))}, which holds the arrays of the model, is missing"
-        )
-    content = path.read_bytes()
+    path = sibling(source, document["npz"])
+    try:
+        if path is None or not path.is_file():
+            raise FileNotFoundError
+        content = path.read_bytes()
+    except FileNotFoundError:
+        name = short(str(document["npz"]))
+        what = f"{name}, which holds the arrays of the model, is missing"
+        raise MissingArrays(str(damaged(source, InvalidInput(what)))) from None
     if hashlib.sha256(content).hexdigest() != document.get("npz_sha256"):
         raise InvalidInput(f"{path.name} is not the file that was saved with this model")
     try:

@@ -22,16 +22,17 @@ from conformix.guarantees import EXACT, Facts, Ledger, RankRule
 from conformix.normalize import Interpolated, Scaled, Transform
 from conformix.pipeline import Fitted, Rule, stated
 from conformix.predictor import Predictor
-from conformix.scores import Column, parse_score
 from conformix.search import SearchResult
 from conformix.splits import SPLITS
 from conformix.storage.arrays import Arrays
 from conformix.storage.blend import blend_in, blend_out
-from conformix.storage.checks import check_predictor
+from conformix.storage.checks import check_facts, check_model, check_settings
 from conformix.storage.cuts import conditional_out, cuts_in, limits_in
-from conformix.storage.files import beside, damaged, read_json, read_npz, write
+from conformix.storage.fields import check_type, field_of, shortened
+from conformix.storage.files import damaged, read_json, read_npz, write
+from conformix.storage.folder import MissingArrays, arrays_name, read_whole, saving
 from conformix.storage.migrations import SCHEMA, refuse_unknown
-from conformix.storage.settings import score_out, settings_in, settings_out
+from conformix.storage.settings import columns_in, score_names, score_out, settings_in, settings_out
 
 _DOCUMENT = ("format", "schema", "version", "params", "predictor", "npz", "npz_sha256")
 _PREDICTOR = (
@@ -66,6 +67,7 @@ def write_model(params: dict[str, Any], predictor: Predictor, path: str | os.Pat
     ...     read_model(f"{folder}/model.json")[0]["alpha"]
     0.5
     """
+    _refuse_other_settings(params, predictor)
     target = Path(path)
     arrays = Arrays()
     document = {
@@ -75,17 +77,29 @@ def write_model(params: dict[str, Any], predictor: Predictor, path: str | os.Pat
         "params": settings_out(params, predictor, arrays),
         "predictor": _predictor_out(predictor, arrays),
     }
-    earlier = beside(target)
-    if arrays.stored:
-        buffer = BytesIO()
-        np.savez_compressed(buffer, **arrays.stored)
-        digest = hashlib.sha256(buffer.getvalue()).hexdigest()
-        # Named by its content and written first: whatever breaks, the JSON and its arrays agree.
-        document["npz"], document["npz_sha256"] = f"{target.name}.{digest[:12]}.npz", digest
-        write(target.with_name(str(document["npz"])), buffer.getvalue())
-    write(target, json.dumps(document, indent=1, allow_nan=False).encode())
-    if earlier is not None and earlier.name != document.get("npz"):
-        earlier.unlink(missing_ok=True)
+    with saving(target):
+        if arrays.stored:
+            buffer = BytesIO()
+            np.savez_compressed(buffer, **arrays.stored)
+            digest = hashlib.sha256(buffer.getvalue()).hexdigest()
+            document |= {"npz": arrays_name(target, digest), "npz_sha256": digest}
+            write(target.with_name(str(document["npz"])), buffer.getvalue())
+        write(target, json.dumps(document, indent=1, allow_nan=False).encode())
+
+
+def _refuse_other_settings(params: dict[str, Any], predictor: Predictor) -> None:
+    """Refuse to save settings that were changed since the fit: the file would contradict itself."""
+    own = {"calibration": "marginal", "objective": "size"} | params
+    if predictor.blend is None:  # a file has the scores of the fit
+        own["scores"] = tuple(score_names(predictor))
+    try:
+        check_settings(own, predictor)
+    except InvalidInput as error:
+        what = str(error).removeprefix("its ").rstrip(".")
+        raise InvalidInput(
+            f"a setting was changed after fit and cannot be saved with it: {what}; fit again, or "
+            "set it back."
+        ) from None
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Predictor]:
@@ -98,12 +112,20 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Predictor]
     conformix.errors.InvalidInput: nothing.json does not exist or is no file.
     """
     source = Path(path)
-    document = read_json(source)
+    return read_whole(source, lambda: _model_in(source, read_json(source)))
+
+
+def _model_in(source: Path, document: dict[str, Any]) -> tuple[dict[str, Any], Predictor]:
     try:
         refuse_unknown(document, _DOCUMENT, "contents")
         arrays = Arrays(read_npz(source, document))
-        params = settings_in(document["params"], arrays)
-        return params, check_predictor(_predictor_in(document["predictor"], arrays))
+        field_of(document, "version", "str", "contents")
+        params = settings_in(field_of(document, "params", "dict", "contents"), arrays)
+        predictor = _predictor_in(document["predictor"], arrays)
+        check_model(params, predictor)
+        return params, predictor
+    except MissingArrays:
+        raise
     except (
         ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, MemoryError
     ) as error:  # fmt: skip
@@ -151,18 +173,26 @@ def _predictor_out(predictor: Predictor, arrays: Arrays) -> dict[str, Any]:
     } | ({} if predictor.blend is None else {"blend": blend_out(predictor.blend, arrays)})
 
 
-def _predictor_in(told: dict[str, Any], arrays: Arrays) -> Predictor:
-    refuse_unknown(told, _PREDICTOR, "predictor")
+def _predictor_in(told: Any, arrays: Arrays) -> Predictor:
+    where = "predictor"
+    check_type(told, "dict", where)
+    refuse_unknown(told, _PREDICTOR, where)
+    n_classes = field_of(told, "n_classes", "int", where)
+    models = field_of(told, "models", "list", where)
+    fitted = field_of(told, "fitted", "dict", where)
     readers: dict[str, Callable[..., Any]] = {"rule": _rule_in, "exact": _exact_in}
+    kind = field_of(fitted, "type", "str", "fitted")
+    if kind not in readers:
+        raise InvalidInput(f"its fitted.type cannot be {shortened(kind)}")
     return Predictor(
-        columns=tuple(Column(str(model), parse_score(text)) for model, text in told["columns"]),
-        models=tuple(str(model) for model in told["models"]),
-        n_classes=int(told["n_classes"]),
-        kind=told["kind"],
-        key=int(told["key"]),
-        alpha=float(told["alpha"]),
-        fitted=readers[told["fitted"]["type"]](told["fitted"], arrays),
-        classes=check_classes(told["classes"], int(told["n_classes"])),
+        columns=columns_in(field_of(told, "columns", "list", where), "predictor.columns"),
+        models=tuple(check_type(model, "str", "predictor.models") for model in models),
+        n_classes=n_classes,
+        kind=field_of(told, "kind", "str", where),
+        key=field_of(told, "key", "int", where),
+        alpha=field_of(told, "alpha", "float", where),
+        fitted=readers[kind](fitted, arrays),
+        classes=check_classes(field_of(told, "classes", "list | None", where), n_classes),
         blend=blend_in(told["blend"], arrays) if "blend" in told else None,
     )
 
@@ -185,29 +215,46 @@ def _rule_out(fitted: Fitted, arrays: Arrays) -> dict[str, Any]:
 
 
 def _rule_in(told: dict[str, Any], arrays: Arrays) -> Fitted:
+    where = "fitted"
     refuse_unknown(told, _RULE, "fitted rule")
-    weights = arrays.get(told["weights"])
-    found, facts = told["search"], told["facts"]
+    weights = arrays.get(field_of(told, "weights", "dict", where), "fitted.weights")
+    found = field_of(told, "search", "dict | None", where)
     if found is not None:
-        found = SearchResult(**(found | {"weights": arrays.get(found["weights"])}))
-    calibration = np.sort(arrays.get(told["calibration"]))
-    numbers = Facts(**(facts | {"rank": RankRule(**facts["rank"])}))
-    cuts = cuts_in(told.get("cuts"), calibration, numbers.n_classes, arrays)
+        chosen = arrays.get(field_of(found, "weights", "dict", "search"), "search.weights")
+        found = SearchResult(**(found | {"weights": chosen}))
+    calibration = arrays.get(field_of(told, "calibration", "dict", where), "fitted.calibration")
+    equal = field_of(told, "reference", "dict | None", where)
+    facts = _facts_in(field_of(told, "facts", "dict", where))
+    guarantee = field_of(told, "guarantee", "dict", where)  # worked out again, never believed
+    for name in ("kind", "statement", "assumption"):
+        field_of(guarantee, name, "str", "guarantee")
+    refuse_unknown(guarantee, ("kind", "statement", "assumption"), "guarantee")
+    cuts = cuts_in(told.get("cuts"), calibration, facts.n_classes, arrays)
+    if facts.calibration != cuts.name:
+        raise InvalidInput(f"its facts.calibration is {shortened(facts.calibration)}, but its cuts "
+                           f"are {cuts.name}")  # fmt: skip
     return Fitted(
         rule=Rule(
-            _transform_in(told["transform"], arrays),
+            _transform_in(field_of(told, "transform", "dict", where), arrays),
             weights,
-            bool(told["allow_empty"]),
-            limits_in(told.get("limits"), numbers.n_classes, arrays),
+            field_of(told, "allow_empty", "bool", where),
+            limits_in(told.get("limits"), arrays),
         ),
         calibration=calibration,
-        ledger=_ledger_in(numbers).under(cuts.name, cuts.promise),
-        normalizer=str(told["normalizer"]),
+        ledger=_ledger_in(facts).under(cuts.name, cuts.promise),
+        normalizer=field_of(told, "normalizer", "str", where),
         search=found,
-        held_out_size=told["held_out_size"],
+        held_out_size=field_of(told, "held_out_size", "float | None", where),
         cuts=cuts,
-        reference=None if told["reference"] is None else np.sort(arrays.get(told["reference"])),
+        reference=None if equal is None else arrays.get(equal, "fitted.reference"),
     )
+
+
+def _facts_in(told: dict[str, Any]) -> Facts:
+    rank = field_of(told, "rank", "dict", "facts")
+    facts = Facts(**(told | {"rank": RankRule(**rank)}))
+    check_facts(facts)
+    return facts
 
 
 def _ledger_in(facts: Facts) -> Ledger:
@@ -230,15 +277,19 @@ def _exact_out(fitted: FullFitted, arrays: Arrays) -> dict[str, Any]:
 
 
 def _exact_in(told: dict[str, Any], arrays: Arrays) -> FullFitted:
+    where = "fitted"
     refuse_unknown(told, _EXACT, "exact split")
+    y = arrays.get(field_of(told, "y", "dict", where), "fitted.y")
+    if y.dtype != np.int64:
+        raise InvalidInput("its fitted.y holds no labels")
     return FullFitted(
-        scores=arrays.get(told["scores"]),
-        y=arrays.get(told["y"]).astype(np.intp),
-        weights=arrays.get(told["weights"]),
-        transform=_transform_in(told["transform"], arrays),
-        alpha=float(told["alpha"]),
-        normalizer=str(told["normalizer"]),
-        grouped=bool(told["grouped"]),
+        scores=arrays.get(field_of(told, "scores", "dict", where), "fitted.scores"),
+        y=y.astype(np.intp),
+        weights=arrays.get(field_of(told, "weights", "dict", where), "fitted.weights"),
+        transform=_transform_in(field_of(told, "transform", "dict", where), arrays),
+        alpha=field_of(told, "alpha", "float", where),
+        normalizer=field_of(told, "normalizer", "str", where),
+        grouped=field_of(told, "grouped", "bool", where),
     )
 
 
@@ -252,7 +303,15 @@ def _transform_out(transform: Transform, arrays: Arrays) -> dict[str, Any]:
 
 
 def _transform_in(told: dict[str, Any], arrays: Arrays) -> Transform:
+    where = "transform"
     if "factors" in told:
-        return Scaled(tuple(float(factor) for factor in told["factors"]))
-    curves = [(arrays.get(knots), arrays.get(levels)) for knots, levels in told["curves"]]
-    return Interpolated(tuple(k for k, _ in curves), tuple(v for _, v in curves))
+        refuse_unknown(told, ("factors",), where)
+        factors = field_of(told, "factors", "list", where)
+        return Scaled(tuple(float(check_type(f, "float", "transform.factors")) for f in factors))
+    refuse_unknown(told, ("curves",), where)
+    pairs = [check_type(pair, "list", "transform.curves") for pair in
+             field_of(told, "curves", "list", where)]  # fmt: skip
+    if not all(len(pair) == 2 for pair in pairs):
+        raise InvalidInput("its transform.curves are not pairs of knots and levels")
+    curves = [[arrays.get(part, "transform.curves") for part in pair] for pair in pairs]
+    return Interpolated(tuple(knots for knots, _ in curves), tuple(levels for _, levels in curves))

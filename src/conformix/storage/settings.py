@@ -8,9 +8,10 @@ import numpy as np
 
 from conformix.conformal import simple_fraction
 from conformix.errors import InvalidInput
+from conformix.inputs import KINDS
 from conformix.normalize import NaturalScale
 from conformix.predictor import Predictor
-from conformix.scores import SCORES, Score, score_columns
+from conformix.scores import SCORES, Column, Score, parse_score, score_columns
 from conformix.search import (
     AutoSearch,
     Candidates,
@@ -24,16 +25,22 @@ from conformix.search import (
     OneStandardError,
     Singletons,
     SizeStratified,
+    resolve_objective,
+    resolve_search,
 )
 from conformix.splits import SPLITS
 from conformix.storage.arrays import Arrays
 from conformix.storage.cuts import calibration_in, calibration_out
+from conformix.storage.fields import check_fields, check_type, field_of, shortened
 from conformix.storage.migrations import refuse_unknown
 
-_PARAMS = (
-    "scores", "alpha", "split", "search", "normalize", "kind", "weights", "tune_alpha",
-    "allow_empty", "guarantee", "delta", "calibration", "objective", "random_state",
-)  # fmt: skip
+# The types that they have in a file.
+_PARAMS = {
+    "scores": "list", "alpha": "float", "split": "str | dict", "search": "str | dict",
+    "normalize": "str | list", "kind": "str", "weights": "dict | None",
+    "tune_alpha": "float | None", "allow_empty": "bool", "guarantee": "str", "delta": "float",
+    "calibration": "str | dict", "objective": "str | dict", "random_state": "int | None",
+}  # fmt: skip
 
 _STRATEGIES: dict[str, Any] = {
     "auto": AutoSearch,
@@ -71,31 +78,60 @@ def settings_out(params: dict[str, Any], predictor: Predictor, arrays: Arrays) -
     }
 
 
-def settings_in(told: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
-    """Return the constructor parameters that a file holds."""
+def settings_in(told: Any, arrays: Arrays) -> dict[str, Any]:
+    """Return the constructor parameters that a file holds, each of its type."""
+    check_type(told, "dict", "params")
     refuse_unknown(told, _PARAMS, "params")
     told = {
         "calibration": "marginal",
         "objective": "size",
     } | told  # files from before there was a choice
-    params = {name: told[name] for name in _PARAMS}
+    params = {name: field_of(told, name, types, "params") for name, types in _PARAMS.items()}
     params["calibration"] = calibration_in(told["calibration"])
     params["objective"] = _objective_in(told["objective"])
-    params["scores"] = "auto" if told["scores"] == ["auto"] else tuple(told["scores"])
+    texts = [check_type(text, "str", "params.scores") for text in told["scores"]]
+    params["scores"] = "auto" if texts == ["auto"] else tuple(texts)
     params["split"] = _split_in(told["split"])
     params["search"] = _search_in(told["search"], arrays)
-    params["weights"] = None if told["weights"] is None else arrays.get(told["weights"])
+    if told["weights"] is not None:
+        params["weights"] = arrays.get(told["weights"], "params.weights")
     if isinstance(told["normalize"], list):
-        params["normalize"] = tuple(told["normalize"])
-    simple_fraction(params["alpha"])
-    simple_fraction(params["delta"], "delta")
+        widths = tuple(check_type(w, "float", "params.normalize") for w in told["normalize"])
+        params["normalize"] = widths
+    _check_values(params)
     return params
 
 
+def _check_values(params: dict[str, Any]) -> None:
+    """Refuse settings that `fit` would refuse, whatever they are read for."""
+    for name in ("alpha", "delta", "tune_alpha"):
+        if params[name] is not None:
+            simple_fraction(params[name], f"its params.{name}")
+    if params["kind"] not in KINDS:
+        raise InvalidInput(f"its params.kind cannot be {shortened(params['kind'])}")
+    if params["guarantee"] not in ("marginal", "pac"):
+        raise InvalidInput(f"its params.guarantee cannot be {shortened(params['guarantee'])}")
+    state = params["random_state"]
+    if state is not None and state < 0:
+        raise InvalidInput(f"its params.random_state cannot be {state}")
+    resolve_search(params["search"])
+    resolve_objective(params["objective"])
+
+
+def columns_in(told: Any, where: str) -> tuple[Column, ...]:
+    """Return scores of models from pairs of texts."""
+    pairs = [check_type(pair, "list", where) for pair in check_type(told, "list", where)]
+    if not all(len(pair) == 2 and all(type(text) is str for text in pair) for pair in pairs):
+        raise InvalidInput(f"its {where} are not pairs of a model and a score")
+    return tuple(Column(model, parse_score(text)) for model, text in pairs)
+
+
 def _scores_out(predictor: Predictor) -> list[str]:
-    """Return the scores once where every model has them all, else with their models' names."""
-    if predictor.blend is not None:
-        return ["auto"]
+    return ["auto"] if predictor.blend is not None else score_names(predictor)
+
+
+def score_names(predictor: Predictor) -> list[str]:
+    """Return the scores as texts, once where every model has them all, else with their models."""
     texts = list(dict.fromkeys(score_out(column.score) for column in predictor.columns))
     if score_columns(predictor.models, texts) == predictor.columns:
         return texts
@@ -125,7 +161,10 @@ def _split_out(split: Any) -> Any:
 def _split_in(told: Any) -> Any:
     if isinstance(told, str):
         return SPLITS[told].name
-    return type(SPLITS[told["name"]])(**told["options"])
+    refuse_unknown(told, ("name", "options"), "params.split")
+    known = type(SPLITS[field_of(told, "name", "str", "params.split")])
+    options = field_of(told, "options", "dict", "params.split")
+    return check_fields(known(**options), "params.split")
 
 
 def _search_out(search: Any, arrays: Arrays) -> Any:
@@ -146,17 +185,21 @@ def _search_out(search: Any, arrays: Arrays) -> Any:
 
 
 def _search_in(told: Any, arrays: Arrays) -> Any:
+    where = "params.search"
     if isinstance(told, str):
         return told
-    if "resolution" in told:
-        return GridSearch(told["resolution"])
-    if "one_standard_error" in told:
-        inner = told["one_standard_error"]
-        return OneStandardError(**(inner | {"search": _search_in(inner["search"], arrays)}))
-    for name, strategy in _STRATEGIES.items():
-        if name in told:
-            return strategy(**told[name])
-    return Candidates(arrays.get(told["candidates"]))
+    [(name, value)] = check_type(told, "dict", where).items()
+    if name == "resolution":
+        return check_fields(GridSearch(value), where)
+    if name == "candidates":
+        return Candidates(arrays.get(value, f"{where}.candidates"))
+    if name == "one_standard_error":
+        options = dict(check_type(value, "dict", where))
+        inner = _search_in(field_of(options, "search", "str | dict", where), arrays)
+        return check_fields(OneStandardError(**(options | {"search": inner})), where)
+    if name not in _STRATEGIES:
+        raise InvalidInput(f"its {where} cannot be {shortened(name)}")
+    return check_fields(_STRATEGIES[name](**check_type(value, "dict", where)), where)
 
 
 def _objective_out(objective: Any) -> Any:
@@ -171,9 +214,16 @@ def _objective_out(objective: Any) -> Any:
 def _objective_in(told: Any) -> Any:
     if isinstance(told, str):
         return told
-    [(name, given)] = told.items()
+    where = "params.objective"
+    [(name, options)] = told.items()
+    if name not in _GOALS:
+        raise InvalidInput(f"its {where} cannot be {shortened(name)}")
     # JSON has lists where goals have tuples
-    return _GOALS[name](**{k: tuple(v) if isinstance(v, list) else v for k, v in given.items()})
+    given = {
+        k: tuple(v) if isinstance(v, list) else v
+        for k, v in check_type(options, "dict", where).items()
+    }
+    return check_fields(_GOALS[name](**given), where)
 
 
 def _normalize_out(normalize: Any) -> Any:

@@ -18,7 +18,7 @@ from conformix.experiments.methods.searched import Average, Oracle
 from conformix.experiments.methods.selected import Selected
 from conformix.experiments.methods.task import Method
 from conformix.registry import unknown_name
-from conformix.scores.names import SCORES
+from conformix.scores.names import SCORES, is_score, is_score_of_a_model
 from conformix.splits import SPLITS
 
 TEMPERATURES = (0.5, 0.7, 1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0)
@@ -118,6 +118,8 @@ def resolve_method(name: str, choices: Choices | None = None) -> Method:
     """
     choices = Choices() if choices is None else choices
     base, _, split = name.partition(":")
+    if is_score(name) or (split not in SPLITS and is_score_of_a_model(name)):
+        return Fixed((name,), "none")
     if base in TUNED:
         if split and split not in SPLITS:
             raise unknown_name("split", split, SPLITS.names())
@@ -127,12 +129,4 @@ def resolve_method(name: str, choices: Choices | None = None) -> Method:
         raise InvalidInput(f"{base} has nothing to tune and takes no split; those are {tuned}.")
     if base in UNTUNED:
         return UNTUNED[base](choices)
-    if not _is_score(base):
-        raise unknown_name("method", name, [*method_names(), *SCORES.names()])
-    return Fixed((base,), "none")
-
-
-def _is_score(text: str) -> bool:
-    """Whether a text reads as a score, perhaps of a model: its name ends in a known one."""
-    head = text.partition("(")[0].lstrip("-")
-    return head.rpartition(".")[2].lstrip("-") in SCORES
+    raise unknown_name("method", name, [*method_names(), *SCORES.names()])
