@@ -149,14 +149,21 @@ def _array(name: str, values: Any) -> dict[str, Any]:
 def _labels(name: str | None, labels: Any) -> dict[str, Any]:
     import numpy as np  # noqa: PLC0415
 
-    values, counts = np.unique(labels, return_counts=True)
+    from conformix.readers import Labels  # noqa: PLC0415  late
+
+    if isinstance(labels, Labels):
+        counts = labels.counts()
+        first = [labels.names[code] for code in labels.codes[:3].tolist()]
+    else:
+        counts = np.unique(labels, return_counts=True)[1]
+        first = labels[:3].tolist()
     return {
         "name": name,
         "rows": len(labels),
-        "different": len(values),
+        "different": len(counts),
         "fewest": int(counts.min()),
         "most": int(counts.max()),
-        "first": [value.item() for value in labels[:3]],
+        "first": first,
     }
 
 

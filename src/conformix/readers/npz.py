@@ -23,4 +23,4 @@ def read_npz(file: BinaryIO, path: Path, limits: Limits, choice: Choice) -> Cont
             with packed.open(member) as stream:
                 arrays[name] = read_array(stream, path, member.file_size, limits, name)
                 stream.read(1)  # the end: here the checksum is compared
-    return from_arrays(path, arrays, choice)
+    return from_arrays(path, arrays, choice, limits)
