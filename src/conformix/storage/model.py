@@ -15,6 +15,7 @@ import numpy as np
 
 from conformix import __version__
 from conformix.arrays import to_host
+from conformix.atomic import as_path
 from conformix.classnames import check_classes
 from conformix.errors import InvalidInput
 from conformix.exact.fitted import FullFitted
@@ -29,7 +30,15 @@ from conformix.storage.arrays import Arrays
 from conformix.storage.blend import blend_in, blend_out
 from conformix.storage.checks import check_predictor
 from conformix.storage.cuts import conditional_out, cuts_in, limits_in
-from conformix.storage.files import beside, damaged, read_json, read_npz, write
+from conformix.storage.files import (
+    MAX_MEMORY,
+    beside,
+    damaged,
+    memory_limits,
+    read_json,
+    read_npz,
+    write,
+)
 from conformix.storage.migrations import SCHEMA, refuse_unknown
 from conformix.storage.settings import score_out, settings_in, settings_out
 
@@ -66,7 +75,7 @@ def write_model(params: dict[str, Any], predictor: Predictor, path: str | os.Pat
     ...     read_model(f"{folder}/model.json")[0]["alpha"]
     0.5
     """
-    target = Path(path)
+    target = as_path(path)
     arrays = Arrays()
     document = {
         "format": "conformix model",
@@ -88,7 +97,9 @@ def write_model(params: dict[str, Any], predictor: Predictor, path: str | os.Pat
         earlier.unlink(missing_ok=True)
 
 
-def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Predictor]:
+def read_model(
+    path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY
+) -> tuple[dict[str, Any], Predictor]:
     """Return the constructor parameters and the predictor of a saved model.
 
     Examples
@@ -97,11 +108,11 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Predictor]
     Traceback (most recent call last):
     conformix.errors.InvalidInput: nothing.json does not exist or is no file.
     """
-    source = Path(path)
-    document = read_json(source)
+    source, limits = as_path(path), memory_limits(max_memory)
+    document = read_json(source, limits)
     try:
         refuse_unknown(document, _DOCUMENT, "contents")
-        arrays = Arrays(read_npz(source, document))
+        arrays = Arrays(read_npz(source, document, limits))
         params = settings_in(document["params"], arrays)
         return params, check_predictor(_predictor_in(document["predictor"], arrays))
     except (
@@ -110,7 +121,9 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Predictor]
         raise damaged(source, error) from None
 
 
-def load_predictor(path: str | os.PathLike[str]) -> Predictor:
+def load_predictor(
+    path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY
+) -> Predictor:
     """Return the predictor of a saved model: what serving needs, and nothing more.
 
     It has ``predict_set(outputs, alpha=None)`` and ``predict_pvalues(outputs)`` and answers bit for
@@ -121,6 +134,8 @@ def load_predictor(path: str | os.PathLike[str]) -> Predictor:
     ----------
     path : path
         The JSON file; a large model has an npz of the same name beside it.
+    max_memory : int or str
+        Bytes that the files may ask for, as a number or a text such as ``"512M"``.
 
     Examples
     --------
@@ -133,7 +148,7 @@ def load_predictor(path: str | os.PathLike[str]) -> Predictor:
     >>> served.predict_set([[0.9, 0.1]]).labels(0)
     [0]
     """
-    return read_model(path)[1]
+    return read_model(path, max_memory=max_memory)[1]
 
 
 def _predictor_out(predictor: Predictor, arrays: Arrays) -> dict[str, Any]:
