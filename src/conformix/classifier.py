@@ -24,7 +24,15 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from conformix.arrays import FloatArray, IntArray, RandomState, as_generator
+from conformix.arrays import (
+    FloatArray,
+    IntArray,
+    RandomState,
+    as_generator,
+    host_array,
+    refuse_masked,
+    to_host,
+)
 from conformix.errors import InvalidInput
 from conformix.estimators import ScoreAverage
 from conformix.guarantees import Ledger
@@ -162,7 +170,9 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
                 fitted = fitted.fit(_safe_indexing(X, train), y[train], **params[name])
             self.estimators_[name] = fitted
         known = [np.asarray(e.classes_) for e in self.estimators_.values()]
-        y_own = y if y_calibration is None else column_or_1d(y_calibration)
+        y_own = (
+            y if y_calibration is None else column_or_1d(host_array(y_calibration, "y_calibration"))
+        )
         self.classes_ = np.unique(np.concatenate([np.unique(y), np.unique(y_own), *known]))
         X_own = _safe_indexing(X, calibrate) if X_calibration is None else X_calibration
         y_own = y[calibrate] if y_calibration is None else y_own
@@ -173,10 +183,10 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
             test=None if X_test is None else self._outputs(X_test),
             groups=None if parts is None or X_calibration is not None else parts[calibrate],
             classes=self.classes_,
-            strata=None if strata is None else np.asarray(strata)[own],
+            strata=None if strata is None else host_array(strata, "strata")[own],
             sample_weight=None
             if calibration_weight is None
-            else np.asarray(calibration_weight)[own],
+            else host_array(calibration_weight, "calibration_weight")[own],
         )
         return self
 
@@ -255,7 +265,8 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
         """Return checked features and labels of `fit`, and note what features look like."""
         X = rows_of(X)
         validate_data(self, X, skip_check_array=True)
-        y = _check_y(y, estimator=self)
+        refuse_masked(y, "y")
+        y = _check_y(to_host(y, "y"), estimator=self)
         check_consistent_length(X, y)
         check_classification_targets(y)
         return X, y

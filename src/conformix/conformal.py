@@ -17,7 +17,7 @@ from functools import lru_cache
 import numpy as np
 
 from conformix.arrays import FloatArray, IntArray, as_float64, places, to_device
-from conformix.errors import InvalidInput, TrivialSetsWarning, warn
+from conformix.errors import InvalidInput, TrivialSetsWarning, shown, warn
 from conformix.values import check_matrix
 
 # A float such as 1 - 0.9 is meant as 1/10: the nearest fraction with a small denominator is
@@ -48,7 +48,7 @@ def simple_fraction(alpha: float, name: str = "alpha") -> Fraction:
     Fraction(1, 10)
     """
     if isinstance(alpha, bool) or not isinstance(alpha, numbers.Real) or not 0 < alpha < 1:
-        raise InvalidInput(f"{name} must be a number strictly between 0 and 1; got {alpha!r}.")
+        raise InvalidInput(f"{name} must be a number strictly between 0 and 1; got {shown(alpha)}.")
     if isinstance(alpha, np.floating) and alpha.dtype != np.float64:
         alpha = float(str(alpha))  # half and single precision stand for the decimal they print
     return _snapped(alpha if isinstance(alpha, Fraction) else float(alpha))
@@ -96,7 +96,7 @@ def _row_count(n: int) -> int:
     except TypeError:
         rows = -1
     if rows < 0:
-        raise InvalidInput(f"n must be a number of rows, an integer from 0 on; got {n!r}.")
+        raise InvalidInput(f"n must be a number of rows, an integer from 0 on; got {shown(n)}.")
     return rows
 
 

@@ -21,6 +21,28 @@ class InvalidInput(ValueError):
     conformix.errors.InvalidInput: alpha must be a number strictly between 0 and 1; got 1.5.
     """
 
+    def __init__(self, *words: object) -> None:
+        # Texts of arrays and of other libraries run over lines; a sentence does not.
+        super().__init__(*(" ".join(w.split()) if isinstance(w, str) and "\n" in w else w
+                           for w in words))  # fmt: skip
+
+
+def shown(value: object, most: int = 80) -> str:
+    """Return what a user gave, for a sentence: one line, not too long, whatever it is.
+
+    Examples
+    --------
+    >>> shown(0.5), shown(10**5000), shown([[1, 2]] * 100, most=12)
+    ('0.5', 'an integer of some 5,000 digits', '[[1, 2], [1,...')
+    """
+    if isinstance(value, int) and abs(value) > 10**100:
+        return f"an integer of some {round(value.bit_length() * 0.30103, -3):,.0f} digits"
+    try:
+        line = " ".join(repr(value).split())
+    except Exception:  # what cannot be shown has a type at least
+        return f"a {type(value).__name__}"
+    return line if len(line) <= most else f"{line[:most]}..."
+
 
 class NotFitted(ValueError, AttributeError):
     """A fitted attribute or method was used before ``fit``.

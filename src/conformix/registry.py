@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
-from conformix.errors import InvalidInput
+from conformix.errors import InvalidInput, shown
 
 T = TypeVar("T")
 
@@ -74,7 +74,7 @@ class Registry(Generic[T]):
         if isinstance(given, type) or not hasattr(given, needs):
             known = ", ".join(self)
             raise InvalidInput(
-                f"{self.kind} must be {known} or an object with {needs}(); got {given!r}."
+                f"{self.kind} must be {known} or an object with {needs}(); got {shown(given)}."
             )
         return given  # type: ignore[no-any-return]
 

@@ -61,7 +61,7 @@ def evaluate(
     from conformix.metrics import measures  # noqa: PLC0415  late
     from conformix.storage import load_predictor  # noqa: PLC0415
 
-    predictor = load_predictor(model_file)
+    predictor = load_predictor(model_file, max_memory=max_memory)
     given = sources(
         file, model, classes=predictor.classes, labels=labels, label_column=label_column,
         drop=drop, models=models, part=part, kind=predictor.kind, max_memory=max_memory,

@@ -25,7 +25,7 @@ def info(
 ) -> None:
     """Say what a model file or a data file holds."""
     model = Path(file).suffix.lower() == ".json"
-    record = _model(file) if model else _data(file, label_column, max_memory)
+    record = _model(file, max_memory) if model else _data(file, label_column, max_memory)
     if wants_json(as_json):
         write_json(record)
         return
@@ -35,10 +35,10 @@ def info(
         write_table(table)
 
 
-def _model(file: str) -> dict[str, Any]:
+def _model(file: str, max_memory: str) -> dict[str, Any]:
     from conformix.storage import load_predictor  # noqa: PLC0415  late
 
-    predictor = load_predictor(file)
+    predictor = load_predictor(file, max_memory=max_memory)
     fitted = predictor.fitted
     ledger = fitted.ledger
     facts = ledger.facts

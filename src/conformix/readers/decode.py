@@ -154,7 +154,7 @@ def main() -> None:
         out.write(json.dumps(message[0]).encode() + b"\n")
         out.write(message[1])
 
-    import numpy  # noqa: ICN001, F401, PLC0415  before memory is bounded
+    import numpy  # noqa: F401, PLC0415  before memory is bounded
     import pyarrow.parquet  # noqa: F401, PLC0415
 
     base = size_now()
@@ -176,7 +176,7 @@ def main() -> None:
         say(({"done": True}, b""))
     except BrokenPipeError:  # the reader has seen enough
         os._exit(0)
-    except Exception as error:  # noqa: BLE001  Arrow raises many kinds
+    except Exception as error:
         say(said(error))
     out.flush()
 

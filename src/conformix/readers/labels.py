@@ -108,7 +108,7 @@ class Codebook:
 
 
 def _whole_numbers(texts: list[str]) -> IntArray | None:
-    """Return texts as integers, None where some are none; Python reads 1_000, which no csv means."""
+    """Return texts as integers, None where some are none; 1_000 is none, though Python reads it."""
     try:
         numbers = np.array([float(text) for text in texts])
     except ValueError:

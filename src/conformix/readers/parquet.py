@@ -49,7 +49,7 @@ class Decoder(Protocol):
 def read_parquet(file: BinaryIO, path: Path, limits: Limits, choice: Choice) -> Contents:
     """Return outputs and labels of a parquet file; the columns are the classes."""
     try:
-        import pyarrow  # noqa: F401, ICN001, PLC0415  an extra
+        import pyarrow  # noqa: F401, PLC0415  an extra
     except ImportError:
         raise InvalidInput(
             f"{path}: parquet needs pyarrow; install it with: pip install 'conformix[frames]'."
@@ -160,7 +160,9 @@ class _Filled:
         done = n if label is None else self.labelled
         done = min(done, self.entries // width) if width else done
         if done < n:
-            raise InvalidInput(f"{self.path} is damaged: it declares {n:,} rows and holds {done:,}.")
+            raise InvalidInput(
+                f"{self.path} is damaged: it declares {n:,} rows and holds {done:,}."
+            )
         if label is None:
             return None
         return self.book.labels(self.codes) if coded else self.codes
@@ -222,7 +224,7 @@ class _Child:
         return message
 
     def _ended(self) -> dict[str, Any]:
-        """Say why the child is gone: Arrow ends a process that it gives no memory, and on damage."""
+        """Say that the child is gone: some damage makes Arrow end its process."""
         self.child.wait(PATIENCE)
         return {"damaged": f"its decoder ended with code {self.child.returncode}"}
 
@@ -248,7 +250,7 @@ class _Here:
         """Return what the file holds."""
         try:
             return decode.described(decode.opened(self.file))
-        except Exception as error:  # noqa: BLE001  Arrow raises many kinds
+        except Exception as error:
             return decode.said(error)[0]
 
     def decode(self, wanted: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Any]]:
@@ -258,5 +260,5 @@ class _Here:
             found = decode.decoded(source, wanted["outputs"], wanted["label"], wanted["tallest"])
             for message, content in found:
                 yield message, np.frombuffer(content, float if "block" in message else np.int64)
-        except Exception as error:  # noqa: BLE001  Arrow raises many kinds
+        except Exception as error:
             yield decode.said(error)[0], None

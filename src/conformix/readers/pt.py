@@ -45,7 +45,7 @@ class Name:
 
 @dataclass(frozen=True)
 class Storage:
-    """The numbers behind one or several tensors: the member of the archive, their type and count."""
+    """The numbers behind tensors: the member of the archive, their type and count."""
 
     member: str
     kind: str

@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable
 from dataclasses import asdict
 from io import BytesIO
-from pathlib import Path
 from typing import Any
 
 import numpy as np
