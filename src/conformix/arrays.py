@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from conformix.errors import InvalidInput
+from conformix.errors import InvalidInput, shown
 
 FloatArray: TypeAlias = NDArray[np.floating[Any]]
 IntArray: TypeAlias = NDArray[np.integer[Any]]
@@ -40,7 +40,7 @@ def as_generator(random_state: RandomState) -> np.random.Generator:
     except (TypeError, ValueError):
         raise InvalidInput(
             "random_state must be a non-negative integer, a NumPy generator or None; got "
-            f"{random_state!r}."
+            f"{shown(random_state)}."
         ) from None
 
 
@@ -72,7 +72,7 @@ def torch_module() -> Any:
     return sys.modules["torch"]
 
 
-def to_host(values: Any) -> Any:
+def to_host(values: Any, name: str = "the tensor") -> Any:
     """Return a tensor as a NumPy array, without a copy where it is in host memory already.
 
     Number types that NumPy does not have (bfloat16) become float32, which holds all their values.
@@ -84,12 +84,101 @@ def to_host(values: Any) -> Any:
     """
     if not is_tensor(values):
         return values
-    plain = values.detach().resolve_conj().resolve_neg().cpu()
+    plain = plain_tensor(values, name).resolve_conj().resolve_neg().cpu()
     torch = torch_module()
     unknown = plain.is_floating_point() and plain.dtype not in (
         torch.float16, torch.float32, torch.float64,
     )  # fmt: skip
     return (plain.float() if unknown else plain).numpy()
+
+
+def host_array(values: Any, name: str) -> Any:
+    """Return what a user gave as an array of the host, whatever its type; missing values refused.
+
+    The one way in for arrays: `numpy.asarray` passes over the mask of a masked array, and over
+    the gaps of other tables.
+
+    Examples
+    --------
+    >>> host_array(np.ma.array([1, 2], mask=[False, True]), "y")
+    Traceback (most recent call last):
+    conformix.errors.InvalidInput: y must have no missing values; 1 of 2 are masked (fill ...).
+    >>> host_array(np.ma.array([1, 2]), "y")
+    array([1, 2])
+    """
+    if is_tensor(values):
+        return to_host(values, name)
+    refuse_missing(values, name)
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise InvalidInput(
+            f"{name} must be a rectangular array; got rows of unequal length."
+        ) from None
+    except (TypeError, NotImplementedError, OverflowError) as error:
+        said = " ".join(str(error).split())[:80]
+        raise InvalidInput(f"{name} cannot be read as an array ({said}).") from None
+
+
+def plain_tensor(tensor: Any, name: str) -> Any:
+    """Return a tensor without its history, or say why it cannot be read as an array."""
+    if tensor.is_nested:
+        raise InvalidInput(f"{name} must be a dense tensor; a nested one has rows of many lengths.")
+    if tensor.is_quantized:
+        raise InvalidInput(f"{name} must hold plain numbers; call .dequantize() first.")
+    if str(tensor.layout) != "torch.strided":
+        raise InvalidInput(f"{name} must be a dense tensor; call .to_dense() first.")
+    if tensor.is_meta:
+        raise InvalidInput(f"{name} must hold numbers; a meta tensor has none.")
+    return tensor.detach()
+
+
+def refuse_missing(values: Any, name: str) -> None:
+    """Refuse arrays with masked entries, also as rows of a list, and tables with null values.
+
+    Examples
+    --------
+    >>> refuse_missing([np.ma.array([1, 2], mask=[0, 1])], "outputs")
+    Traceback (most recent call last):
+    conformix.errors.InvalidInput: outputs must have no missing values; 1 of 2 are masked (fill ...
+    """
+    refuse_masked(values, name)
+    nulls = _nulls(values)
+    if nulls:
+        raise InvalidInput(
+            f"{name} must have no missing values; {nulls:,} are null (fill them, or leave out "
+            "their rows)."
+        )
+
+
+def refuse_masked(values: Any, name: str) -> None:
+    """Refuse masked arrays with anything masked, also as rows of a list."""
+    rows = values if isinstance(values, list | tuple) else (values,)
+    for row in rows:
+        if isinstance(row, np.ma.MaskedArray) and np.ma.is_masked(row):
+            masked = np.ma.getmaskarray(row)
+            if row.dtype.names:  # records have a mask per field
+                raise InvalidInput(f"{name} must have no missing values; some are masked.")
+            raise InvalidInput(
+                f"{name} must have no missing values; {int(masked.sum()):,} of {row.size:,} are "
+                "masked (fill them, or leave out their rows)."
+            )
+
+
+def _nulls(values: Any) -> int:
+    """Return how many values of a pyarrow, pandas or polars column or table are null."""
+    if isinstance(values, np.ndarray | list | tuple | str | bytes) or values is None:
+        return 0
+    counts = getattr(values, "null_count", None)  # pyarrow, polars
+    if callable(counts):
+        counts = None if hasattr(values, "columns") else counts()
+    if isinstance(counts, int):
+        return counts
+    columns = getattr(values, "columns", None)
+    if type(values).__module__.partition(".")[0] in ("pyarrow", "polars") and columns is not None:
+        return sum(_nulls(values[one] if isinstance(one, str) else one) for one in columns)
+    missing = getattr(values, "isna", None)  # pandas
+    return int(np.asarray(missing()).sum()) if callable(missing) else 0
 
 
 def to_device(values: Any, like: Any) -> Any:

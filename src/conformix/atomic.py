@@ -1,12 +1,84 @@
-"""Files written whole or not at all."""
+"""Files written whole or not at all.
+
+What is being written has a name of its own in the same folder until it is whole:
+``.NAME.HOST-PID-RANDOM.part``. A process that is killed leaves it behind. The next one that writes
+the same file takes it away, where the process that it names was of this machine and is gone, or
+after a day.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
-import tempfile
+import platform
+import re
+import secrets
+import stat
+import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
+
+from conformix.errors import InvalidInput
+
+# Seconds after which a part is stale even if some process has the number of its writer, or if the
+# writer was of another machine, on a shared disk.
+STALE = 24 * 3600
+HOST = f"{zlib.crc32(platform.node().encode()):08x}"
+# Bytes of a file name that leave room for the rest of the name of its part.
+LONGEST_NAME = 200
+# How often a name that is taken is drawn again.
+TRIES = 100
+
+
+def as_path(path: Any) -> Path:
+    """Return a path, or say that there is none.
+
+    Examples
+    --------
+    >>> as_path(5)
+    Traceback (most recent call last):
+    conformix.errors.InvalidInput: path must be a text or a path; got int.
+    """
+    try:
+        found = os.fspath(path)
+        if isinstance(found, str) and "\0" not in found:
+            return Path(found)
+    except TypeError:
+        pass
+    told = type(path).__name__ if not isinstance(path, str) else "a text with a NUL character"
+    raise InvalidInput(f"path must be a text or a path; got {told}.")
+
+
+def check_writable(target: Path) -> None:
+    """Refuse a target that is no place for a file: a folder, a pipe, a device.
+
+    Replacing one would take it away from everybody, and a pipe waits for a reader.
+
+    Examples
+    --------
+    >>> check_writable(Path(os.devnull))
+    Traceback (most recent call last):
+    conformix.errors.InvalidInput: /dev/null is no regular file (a pipe or a device?); name a file.
+    """
+    try:
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        mode = None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InvalidInput(f"{target} cannot be written: {reason}.") from None
+    if mode is not None and stat.S_ISDIR(mode):
+        raise InvalidInput(f"{target} is a folder; name a file in it.")
+    if mode is not None and not stat.S_ISREG(mode):
+        raise InvalidInput(f"{target} is no regular file (a pipe or a device?); name a file.")
+    if not target.parent.is_dir():
+        raise InvalidInput(f"{target.parent} is no folder; create it first.")
+    # Names such as /dev/stdout are links, and may lead to a regular file today.
+    if target.is_symlink() and target.parent.resolve().parts[1:2] in (("dev",), ("proc",)):
+        raise InvalidInput(f"{target} is a link of the system; name a file.")
 
 
 def write_whole(target: Path, fill: Callable[[IO[bytes]], Any]) -> None:
@@ -15,26 +87,79 @@ def write_whole(target: Path, fill: Callable[[IO[bytes]], Any]) -> None:
     Parameters
     ----------
     target : Path
-        The file; one of that name is replaced, by all of the new one or by nothing.
+        The file; one of that name is replaced, by all of the new one or by nothing. Folders, pipes
+        and devices are refused.
     fill : function of an open binary file
         Writes the content.
 
     Examples
     --------
+    >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_whole(Path(folder) / "a.txt", lambda file: file.write(b"whole"))
     ...     (Path(folder) / "a.txt").read_text()
     'whole'
     """
-    handle, name = tempfile.mkstemp(dir=target.parent or ".", prefix=f".{target.name}.")
+    target = as_path(target)
+    check_writable(target)
+    handle, part = _begun(target)
     try:
         with os.fdopen(handle, "wb") as file:
             fill(file)
-        # A temporary file is private; the result gets the mode that the user's mask gives.
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(name).chmod(0o666 & ~mask)
-        Path(name).replace(target)
+        part.replace(target)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
         raise
+    _clear(target)
+
+
+def _begun(target: Path) -> tuple[int, Path]:
+    """Create the part of a file; the system gives it the mode that the user's mask allows."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    for _ in range(TRIES):
+        own = f"{HOST}-{os.getpid()}-{secrets.token_hex(4)}"
+        part = target.with_name(f".{_short_name(target)}.{own}.part")
+        try:
+            return os.open(part, flags | getattr(os, "O_NOFOLLOW", 0), 0o666), part
+        except FileExistsError:
+            continue
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                raise InvalidInput(f"{target.name[:40]}... is too long for a file name.") from None
+            raise
+    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+
+
+def _short_name(target: Path) -> str:
+    name = os.fsencode(target.name)
+    return target.name if len(name) <= LONGEST_NAME else f"{zlib.crc32(name):08x}"
+
+
+def _clear(target: Path) -> None:
+    """Take away the parts of this file whose writers are gone."""
+    name = re.escape(_short_name(target))
+    pattern = re.compile(rf"\.{name}\.([0-9a-f]{{8}})-(\d{{1,10}})-[0-9a-f]{{8}}\.part")
+    with contextlib.suppress(OSError):
+        for part in target.parent.iterdir():
+            found = pattern.fullmatch(part.name)
+            with contextlib.suppress(OSError):
+                if found and _is_stale(part, found[1], int(found[2])):
+                    part.unlink(missing_ok=True)
+
+
+def _is_stale(part: Path, host: str, process: int) -> bool:
+    gone = host == HOST and not _alive(process)
+    return gone or time.time() - part.lstat().st_mtime > STALE
+
+
+def _alive(process: int) -> bool:
+    """Return whether a process of this number runs; where nobody can say, it does."""
+    if os.name != "posix":
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True

@@ -24,7 +24,15 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from conformix.arrays import FloatArray, IntArray, RandomState, as_generator
+from conformix.arrays import (
+    FloatArray,
+    IntArray,
+    RandomState,
+    as_generator,
+    host_array,
+    refuse_masked,
+    to_host,
+)
 from conformix.classnames import all_labels
 from conformix.errors import InvalidInput
 from conformix.estimators import ScoreAverage
@@ -161,7 +169,9 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
             (`set_fit_request`), else all get all.
         """
         X, y = self._training_rows(X, y)
-        y_own = y if y_calibration is None else column_or_1d(y_calibration)
+        y_own = y
+        if y_calibration is not None:
+            y_own = column_or_1d(host_array(y_calibration, "y_calibration"))
         self._class_labels(y, y_own)  # a label too many is refused before the training
         rng = as_generator(self.random_state)
         parts = check_groups(groups, len(y))
@@ -184,10 +194,10 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
             test=None if X_test is None else self._outputs(X_test),
             groups=None if parts is None or X_calibration is not None else parts[calibrate],
             classes=self.classes_,
-            strata=None if strata is None else np.asarray(strata)[own],
+            strata=None if strata is None else host_array(strata, "strata")[own],
             sample_weight=None
             if calibration_weight is None
-            else np.asarray(calibration_weight)[own],
+            else host_array(calibration_weight, "calibration_weight")[own],
         )
         return self
 
@@ -277,7 +287,8 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
         """Return checked features and labels of `fit`, and note what features look like."""
         X = rows_of(X)
         validate_data(self, X, skip_check_array=True)
-        y = _check_y(y, estimator=self)
+        refuse_masked(y, "y")
+        y = _check_y(to_host(y, "y"), estimator=self)
         check_consistent_length(X, y)
         check_classification_targets(y)
         return X, y

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import IntArray, to_host
+from conformix.arrays import IntArray, host_array, refuse_masked
 from conformix.errors import InvalidInput
 from conformix.inputs import check_labels
 
@@ -28,7 +28,12 @@ def check_classes(classes: Any, n_classes: int) -> tuple[Any, ...] | None:
         return None
     if isinstance(classes, str | bytes):
         raise InvalidInput(f"classes must be a sequence of names; got the text {classes!r}.")
-    names = tuple(getattr(name, "item", lambda name=name: name)() for name in classes)
+    refuse_masked(classes, "classes")
+    try:
+        names = tuple(getattr(name, "item", lambda name=name: name)() for name in classes)
+    except (TypeError, ValueError, RuntimeError, NotImplementedError):
+        told = type(classes).__name__
+        raise InvalidInput(f"classes must be a sequence of names; got {told}.") from None
     if len(names) != n_classes:
         raise InvalidInput(f"classes must name all {n_classes} columns; got {len(names)} names.")
     odd = [name for name in names if not isinstance(name, str | int | float)]
@@ -90,7 +95,7 @@ def label_indices(
     """
     if y is None:
         raise InvalidInput("y should be a 1d array of labels, one per row; got None.")
-    y = to_host(y)
+    y = host_array(y, "y")
     if classes is None or _are_indices(y, classes):
         return check_labels(y, n, n_classes, first=first)
     position = {name: index for index, name in enumerate(classes)}
@@ -99,7 +104,7 @@ def label_indices(
         raise InvalidInput(
             f"class name {twice!r} appears twice; give y as class indices 0..{n_classes - 1}."
         )
-    values = np.asarray(y)
+    values = y
     if values.ndim != 1:
         raise InvalidInput(f"y must be one label per row, shape (n,); got {values.shape}.")
     found = [position.get(value, -1) for value in values.tolist()]
@@ -115,7 +120,7 @@ def label_indices(
 
 def _are_indices(y: Any, classes: Sequence[Any]) -> bool:
     texts = sum(isinstance(name, str) for name in classes)
-    whole = np.asarray(y).dtype.kind in "iu"
+    whole = y.dtype.kind in "iu"
     if whole and 0 < texts < len(classes):
         raise InvalidInput(
             "y holds integers, which beside classes of text and numbers could be names or indices; "

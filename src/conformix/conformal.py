@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from conformix.arrays import BoolArray, FloatArray, IntArray, as_float64, places, to_device
-from conformix.errors import InvalidInput, TrivialSetsWarning, warn
+from conformix.errors import InvalidInput, TrivialSetsWarning, shown, warn
 from conformix.values import check_matrix
 
 # A float such as 1 - 0.9 is meant as 1/10: the nearest fraction with a small denominator is
@@ -58,7 +58,7 @@ def simple_fraction(alpha: float, name: str = "alpha") -> Fraction:
     real = isinstance(alpha, numbers.Real | Decimal) and not isinstance(alpha, bool)
     level = _double(alpha) if real else math.nan
     if not 0 < level < 1:
-        raise InvalidInput(f"{name} must be a number strictly between 0 and 1; got {alpha!r}.")
+        raise InvalidInput(f"{name} must be a number strictly between 0 and 1; got {shown(alpha)}.")
     return _snapped(level)
 
 
@@ -163,7 +163,7 @@ def _row_count(n: int) -> int:
     except TypeError:
         rows = -1
     if rows < 0:
-        raise InvalidInput(f"n must be a number of rows, an integer from 0 on; got {n!r}.")
+        raise InvalidInput(f"n must be a number of rows, an integer from 0 on; got {shown(n)}.")
     return rows
 
 

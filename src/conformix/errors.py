@@ -29,10 +29,10 @@ def visible(text: object) -> str:
     >>> visible("cat\x1b[31m\n")
     'cat\\x1b[31m\\n'
     """
-    return "".join(_shown(character) for character in str(text))
+    return "".join(_written_out(character) for character in str(text))
 
 
-def _shown(character: str) -> str:
+def _written_out(character: str) -> str:
     if character.isprintable() or character in JOINERS:
         return character
     if unicodedata.category(character) in UNSEEN:
@@ -52,8 +52,28 @@ class InvalidInput(ValueError):
     """
 
     def __init__(self, message: object = "", *more: Any) -> None:
-        # Sentences quote names from outside; a traceback goes to a terminal like anything else.
-        super().__init__(visible(message), *more)
+        # Texts of arrays and of other libraries run over lines, and sentences quote names from
+        # outside: a traceback goes to a terminal like anything else.
+        lines = message.splitlines() if isinstance(message, str) else [message]
+        text = " ".join(line.strip() for line in lines) if len(lines) > 1 else message
+        super().__init__(visible(text), *more)
+
+
+def shown(value: object, most: int = 80) -> str:
+    """Return what a user gave, for a sentence: one line, not too long, whatever it is.
+
+    Examples
+    --------
+    >>> shown(0.5), shown(10**5000), shown([[1, 2]] * 100, most=12)
+    ('0.5', 'an integer of some 5,000 digits', '[[1, 2], [1,...')
+    """
+    if isinstance(value, int) and abs(value) > 10**100:
+        return f"an integer of some {round(value.bit_length() * 0.30103, -3):,.0f} digits"
+    try:
+        line = " ".join(repr(value).split())
+    except Exception:  # what cannot be shown has a type at least
+        return f"a {type(value).__name__}"
+    return line if len(line) <= most else f"{line[:most]}..."
 
 
 class NotFitted(ValueError, AttributeError):

@@ -22,7 +22,7 @@ from conformix.scores import ScoreLike
 from conformix.search import MeanSize, resolve_objective, resolve_search
 from conformix.sets import NestedSets, PredictionSets
 from conformix.splits import Split
-from conformix.storage import read_model, write_model
+from conformix.storage import MAX_MEMORY, read_model, write_model
 from conformix.stream.estimator import InBatches
 from conformix.verdicts import LabelledRows
 
@@ -364,7 +364,7 @@ class ScoreAverage(InBatches):
         write_model(self.get_params(), self._check_fitted(), path)
 
 
-def load(path: str | os.PathLike[str]) -> ScoreAverage:
+def load(path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) -> ScoreAverage:
     """Return a model written by `ScoreAverage.save`.
 
     To predict only, `conformix.load_predictor` is lighter: it loads no scikit-learn.
@@ -373,6 +373,8 @@ def load(path: str | os.PathLike[str]) -> ScoreAverage:
     ----------
     path : path
         The JSON file; a large model has an npz of the same name beside it.
+    max_memory : int or str
+        Bytes that the files may ask for, as a number or a text such as ``"512M"``.
 
     Examples
     --------
@@ -386,7 +388,7 @@ def load(path: str | os.PathLike[str]) -> ScoreAverage:
     >>> bool((again.predict_set(logits) == cp.predict_set(logits)).all())
     True
     """
-    params, predictor = read_model(path)
+    params, predictor = read_model(path, max_memory=max_memory)
     model = ScoreAverage(**params)
     model.predictor_ = predictor
     return model

@@ -14,13 +14,12 @@ import csv
 import io
 import os
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias
 
 import numpy as np
 
 from conformix.arrays import BoolArray
-from conformix.atomic import write_whole
+from conformix.atomic import as_path, write_whole
 from conformix.errors import InvalidInput
 from conformix.registry import unknown_name
 
@@ -136,7 +135,7 @@ def write_csv(
         text.flush()
         text.detach()
 
-    write_whole(Path(path), fill)
+    write_whole(as_path(path), fill)
 
 
 def _rows(table: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
@@ -180,7 +179,7 @@ def write_parquet(path: str | os.PathLike[str], table: dict[str, Any]) -> None:
         made = pa.table({name: pa.array(_column(column)) for name, column in table.items()})
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         raise InvalidInput(MIXED) from None
-    write_whole(Path(path), lambda file: pq.write_table(made, file))
+    write_whole(as_path(path), lambda file: pq.write_table(made, file))
 
 
 def _column(column: Any) -> Any:

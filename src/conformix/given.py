@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from conformix.arrays import FloatArray, is_tensor, on_device, to_host
+from conformix.arrays import FloatArray, host_array, is_tensor, on_device
 from conformix.errors import InvalidInput
 from conformix.homes import dense_and_real
 
@@ -33,8 +31,8 @@ def by_model(outputs: Any, name: str) -> dict[str, Any]:
         if len(named) < len(outputs):
             raise InvalidInput(f"{name} must have models of different names; got {list(outputs)}.")
         return named
-    several = isinstance(outputs, Sequence) and len(outputs) > 0 and not isinstance(outputs, str)
-    if several and all(_is_matrix(part) for part in outputs):
+    several = isinstance(outputs, Sequence) and not isinstance(outputs, str | bytes | memoryview)
+    if several and len(outputs) > 0 and all(_is_matrix(part) for part in outputs):
         return {f"model{i}": part for i, part in enumerate(outputs)}
     return {"": outputs}
 
@@ -90,27 +88,10 @@ def numeric(values: Any, name: str) -> FloatArray:
         values = dense_and_real(values, name)
         if on_device(values):
             return values  # type: ignore[no-any-return]
-    array: FloatArray = rectangular(to_host(values), name)
+    array: FloatArray = host_array(values, name)
     if array.dtype.kind not in "fiu":
         raise InvalidInput(f"{name} must hold real numbers; got dtype {array.dtype}.")
     return array
-
-
-def rectangular(values: Any, name: str) -> Any:
-    """Return an array of whatever type.
-
-    Examples
-    --------
-    >>> rectangular([[1, 2], [3]], "y")
-    Traceback (most recent call last):
-    conformix.errors.InvalidInput: y must be a rectangular array; got rows of unequal length.
-    """
-    try:
-        return np.asarray(values)
-    except ValueError:
-        raise InvalidInput(
-            f"{name} must be a rectangular array; got rows of unequal length."
-        ) from None
 
 
 def _is_matrix(values: Any) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import is_tensor, to_host, torch_module
+from conformix.arrays import is_tensor, plain_tensor, to_host, torch_module
 from conformix.errors import InvalidInput
 
 
@@ -58,13 +58,10 @@ def place(home: Any) -> str:
 
 def dense_and_real(tensor: Any, name: str) -> Any:
     """Return a tensor without its history, or say why it cannot be read as numbers."""
-    if str(tensor.layout) != "torch.strided":
-        raise InvalidInput(f"{name} must be a dense tensor; call .to_dense() first.")
+    plain = plain_tensor(tensor, name)
     if tensor.is_complex() or str(tensor.dtype) == "torch.bool":
         raise InvalidInput(f"{name} must hold real numbers; got dtype {tensor.dtype}.")
-    if tensor.is_meta:
-        raise InvalidInput(f"{name} must hold numbers; a meta tensor has none.")
-    return tensor.detach()
+    return plain
 
 
 def is_half(values: Any) -> bool:

@@ -13,9 +13,17 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray, is_tensor, on_device, to_host, torch_module
-from conformix.errors import InvalidInput
-from conformix.given import by_model, called, is_truncated, matrix, numeric, rectangular
+from conformix.arrays import (
+    FloatArray,
+    IntArray,
+    host_array,
+    is_tensor,
+    on_device,
+    to_host,
+    torch_module,
+)
+from conformix.errors import InvalidInput, shown
+from conformix.given import by_model, called, is_truncated, matrix, numeric
 from conformix.homes import all_finite, as_wide, common_home, is_half, is_suspect
 from conformix.values import check_values, let_go
 
@@ -177,8 +185,8 @@ def check_outputs(
     >>> check_outputs({"a": [[0.2, 0.8]], "b": [[0.5, 0.5]]}).models.keys()
     dict_keys(['a', 'b'])
     """
-    if kind not in KINDS:
-        raise InvalidInput(f'kind must be "probs" or "logits"; got {kind!r}.')
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise InvalidInput(f'kind must be "probs" or "logits"; got {shown(kind)}.')
     named = by_model(outputs, name)
     home = common_home(named, name)
     half = {key for key, value in named.items() if is_half(value)}
@@ -207,7 +215,7 @@ def check_labels(y: Any, n: int, n_classes: int, *, name: str = "y", first: int 
     >>> check_labels([0, 2], n=2, n_classes=3)
     array([0, 2])
     """
-    labels = rectangular(to_host(y), name)
+    labels = host_array(y, name)
     if labels.ndim != 1:
         raise InvalidInput(f"{name} must be one label per row, shape (n,); got {labels.shape}.")
     if len(labels) != n:
@@ -237,7 +245,7 @@ def check_groups(groups: Any, n: int) -> IntArray | None:
     """
     if groups is None:
         return None
-    values = rectangular(to_host(groups), "groups")
+    values = host_array(groups, "groups")
     if values.shape != (n,):
         raise InvalidInput(f"groups must hold one value per row, shape ({n},); got {values.shape}.")
     try:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import FloatArray, RandomState, as_generator
+from conformix.arrays import FloatArray, RandomState, as_generator, host_array, refuse_masked
 from conformix.errors import InvalidInput
 from conformix.guarantees import Guarantee
 from conformix.registry import Registry
@@ -138,7 +138,9 @@ def merge_sets(
     >>> merge_sets([one, two, one]).labels(0)
     [0, 2]
     """
-    masks = [np.asarray(part) for part in (() if sets is None else sets)]
+    refuse_masked(sets, "sets")
+    several = np.iterable(sets) and not isinstance(sets, memoryview)
+    masks = [host_array(part, "sets") for part in sets] if several else []
     if not masks or any(m.ndim != 2 or m.dtype != bool or m.shape != masks[0].shape for m in masks):
         raise InvalidInput("sets must be boolean arrays of one shape (n, K), at least one of them.")
     if rule not in VOTES:

@@ -19,8 +19,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from conformix.arrays import FloatArray, is_tensor, places, to_device, to_host
-from conformix.errors import InvalidInput
+from conformix.arrays import FloatArray, is_tensor, places, refuse_masked, to_device, to_host
+from conformix.errors import InvalidInput, shown
 from conformix.inputs import DEVICE_ENTRIES, row_blocks
 from conformix.kernels import combine
 from conformix.registry import unknown_name
@@ -304,11 +304,12 @@ def resolve_normalizer(normalize: Any, *, separate: bool) -> Normalizer:
         return NORMALIZERS[normalize]
     if hasattr(normalize, "fit"):
         return normalize  # type: ignore[no-any-return]
+    refuse_masked(normalize, "normalize")
     try:
-        widths = tuple(float(width) for width in normalize)
-    except (TypeError, ValueError):
+        widths = tuple(float(width) for width in to_host(normalize, "normalize"))
+    except (TypeError, ValueError, OverflowError, NotImplementedError, RuntimeError):
         raise InvalidInput(
             "normalize must be a name, one positive width per score, or a normaliser; got "
-            f"{normalize!r}."
+            f"{shown(normalize)}."
         ) from None
     return NaturalScale(widths)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import FloatArray
+from conformix.arrays import FloatArray, refuse_masked
 from conformix.errors import InvalidInput
 
 
@@ -22,6 +22,7 @@ def rows_of(X: Any) -> Any:
         return X
     if hasattr(X, "tocsr"):
         return X.tocsr()
+    refuse_masked(X, "X")
     rows = np.asarray(X)
     if rows.ndim != 2:
         raise InvalidInput(

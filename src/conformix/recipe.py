@@ -21,7 +21,7 @@ from conformix.calibration import (
 from conformix.calibration.rows import NO_DATA, RowData, check_rows, group_names
 from conformix.classnames import check_classes, label_indices
 from conformix.conformal import simple_fraction
-from conformix.errors import InvalidInput
+from conformix.errors import InvalidInput, shown
 from conformix.exact.fit import fit_exact
 from conformix.exact.fitted import FullFitted
 from conformix.gathered import gather_rows, rows_in_place
@@ -187,8 +187,10 @@ class Recipe:
         simple_fraction(self.alpha)
         if self.tune_alpha is not None:
             simple_fraction(self.tune_alpha, "tune_alpha")
-        if self.guarantee not in ("marginal", "pac"):
-            raise InvalidInput(f'guarantee must be "marginal" or "pac"; got {self.guarantee!r}.')
+        if not isinstance(self.guarantee, str) or self.guarantee not in ("marginal", "pac"):
+            raise InvalidInput(
+                f'guarantee must be "marginal" or "pac"; got {shown(self.guarantee)}.'
+            )
         check_delta(self.delta)
         check_flag(self.allow_empty, "allow_empty")
         if is_auto(self.scores):

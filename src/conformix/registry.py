@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from conformix.errors import InvalidInput
+from conformix.errors import InvalidInput, shown
 
 T = TypeVar("T")
 
@@ -99,7 +99,7 @@ class Registry(Generic[T]):
         if isinstance(given, type) or not hasattr(given, needs):
             known = ", ".join(self)
             raise InvalidInput(
-                f"{self.kind} must be {known} or an object with {needs}(); got {given!r}."
+                f"{self.kind} must be {known} or an object with {needs}(); got {shown(given)}."
             )
         return check_flags(given)  # type: ignore[no-any-return]
 

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from conformix import exports
-from conformix.arrays import BoolArray, IntArray, beside, is_tensor, to_host, torch_module
+from conformix.arrays import (
+    BoolArray,
+    IntArray,
+    beside,
+    host_array,
+    is_tensor,
+    plain_tensor,
+    to_host,
+    torch_module,
+)
 from conformix.conformal import simple_fraction
 from conformix.errors import InvalidInput
 from conformix.exports import Layout
@@ -54,7 +63,7 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
     def __init__(
         self, mask: Any, classes: Sequence[Any] | None = None, order: IntArray | None = None
     ) -> None:
-        mask = mask if is_tensor(mask) else np.asarray(mask)
+        mask = plain_tensor(mask, "mask") if is_tensor(mask) else host_array(mask, "mask")
         if mask.ndim != 2 or str(mask.dtype) not in ("bool", "torch.bool"):
             raise InvalidInput(
                 f"mask must be a boolean (n, K) array; got {mask.dtype} of shape "

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from conformix.arrays import IntArray
-from conformix.errors import InvalidInput
+from conformix.errors import InvalidInput, shown
 from conformix.guarantees import EXACT, EXACT_FULL, SELECTED, TRANSDUCTIVE, Guarantee
 from conformix.registry import Registry
 
@@ -323,6 +323,6 @@ def resolve_split(split: Any) -> Split:
         return SPLITS[split]
     if isinstance(split, type) or not hasattr(split, "roles"):
         raise InvalidInput(
-            f"split must be one of {', '.join(SPLITS)}, or a split object; got {split!r}."
+            f"split must be one of {', '.join(SPLITS)}, or a split object; got {shown(split)}."
         )
     return split  # type: ignore[no-any-return]

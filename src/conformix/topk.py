@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray
+from conformix.arrays import FloatArray, IntArray, host_array, refuse_missing, to_host
 from conformix.errors import InvalidInput
 from conformix.inputs import SUM_TOLERANCE
 
@@ -87,8 +87,10 @@ def _check_listed(labels: Any, n_classes: int) -> IntArray:
     if isinstance(n_classes, bool) or not isinstance(n_classes, int | np.integer) or n_classes < 1:
         raise InvalidInput(f"n_classes of TopK must be a positive integer; got {n_classes!r}.")
     try:
-        listed = np.asarray(labels)
-    except ValueError:
+        listed = host_array(labels, "labels of TopK")
+    except InvalidInput as error:
+        if "rectangular" not in str(error):
+            raise
         raise InvalidInput("labels of TopK must be rectangular, with -1 at empty places.") from None
     if listed.ndim != 2 or not np.issubdtype(listed.dtype, np.integer) or 0 in listed.shape:
         raise InvalidInput(
@@ -111,9 +113,11 @@ def _check_listed(labels: Any, n_classes: int) -> IntArray:
 def _check_values(values: Any, shape: tuple[int, ...], listed: np.ndarray, kind: str) -> FloatArray:
     if kind not in ("probs", "logprobs"):
         raise InvalidInput(f'kind of TopK must be "probs" or "logprobs"; got {kind!r}.')
+    refuse_missing(values, "values of TopK")
+    values = to_host(values, "values of TopK")
     try:
         numbers = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidInput("values of TopK must be a rectangular array of numbers.") from None
     if numbers.shape != shape:
         raise InvalidInput(

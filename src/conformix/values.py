@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import FloatArray, to_host
+from conformix.arrays import FloatArray, refuse_missing, to_host
 from conformix.errors import InvalidInput
 
 
@@ -86,11 +86,13 @@ def check_numbers(values: Any, name: str) -> FloatArray:
     Traceback (most recent call last):
     conformix.errors.InvalidInput: pvalues must be a rectangular array of real numbers.
     """
+    refuse_missing(values, name)
+    values = to_host(values, name)
     try:
-        array = np.asarray(to_host(values))
+        array = np.asarray(values)
         if array.dtype.kind in "fiub":
             return array.astype(np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, NotImplementedError, OverflowError):
         pass
     raise InvalidInput(f"{name} must be a rectangular array of real numbers.")
 

@@ -103,7 +103,7 @@ def test_a_csv_without_line_ends(tmp_path: Path) -> None:
     with file.open("wb") as stream:
         stream.truncate(2**31)  # two gibibytes that take no room on disk
     assert refused(file, memory=48 * MIB, seconds=2) == (
-        "FILE line 1 is longer than 16.0 MiB; a csv file has one row per line."
+        "FILE line 1 is longer than 8.0 MiB; a csv file has one row per line."
     )
 
 
@@ -182,7 +182,7 @@ print(time.perf_counter() - begun < 2)
         [sys.executable, "-c", code, file], capture_output=True, text=True, check=True, timeout=120
     )
     assert done.stdout.replace(file, "FILE").splitlines() == [
-        "FILE asks for 305.2 MiB of memory for 20,000,000 rows of 2 columns, and 256.0 MiB are "
+        "FILE asks for 457.8 MiB of memory for 20,000,000 rows of 2 columns, and 256.0 MiB are "
         "allowed; if the file is to be trusted, say --max-memory.",
         "True",
         "True",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import FloatArray, to_host
+from conformix.arrays import FloatArray, host_array
 from conformix.errors import InvalidInput
 
 
@@ -95,7 +95,7 @@ def check_rows(
 
 
 def _strata(strata: Any, n: int) -> Any:
-    values = np.asarray(to_host(strata))
+    values = host_array(strata, "strata")
     if values.dtype == object and all(isinstance(value, str) for value in values.ravel()):
         values = values.astype(np.str_)
     if values.shape != (n,) or values.dtype.kind not in "iubU":
@@ -107,7 +107,7 @@ def _strata(strata: Any, n: int) -> Any:
 
 
 def _weight(sample_weight: Any, n: int) -> FloatArray:
-    values = np.asarray(to_host(sample_weight))
+    values = host_array(sample_weight, "sample_weight")
     if values.shape != (n,) or values.dtype.kind not in "fiu":
         raise InvalidInput(
             f"sample_weight must hold one number per row, shape ({n},); got {values.dtype} of "

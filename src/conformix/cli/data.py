@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from conformix.atomic import check_writable
 from conformix.cli.options import listed
 from conformix.errors import InvalidInput
 
@@ -38,7 +39,7 @@ Part = Annotated[
     typer.Option(metavar="FIRST:LAST", help="Only these rows, counted from 0: :5000 or 5000:."),
 ]
 MaxMemory = Annotated[
-    str, typer.Option(metavar="SIZE", help="What the arrays of the files may take.")
+    str, typer.Option(metavar="SIZE", help="What the files, a model among them, may take.")
 ]
 
 
@@ -122,10 +123,7 @@ def check_target(target: Path, inputs: Sequence[Path], endings: Sequence[str] = 
         raise InvalidInput(
             f"{target} has the ending {target.suffix!r}; results end in {', '.join(endings)}."
         )
-    if target.is_dir():
-        raise InvalidInput(f"{target} is a folder; name a file in it.")
-    if not target.parent.is_dir():
-        raise InvalidInput(f"{target.parent} is no folder; create it first.")
+    check_writable(target)
     for given in inputs:
         same = given.resolve() == target.resolve()
         if same or (given.exists() and target.exists() and given.samefile(target)):

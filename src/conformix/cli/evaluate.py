@@ -60,7 +60,7 @@ def evaluate(
     from conformix.storage import load_predictor  # noqa: PLC0415
     from conformix.verdicts import LabelledRows  # noqa: PLC0415
 
-    predictor = load_predictor(model_file)
+    predictor = load_predictor(model_file, max_memory=max_memory)
     given = sources(
         file, model, classes=predictor.classes, labels=labels, label_column=label_column,
         drop=drop, models=models, part=part, kind=predictor.kind, max_memory=max_memory,

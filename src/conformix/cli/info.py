@@ -25,7 +25,7 @@ def info(
 ) -> None:
     """Say what a model file or a data file holds."""
     model = Path(file).suffix.lower() == ".json"
-    record = _model(file) if model else _data(file, label_column, max_memory)
+    record = _model(file, max_memory) if model else _data(file, label_column, max_memory)
     if wants_json(as_json):
         write_json(record)
         return
@@ -35,10 +35,10 @@ def info(
         write_table(table)
 
 
-def _model(file: str) -> dict[str, Any]:
+def _model(file: str, max_memory: str) -> dict[str, Any]:
     from conformix.storage import load_predictor  # noqa: PLC0415  late
 
-    predictor = load_predictor(file)
+    predictor = load_predictor(file, max_memory=max_memory)
     fitted = predictor.fitted
     ledger = fitted.ledger
     facts = ledger.facts
@@ -149,14 +149,21 @@ def _array(name: str, values: Any) -> dict[str, Any]:
 def _labels(name: str | None, labels: Any) -> dict[str, Any]:
     import numpy as np  # noqa: PLC0415
 
-    values, counts = np.unique(labels, return_counts=True)
+    from conformix.readers import Labels  # noqa: PLC0415  late
+
+    if isinstance(labels, Labels):
+        counts = labels.counts()
+        first = [labels.names[code] for code in labels.codes[:3].tolist()]
+    else:
+        counts = np.unique(labels, return_counts=True)[1]
+        first = labels[:3].tolist()
     return {
         "name": name,
         "rows": len(labels),
-        "different": len(values),
+        "different": len(counts),
         "fewest": int(counts.min()),
         "most": int(counts.max()),
-        "first": [value.item() for value in labels[:3]],
+        "first": first,
     }
 
 

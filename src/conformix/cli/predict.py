@@ -50,6 +50,10 @@ def predict(
         str,
         typer.Option(help="sets: a row per set; long: a row per label; wide: a column per class."),
     ] = "sets",
+    escape_formulas: Annotated[
+        bool,
+        typer.Option("--escape-formulas", help="csv: ' before text that a spreadsheet computes."),
+    ] = False,
     alpha: OtherAlpha = None,
     model: NamedFiles = None,
     label_column: LabelColumn = None,
@@ -62,7 +66,7 @@ def predict(
     """Prediction sets of new rows, from a model."""
     from conformix.storage import load_predictor  # noqa: PLC0415  late
 
-    predictor = load_predictor(model_file)
+    predictor = load_predictor(model_file, max_memory=max_memory)
     given = sources(
         file, model, classes=predictor.classes, label_column=label_column, drop=drop,
         models=models, part=part, kind=predictor.kind, max_memory=max_memory,
@@ -70,11 +74,13 @@ def predict(
     target = None if out in (None, "-") else Path(str(out))
     if target is not None:
         check_target(target, [Path(model_file), *given.paths], ENDINGS)
+    if escape_formulas and (target is None or target.suffix.lower() != ".csv"):
+        raise InvalidInput("--escape-formulas is for csv files: -o sets.csv.")
     with working("reading"):
         outputs = unnamed_if_single(given.read(labelled=False).outputs)
     sets = predicted(predictor, outputs, alpha)
     if target is not None:
-        write_sets(sets, target, layout)
+        write_sets(sets, target, layout, escape_formulas=escape_formulas)
         _tell(sets, target, json_lines=wants_json(as_json))
     elif out == "-" or wants_json(as_json):
         for row, labels in enumerate(sets.members()):
@@ -104,11 +110,11 @@ def predicted(predictor: Any, outputs: dict[str, Any], alpha: float | None) -> A
     return PredictionSets(np.concatenate([p.mask for p in parts]), predictor.classes, order)
 
 
-def write_sets(sets: Any, target: Path, layout: str) -> None:
+def write_sets(sets: Any, target: Path, layout: str, *, escape_formulas: bool = False) -> None:
     """Write sets to a file whose ending says how, whole or not at all."""
     ending = target.suffix.lower()
     if ending == ".csv":
-        sets.to_csv(target, layout)
+        sets.to_csv(target, layout, escape_formulas=escape_formulas)
     elif ending == ".parquet":
         sets.to_parquet(target, layout)
     else:

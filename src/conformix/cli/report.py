@@ -59,7 +59,7 @@ def report(
     from conformix.estimators import load  # noqa: PLC0415  late
     from conformix.report import build_report  # noqa: PLC0415
 
-    estimator = load(model_file)
+    estimator = load(model_file, max_memory=max_memory)
     predictor = estimator.predictor_
     given = sources(
         file, model, classes=predictor.classes, labels=labels, label_column=label_column,

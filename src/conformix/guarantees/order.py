@@ -12,7 +12,7 @@ import operator
 from collections.abc import Callable
 
 from conformix.conformal import conformal_rank, simple_fraction
-from conformix.errors import InvalidInput
+from conformix.errors import InvalidInput, shown
 
 # Counts above this are no longer exact in floating point, and no rows of anybody's.
 MOST = 2**53
@@ -30,7 +30,7 @@ def count(value: int, name: str, least: int = 1) -> int:
     except TypeError:
         number = least - 1
     if not least <= number < MOST:
-        raise InvalidInput(f"{name} must be an integer from {least} on; got {value!r}.")
+        raise InvalidInput(f"{name} must be an integer from {least} on; got {shown(value)}.")
     return number
 
 

@@ -17,7 +17,7 @@ from typing import TypeVar
 import numpy as np
 
 from conformix.arrays import FloatArray
-from conformix.errors import InvalidInput
+from conformix.errors import InvalidInput, shown
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -40,7 +40,7 @@ def available_threads(threads: int | None = None) -> int:
             return len(os.sched_getaffinity(0))
         return os.cpu_count() or 1
     if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
-        raise InvalidInput(f"threads must be a positive integer or None; got {threads!r}.")
+        raise InvalidInput(f"threads must be a positive integer or None; got {shown(threads)}.")
     return int(threads)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import BoolArray, IntArray
+from conformix.arrays import BoolArray, IntArray, host_array
 from conformix.classnames import label_indices
 from conformix.conformal import simple_fraction
 from conformix.errors import InvalidInput
@@ -14,10 +14,7 @@ from conformix.errors import InvalidInput
 
 def as_mask(sets: Any) -> BoolArray:
     """Return sets as a checked boolean array of shape (n, K)."""
-    try:
-        mask = np.asarray(sets)
-    except ValueError:  # rows of unequal length
-        mask = np.empty(0)
+    mask = host_array(sets, "sets")
     if mask.ndim != 2 or mask.dtype != bool or 0 in mask.shape:
         raise InvalidInput(
             "sets must be a non-empty boolean (n, K) array; got "

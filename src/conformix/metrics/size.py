@@ -11,6 +11,7 @@ from conformix.conformal import kth_largest, simple_fraction
 from conformix.errors import InvalidInput
 from conformix.inputs import check_labels
 from conformix.metrics.coverage import as_mask, covered
+from conformix.values import check_numbers
 
 
 def mean_size(sets: Any, y: Any = None) -> float:
@@ -103,7 +104,7 @@ def size_at_coverage(scores: Any, y: Any, *, coverage: float) -> float:
     >>> size_at_coverage(np.array([[0.9, 0.1], [0.6, 0.4]]), [0, 1], coverage=0.9)
     1.5
     """
-    values = np.asarray(scores, dtype=np.float64)
+    values = check_numbers(scores, "scores")
     if values.ndim != 2:
         raise InvalidInput(f"scores must have shape (n, K); got {values.shape}.")
     labels = check_labels(y, *values.shape)

@@ -9,6 +9,7 @@ from conformix.readers.batch import Batch, Sources
 from conformix.readers.contents import Choice, Contents
 from conformix.readers.formats import READERS, read_contents
 from conformix.readers.kinds import check_kind, guess_kind
+from conformix.readers.labels import Labels
 from conformix.readers.limits import Limits, parse_size
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Batch",
     "Choice",
     "Contents",
+    "Labels",
     "Limits",
     "Sources",
     "check_kind",

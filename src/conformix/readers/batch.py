@@ -14,10 +14,11 @@ from conformix import datasets
 from conformix.arrays import IntArray
 from conformix.classnames import label_indices
 from conformix.errors import InvalidInput
-from conformix.inputs import Kind
+from conformix.inputs import Kind, row_blocks
 from conformix.readers.contents import LABEL_NAMES, Choice, Contents, a_few, missing
 from conformix.readers.formats import READERS, read_contents
 from conformix.readers.kinds import check_kind, check_rounding, guess_kind
+from conformix.readers.labels import Labels, indices_of, same_labels
 from conformix.readers.limits import Limits
 from conformix.registry import unknown_name
 
@@ -181,7 +182,7 @@ class Sources:
             )
         first, *others = having
         for other in others:
-            if not np.array_equal(first.labels, other.labels):
+            if not same_labels(first.labels, other.labels):
                 raise InvalidInput(
                     f"{first.path} and {other.path} have different labels; their rows must be the "
                     "same, in the same order."
@@ -211,6 +212,8 @@ def _bundled(name: str | None) -> Contents:
 def aligned(contents: Contents, classes: tuple[Any, ...] | None) -> Contents:
     """Return the contents with their columns in the order of `classes`, where both have names.
 
+    The columns change places where they are: a second array would double what reading takes.
+
     Examples
     --------
     >>> one = Contents(Path("a.npz"), {"": np.array([[0.2, 0.8]])}, classes=("b", "a"))
@@ -226,8 +229,10 @@ def aligned(contents: Contents, classes: tuple[Any, ...] | None) -> Contents:
             f"{a_few([str(name) for name in classes])}."
         )
     order = [own.index(str(name)) for name in classes]
-    models = {name: values[:, order] for name, values in contents.models.items()}
-    return replace(contents, models=models, classes=classes)
+    for values in contents.models.values():
+        for rows in row_blocks(*values.shape):
+            values[rows] = values[rows][:, order]
+    return replace(contents, classes=classes)
 
 
 def _renamed(contents: Contents, name: str) -> Contents:
@@ -258,28 +263,47 @@ def _indices(
     labels: Any, path: Path, classes: tuple[Any, ...] | None, n: int, n_classes: int
 ) -> IntArray:
     """Return labels as class indices, or say which label no class has."""
+    if len(labels) != n:
+        raise InvalidInput(f"{path} holds {len(labels):,} labels for {n:,} rows of outputs.")
+    if isinstance(labels, Labels):
+        return _named_indices(labels, path, classes)
     values = np.asarray(labels)
-    if len(values) != n:
-        raise InvalidInput(f"{path} holds {len(values):,} labels for {n:,} rows of outputs.")
-    if values.dtype.kind == "f" and (values == np.floor(values)).all():
-        values = values.astype(np.int64)
-    if values.dtype.kind in "US" or _are_names(values, path, classes):
-        values = values.astype(str)
-        if classes is None:
-            raise InvalidInput(
-                f"{path} holds labels such as {str(values[0])[:40]!r}, and no class names; add an "
-                "array 'class_names' in the order of the columns, or use integers."
-            )
-        classes = tuple(map(str, classes))
-        known = set(classes)
-        row = next((i for i, value in enumerate(values.tolist()) if value not in known), None)
-        if row is not None:
-            what = f"class for row {row}, whose label is"
-            raise missing(path, what, str(values[row]), classes)
-    try:
-        return label_indices(values, classes, n, n_classes)
-    except InvalidInput as error:
-        raise InvalidInput(f"{path}: {error}") from None
+    blocks = list(row_blocks(n, 1))  # Python's integers take four times the room
+    whole = values.dtype.kind == "f" and all(
+        bool((values[rows] == np.floor(values[rows])).all()) for rows in blocks
+    )
+    by_name = _are_names(values, path, classes)
+    indices = np.empty(n, dtype=np.intp)
+    for rows in blocks:
+        some = values[rows].astype(np.int64) if whole else values[rows]
+        if by_name:
+            numbers, codes = np.unique(some, return_inverse=True)
+            texts = Labels([str(number) for number in numbers.tolist()], codes)
+            indices[rows] = _named_indices(texts, path, classes)
+            continue
+        try:
+            indices[rows] = label_indices(some, classes, len(some), n_classes, first=rows.start)
+        except InvalidInput as error:
+            raise InvalidInput(f"{path}: {error}") from None
+    return indices
+
+
+def _named_indices(labels: Labels, path: Path, classes: tuple[Any, ...] | None) -> IntArray:
+    """Return class indices of labels that are names, or say which label no class has."""
+    if classes is None:
+        raise InvalidInput(
+            f"{path} holds labels such as {labels.names[labels.codes[0]][:40]!r}, and no class "
+            "names; add an array 'class_names' in the order of the columns, or use integers."
+        )
+    names = tuple(map(str, classes))
+    if len(set(names)) < len(names):
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        raise InvalidInput(f"{path} has two classes {twice[:40]!r}; labels cannot tell them apart.")
+    indices = indices_of(labels, names)
+    if isinstance(indices, int):
+        what = f"class for row {indices}, whose label is"
+        raise missing(path, what, labels.names[labels.codes[indices]], names)
+    return indices
 
 
 def _are_names(values: Any, path: Path, classes: tuple[Any, ...] | None) -> bool:
@@ -287,13 +311,16 @@ def _are_names(values: Any, path: Path, classes: tuple[Any, ...] | None) -> bool
     if values.dtype.kind not in "iu" or not any(isinstance(name, str) for name in classes or ()):
         return False
     known = set(map(str, classes or ()))
-    named = [str(value) in known for value in np.unique(values).tolist()]
-    if any(named) and not all(named):
+    some, every = False, True
+    for rows in row_blocks(len(values), 1):
+        named = [str(value) in known for value in np.unique(values[rows]).tolist()]
+        some, every = some or any(named), every and all(named)
+    if some and not every:
         raise InvalidInput(
             f"{path} holds labels of which some are names of classes and some are not; give the "
             "names of all, or name the classes otherwise."
         )
-    return all(named)
+    return every
 
 
 def parse_part(text: str | None, n: int) -> slice:

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np  # noqa: F401  for the examples
 
 from conformix.errors import InvalidInput
+from conformix.readers.labels import LONGEST_LABEL, coded
+from conformix.readers.limits import Limits
 
 # What labels are called where nobody says.
 LABEL_NAMES = ("labels", "label", "y", "target", "class")
 CLASS_NAMES = "class_names"
-# Characters: arrays of text give every label the room of the longest.
-LONGEST_LABEL = 500
 # The way out of a column that cannot be outputs.
 NO_OUTPUTS = "labels are named with --label-column, other columns are left out with --drop"
 
@@ -55,8 +55,8 @@ class Contents:
         The file.
     models : dict of str to array of shape (n, K)
         By name; a table or a bare array has the name ``""``.
-    labels : array of shape (n,) or None
-        As they stand in the file: integers or text.
+    labels : array of shape (n,), Labels or None
+        As they stand in the file: numbers, or text by codes.
     label_name : str or None
         What they are called there.
     classes : tuple or None
@@ -113,12 +113,13 @@ def a_few(names: Sequence[str], most: int = 8) -> str:
     return f"{told} and {len(names) - most:,} more" if len(names) > most else told or "nothing"
 
 
-def from_arrays(path: Path, arrays: dict[str, Any], choice: Choice) -> Contents:
+def from_arrays(path: Path, arrays: dict[str, Any], choice: Choice, limits: Limits) -> Contents:
     """Return the contents of named arrays: matrices are models, one vector holds the labels.
 
     Examples
     --------
-    >>> made = from_arrays(Path("a.npz"), {"y": np.array([1]), "vgg": np.eye(1)}, Choice())
+    >>> arrays = {"y": np.array([1]), "vgg": np.eye(1)}
+    >>> made = from_arrays(Path("a.npz"), arrays, Choice(), Limits())
     >>> list(made.models), made.label_name
     (['vgg'], 'y')
     """
@@ -130,6 +131,8 @@ def from_arrays(path: Path, arrays: dict[str, Any], choice: Choice) -> Contents:
         raise InvalidInput(
             f"{path} must hold one label per row in {label!r}, shape (n,); got {labels.shape}."
         )
+    if labels is not None and labels.dtype.kind in "US":
+        labels = coded(labels, path, str(label), limits)
     classes = left.pop(CLASS_NAMES, None)
     if classes is not None and classes.ndim != 1:
         raise InvalidInput(f"{path} must hold {CLASS_NAMES!r} of shape (K,); got {classes.shape}.")
@@ -139,8 +142,27 @@ def from_arrays(path: Path, arrays: dict[str, Any], choice: Choice) -> Contents:
         for name, array in left.items()
         if name not in models
     }
-    named = None if classes is None else tuple(classes.tolist())
+    named = None if classes is None else _class_names(classes, path, limits)
     return Contents(path, models, labels, label, named, others)
+
+
+def _class_names(classes: Any, path: Path, limits: Limits) -> tuple[Any, ...]:
+    """Return the names of the classes, few enough and short enough to be names."""
+    limits.check_columns(path, len(classes))
+    names = tuple(classes.tolist())
+    check_names(path, names)
+    return names
+
+
+def check_names(path: Path, names: Sequence[Any]) -> None:
+    """Refuse a class name that is as long as a page."""
+    long = next((name for name in names if isinstance(name, str | bytes) and
+                 len(name) > LONGEST_LABEL), None)  # fmt: skip
+    if long is not None:
+        raise InvalidInput(
+            f"{path} has a class whose name is {len(long):,} characters long, {str(long)[:20]!r}"
+            f"...; names have at most {LONGEST_LABEL}."
+        )
 
 
 @dataclass(frozen=True)
@@ -197,6 +219,7 @@ def choose_columns(path: Path, names: Sequence[str], choice: Choice) -> Columns:
             )
     else:
         wanted = [name for name in names if name != label and name not in choice.drop]
+    check_names(path, wanted)
     named: tuple[Any, ...] = tuple(wanted)
     if named and all(_is_integer(name) for name in named):
         named = tuple(int(name) for name in named)

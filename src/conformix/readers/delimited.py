@@ -14,15 +14,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from conformix.arrays import IntArray
 from conformix.errors import InvalidInput
-from conformix.readers.contents import (
-    LONGEST_LABEL,
-    NO_OUTPUTS,
-    Choice,
-    Columns,
-    Contents,
-    choose_columns,
-)
+from conformix.readers.contents import NO_OUTPUTS, Choice, Columns, Contents, choose_columns
+from conformix.readers.labels import LONGEST_LABEL, Codebook
 from conformix.readers.limits import Limits, told_size
 from conformix.readers.opened import size_of
 
@@ -30,7 +25,7 @@ Converters = dict[int | str, Callable[[str], float]]
 
 DELIMITERS = ",;\t"
 # Text that is parsed at once.
-CHUNK = 4 * 2**20
+CHUNK = 2**20
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -40,33 +35,12 @@ def read_delimited(file: BinaryIO, path: Path, limits: Limits, choice: Choice) -
     columns = choose_columns(path, table.header, choice)
     if not columns.numbers and columns.label is None:
         raise InvalidInput(f"{path} has no columns but those to drop.")
-    codes: dict[str, int] = {}
-    values = table.values(columns, codes)
-    models = {"": _taken(values, columns.numbers)} if columns.numbers else {}
-    if columns.label is None:
-        return Contents(path, models, classes=columns.classes or None, others=columns.others)
-    texts = np.array(list(codes) or [""])
-    labels = _numbers_if_all(texts)[values[:, columns.label].astype(np.intp)]
-    name = table.header[columns.label]
-    return Contents(path, models, labels, name, columns.classes or None, columns.others)
-
-
-def _taken(values: Any, numbers: list[int]) -> Any:
-    """Return some columns, as a view where they are neighbours."""
-    first, last = numbers[0], numbers[-1]
-    if numbers == list(range(first, last + 1)):
-        return values[:, first : last + 1]
-    return values[:, numbers]
-
-
-def _numbers_if_all(texts: Any) -> Any:
-    """Return texts as integers where all of them are; ``3.0`` is 3, as pandas writes it."""
-    try:
-        numbers = texts.astype(np.float64)
-    except ValueError:
-        return texts
-    whole = np.isfinite(numbers).all() and (numbers == np.floor(numbers)).all()
-    return numbers.astype(np.int64) if whole and (np.abs(numbers) < 2**53).all() else texts
+    label = None if columns.label is None else table.header[columns.label]
+    book = Codebook(path, label or "", limits)
+    values, codes = table.values(columns, book)
+    models = {"": values} if columns.numbers else {}
+    labels = None if label is None else book.numbers_or_labels(codes)
+    return Contents(path, models, labels, label, columns.classes or None, columns.others)
 
 
 class Delimited:
@@ -89,7 +63,10 @@ class Delimited:
         first = next(self.lines, "")
         self.delimiter = max(DELIMITERS, key=first.count)
         limits.check_columns(path, first.count(self.delimiter) + 1)
-        self.header = [name.strip() for name in self._cells(first)]
+        try:
+            self.header = [name.strip() for name in self._cells(first)]
+        except csv.Error as error:
+            raise InvalidInput(f"{path} line 1 cannot be read ({error}).") from None
         self._check_header()
 
     def _check_header(self) -> None:
@@ -141,24 +118,26 @@ class Delimited:
                 )
             yield text
 
-    def values(self, columns: Columns, codes: dict[str, int]) -> Any:
-        """Return all columns as float64 (n, columns); of labels, where they stand in `codes`.
-
-        Columns that are not taken hold zeros.
-        """
-        n = self._count()
-        width = len(self.header)
-        self.limits.check_memory(self.path, 8 * n * width, f"{n:,} rows of {width:,} columns")
+    def values(self, columns: Columns, book: Codebook) -> tuple[Any, IntArray]:
+        """Return the outputs (n, K) as float64, and of the labels where they stand in `book`."""
+        n, width = self._count(), len(columns.numbers)
+        taken = 8 * width + (0 if columns.label is None else 16)
+        told = f"{n:,} rows of {len(self.header):,} columns"
+        self.limits.check_memory(self.path, n * taken, told)
         values = np.empty((n, width))
-        converters = self._converters(columns, codes)
+        codes = np.empty(n if columns.label is not None else 0, dtype=np.intp)
+        converters = self._converters(columns, book)
         done = 0
         for numbers, chunk in self._chunks():
             part = self._parsed(chunk, numbers, converters)
-            values[done : done + len(part)] = part
+            rows = slice(done, done + len(part))
+            values[rows] = part[:, columns.numbers]
+            if columns.label is not None:
+                codes[rows] = part[:, columns.label]
             done += len(part)
         if not done:
             raise InvalidInput(f"{self.path} has a header and no rows.")
-        return values[:done]
+        return values[:done], codes[:done]
 
     def _count(self) -> int:
         """Return at least the number of rows: the line ends that are left."""
@@ -184,7 +163,7 @@ class Delimited:
         if chunk:
             yield numbers, chunk
 
-    def _converters(self, columns: Columns, codes: dict[str, int]) -> Converters:
+    def _converters(self, columns: Columns, book: Codebook) -> Converters:
         taken = {*columns.numbers, columns.label}
         converters: Converters = {
             place: _nothing for place in range(len(self.header)) if place not in taken
@@ -194,13 +173,7 @@ class Delimited:
             text = text.strip()
             if not text or len(text) > LONGEST_LABEL:
                 raise ValueError
-            place = codes.setdefault(text, len(codes))
-            if place >= self.limits.columns:
-                raise InvalidInput(
-                    f"{self.path} holds more than {self.limits.columns:,} different labels; is "
-                    f"{self.header[columns.label or 0][:40]!r} the label column?"
-                )
-            return place
+            return book.code(text)
 
         if columns.label is not None:
             converters[columns.label] = code

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
+from conformix.atomic import as_path
 from conformix.errors import InvalidInput
 from conformix.readers.contents import Choice, Contents
 from conformix.readers.delimited import read_delimited
@@ -53,7 +54,7 @@ def read_contents(
     >>> found.models[""].shape, found.classes, found.labels.tolist()
     ((2, 2), ('cat', 'dog'), ['cat', 'dog'])
     """
-    source = Path(path)
+    source = as_path(path)
     reader = READERS.get(source.suffix.lower())
     if reader is None:
         raise InvalidInput(

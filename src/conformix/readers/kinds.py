@@ -67,11 +67,15 @@ def check_rounding(models: Mapping[str, Any]) -> None:
     """
     for values in map(np.asarray, models.values()):
         tolerance = HALF_SUM_TOLERANCE if values.dtype == np.float16 else SUM_TOLERANCE
-        off = np.abs(values.sum(axis=1, dtype=np.float64) - 1)
-        if (off > tolerance).any() and (off <= ROUNDED).all():
-            row = int(np.argmax(off > tolerance))
-            total = float(values[row].sum(dtype=np.float64))
+        first, rounded = None, True
+        for rows in row_blocks(*values.shape):
+            off = np.abs(values[rows].sum(axis=1, dtype=np.float64) - 1)
+            rounded = rounded and bool((off <= ROUNDED).all())
+            if first is None and (off > tolerance).any():
+                first = rows.start + int(np.argmax(off > tolerance))
+        if first is not None and rounded:
+            total = float(values[first].sum(dtype=np.float64))
             raise InvalidInput(
-                f"probabilities were rounded too much: row {row} sums to {total:.6g}; write them "
+                f"probabilities were rounded too much: row {first} sums to {total:.6g}; write them "
                 "with six digits or more."
             )

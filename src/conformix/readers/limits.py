@@ -13,12 +13,13 @@ UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds that hold before anything is read.
+    """Bounds on what a file may ask for, declared or not.
 
     Parameters
     ----------
     memory : int
-        Bytes that the arrays of one file may take.
+        Bytes that the arrays of one file may take; labels count as indices of 8 bytes, however
+        long their names are. Reading takes at most 200 MB more.
     columns : int
         Columns of a table.
     arrays : int
@@ -35,7 +36,7 @@ class Limits:
     memory: int = 4 * 2**30
     columns: int = 100_000
     arrays: int = 1000
-    line: int = 16 * 2**20
+    line: int = 8 * 2**20
 
     def check_memory(self, path: Path, needed: int, what: str = "its arrays") -> None:
         """Refuse a file whose arrays would take more memory than allowed."""
@@ -80,7 +81,11 @@ def told_size(n: int) -> str:
     --------
     >>> told_size(3 * 2**30), told_size(2**19), told_size(12)
     ('3.0 GiB', '512.0 KiB', '12 bytes')
+    >>> told_size(10**400)
+    'more than 999,999,999 TiB'
     """
+    if n >= 10**9 * UNITS["T"]:
+        return "more than 999,999,999 TiB"
     for unit in ("T", "G", "M", "K"):
         if n >= UNITS[unit]:
             return f"{n / UNITS[unit]:,.1f} {unit}iB"

@@ -16,6 +16,8 @@ from conformix.readers.opened import size_of
 
 # Bytes; a header names a type and a shape, and NumPy reads no longer one either.
 LONGEST_HEADER = 10_000
+# Every release of NumPy has as many.
+MOST_AXES = 32
 WAY_OUT = "write it with numpy.save or numpy.savez, from arrays of numbers or text"
 
 
@@ -23,7 +25,7 @@ def read_npy(file: BinaryIO, path: Path, limits: Limits, choice: Choice) -> Cont
     """Return the array of an npy file: outputs (n, K), or labels (n,)."""
     array = read_array(file, path, size_of(file), limits)
     name = "labels" if array.ndim == 1 else ""
-    return from_arrays(path, {name: array}, Choice())
+    return from_arrays(path, {name: array}, Choice(), limits)
 
 
 def read_array(file: IO[bytes], path: Path, size: int, limits: Limits, name: str = "") -> Any:
@@ -49,19 +51,26 @@ def read_array(file: IO[bytes], path: Path, size: int, limits: Limits, name: str
             f"{whose} holds Python objects, which are stored as a pickle and never loaded; "
             f"{WAY_OUT}."
         )
-    if dtype.kind not in "biufUS" or dtype.shape:
+    # Text of no characters takes no bytes, and memory as soon as anybody looks at it.
+    if dtype.kind not in "biufUS" or dtype.shape or not dtype.itemsize:
         raise InvalidInput(f"{whose} holds {dtype}, neither numbers nor text; {WAY_OUT}.")
     data = math.prod(shape) * dtype.itemsize
-    limits.check_memory(path, data, f"an array of shape {shape}"[:80])
+    limits.check_memory(path, _needed(shape, dtype), f"an array of shape {shape}"[:80])
     if data != size - start:
         raise InvalidInput(
             f"{whose} is truncated or damaged: its header speaks of {told_size(data)}, and "
             f"{told_size(max(size - start, 0))} follow."
         )
-    flat = np.empty(math.prod(shape), dtype)
-    if _fill(file, flat) < data:
-        raise InvalidInput(f"{whose} is truncated or damaged: it ends too early.")
+    flat = read_numbers(file, math.prod(shape), dtype, whose)
     return flat.reshape(shape, order="F" if in_columns else "C")
+
+
+def read_numbers(file: IO[bytes], count: int, dtype: np.dtype[Any], whose: str) -> Any:
+    """Return so many numbers of a stream as an array, or say that it ends too early."""
+    flat = np.empty(count, dtype)
+    if _fill(file, flat) < flat.nbytes:
+        raise InvalidInput(f"{whose} is truncated or damaged: it ends too early.")
+    return flat
 
 
 def _header(file: IO[bytes], whose: str) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
@@ -79,7 +88,7 @@ def _header(file: IO[bytes], whose: str) -> tuple[tuple[int, ...], bool, np.dtyp
         told = ast.literal_eval(file.read(length).decode("latin-1").strip())
         shape, in_columns, descr = told["shape"], told["fortran_order"], told["descr"]
         proper = isinstance(shape, tuple) and all(type(length) is int for length in shape)
-        if not proper or not isinstance(in_columns, bool):
+        if not proper or not isinstance(in_columns, bool) or any(abs(x) >= 2**63 for x in shape):
             raise TypeError
         # Fields are listed where a type has any; such a type is refused by its kind.
         dtype = np.dtype(descr) if isinstance(descr, str) else np.dtype("V1")
@@ -90,7 +99,20 @@ def _header(file: IO[bytes], whose: str) -> tuple[tuple[int, ...], bool, np.dtyp
         ) from None
     if any(length < 0 for length in shape):
         raise InvalidInput(f"{whose} has a header with the impossible shape {shape}.")
+    if len(shape) > MOST_AXES:
+        raise InvalidInput(
+            f"{whose} has {len(shape)} axes; outputs have two, (n, K), and labels one, (n,)."
+        )
     return shape, in_columns, dtype, len(start) + width + length
+
+
+def _needed(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+    """Return the bytes that an array takes here: labels beside their codes and their indices.
+
+    An axis of length 0 makes no other axis free of charge.
+    """
+    spread = math.prod(max(length, 1) for length in shape)
+    return spread * (max(dtype.itemsize, 8) + 8 if len(shape) == 1 else dtype.itemsize)
 
 
 def _fill(file: IO[bytes], array: Any) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from conformix.errors import InvalidInput
 from conformix.readers.contents import Choice, Contents, from_arrays
@@ -14,6 +14,11 @@ from conformix.readers.zips import opened_zip
 
 def read_npz(file: BinaryIO, path: Path, limits: Limits, choice: Choice) -> Contents:
     """Return the arrays of an npz file."""
+    return from_arrays(path, read_members(file, path, limits), choice, limits)
+
+
+def read_members(file: BinaryIO, path: Path, limits: Limits) -> dict[str, Any]:
+    """Return all arrays of an npz by name, as many bytes as the limits allow."""
     arrays = {}
     with opened_zip(file, path, limits, "npz file") as packed:
         for member in packed.infolist():
@@ -23,4 +28,4 @@ def read_npz(file: BinaryIO, path: Path, limits: Limits, choice: Choice) -> Cont
             with packed.open(member) as stream:
                 arrays[name] = read_array(stream, path, member.file_size, limits, name)
                 stream.read(1)  # the end: here the checksum is compared
-    return from_arrays(path, arrays, choice)
+    return arrays

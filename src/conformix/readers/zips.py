@@ -71,8 +71,11 @@ def _check_directory(file: BinaryIO, path: Path, limits: Limits, what: str) -> N
     if at < 0 or len(tail) < at + 22:
         raise InvalidInput(f"{path} is truncated: the end of the archive is missing.")
     length = struct.unpack("<I", tail[at + 12 : at + 16])[0]
-    # A large archive has a second end record and its locator, 56 and 20 bytes, just before.
-    if tail[at - 20 : at - 16] == LOCATOR and tail[at - 76 : at - 72] == END64:
+    # A large archive has a second end record and its locator, 56 and 20 bytes, just before. One
+    # that stands elsewhere is read by some and not by others, so it is refused.
+    if at >= 20 and tail[at - 20 : at - 16] == LOCATOR:
+        if at < 76 or tail[at - 76 : at - 72] != END64:
+            raise InvalidInput(f"{path} is an archive of an unknown kind; write it again.")
         length = struct.unpack("<Q", tail[at - 36 : at - 28])[0]
     if length > limits.arrays * ENTRY_BYTES:
         raise InvalidInput(

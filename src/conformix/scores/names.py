@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple, TypeAlias
 
-from conformix.arrays import FloatArray
-from conformix.errors import InvalidInput
+from conformix.arrays import FloatArray, is_tensor
+from conformix.errors import InvalidInput, shown
 from conformix.registry import Registry
 from conformix.scores.aps import Aps
 from conformix.scores.logs import Logit, Logp
@@ -127,10 +127,11 @@ def score_columns(
     ['a.thr', 'b.thr', 'b.rank']
     """
     single = isinstance(scores, str | Score) or callable(scores)
-    iterable = single or hasattr(scores, "__iter__")
+    numbers = is_tensor(scores) or isinstance(scores, memoryview)
+    iterable = single or (hasattr(scores, "__iter__") and not numbers)
     listed: Any = [scores] if single else tuple(scores) if iterable else scores  # type: ignore[arg-type]
     if not iterable or not listed:
-        raise InvalidInput(f"scores must name at least one score; got {listed!r}.")
+        raise InvalidInput(f"scores must name at least one score; got {shown(listed)}.")
     asked = [_of_model(models, score) for score in listed]
     columns = tuple(
         Column(model, score) for model in models for only, score in asked if only in (None, model)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import FloatArray, RandomState, as_generator, to_host
+from conformix.arrays import FloatArray, RandomState, as_generator
 from conformix.errors import InvalidInput
 from conformix.inputs import Kind, Outputs, check_outputs, row_blocks
 from conformix.kernels import available_threads, run_blocks
@@ -15,6 +15,7 @@ from conformix.scores.names import Column, ScoreLike, score_columns
 from conformix.scores.ranked import Ranked
 from conformix.scores.score import Custom
 from conformix.scores.uniforms import row_uniforms
+from conformix.values import check_numbers
 
 # Outputs held by one thread at once: what follows from the sort stays in a core's cache, and the
 # allocator keeps such arrays instead of giving their pages back after every block.
@@ -111,7 +112,7 @@ def score_tensor(
     checked = check_outputs(outputs, kind)
     columns = score_columns(tuple(checked.models), scores)
     if u is not None:
-        u = np.asarray(to_host(u), dtype=np.float64)
+        u = check_numbers(u, "u")
         if u.shape != (checked.n,) or not ((u >= 0) & (u <= 1)).all():
             raise InvalidInput(
                 f"u must hold one number in [0, 1] per row, shape ({checked.n},); got shape "

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import FloatArray
+from conformix.arrays import FloatArray, refuse_missing, to_host
 from conformix.errors import InvalidInput
 from conformix.search.objective import SizeObjective
 from conformix.search.result import SearchResult
@@ -55,9 +55,11 @@ class Candidates:
 
 def _numbers(weights: object, name: str) -> FloatArray:
     """Return a copy, so that what the user changes later changes no fit."""
+    refuse_missing(weights, name)
+    weights = to_host(weights, name)
     try:
         return np.array(weights, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidInput(f"{name} must be a rectangular array of numbers.") from None
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from conformix.arrays import FloatArray, RandomState, as_generator, as_tensor, is_tensor, of_labels
-from conformix.errors import InvalidInput
+from conformix.errors import InvalidInput, shown
 from conformix.inputs import check_labels, check_scores
 from conformix.registry import unknown_name
 from conformix.search.auto import AutoSearch
@@ -49,7 +49,7 @@ def resolve_search(search: Any, resolution: int = 100) -> Search:
     if isinstance(search, type) or not hasattr(search, "__len__"):
         raise InvalidInput(
             "search must be a name, a search strategy or an array of weights of shape (m, d); "
-            f"got {search!r}."
+            f"got {shown(search)}."
         )
     return Candidates(search)
 

@@ -4,6 +4,7 @@ Nothing is ever unpickled. A file is written under a temporary name and renamed,
 written model cannot exist. Numbers survive bit for bit.
 """
 
+from conformix.storage.files import MAX_MEMORY
 from conformix.storage.model import load_predictor, read_model, write_model
 
-__all__ = ["load_predictor", "read_model", "write_model"]
+__all__ = ["MAX_MEMORY", "load_predictor", "read_model", "write_model"]

@@ -5,12 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import struct
-import zipfile
-import zlib
-from io import BytesIO
 from pathlib import Path
-from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -18,14 +13,29 @@ import numpy as np
 from conformix import __version__
 from conformix.atomic import write_whole
 from conformix.errors import InvalidInput
+from conformix.readers.limits import Limits, parse_size
+from conformix.readers.npz import read_members
+from conformix.readers.opened import opened, size_of
 from conformix.storage.folder import MissingArrays, sibling
 from conformix.storage.migrations import SCHEMA, migrated
 
 # A model is a few numbers and its calibration scores; more JSON than this is something else.
 MAX_JSON_BYTES = 256 * 2**20
-MAX_NPZ_BYTES = 16 * 2**30
-# Deflate shrinks at most 1,032 times; more than this together with many bytes is no data.
-MAX_RATIO, SMALL = 200, 64 * 2**20
+# What a model may take where nobody says otherwise.
+MAX_MEMORY = "16G"
+# Bytes in memory of what stands between two commas or brackets, and of a byte of text.
+VALUE_BYTES, TEXT_BYTES = 200, 5
+
+
+def memory_limits(max_memory: int | str) -> Limits:
+    """Return the bounds on the files of a model.
+
+    Examples
+    --------
+    >>> memory_limits("1G").memory == memory_limits(2**30).memory
+    True
+    """
+    return Limits(parse_size(str(max_memory)))
 
 
 def write(target: Path, content: bytes) -> None:
@@ -33,18 +43,9 @@ def write(target: Path, content: bytes) -> None:
     write_whole(target, lambda file: file.write(content))
 
 
-def read_json(source: Path) -> dict[str, Any]:
+def read_json(source: Path, limits: Limits) -> dict[str, Any]:
     """Return the document of a model file, brought up to the present schema."""
-    if not source.is_file():
-        raise InvalidInput(f"{source} does not exist or is no file.")
-    if source.stat().st_size > MAX_JSON_BYTES:
-        raise InvalidInput(f"{source} is too large for a model file.")
-    try:
-        document = strict_json(source.read_bytes())
-    except DuplicateKey as error:
-        raise damaged(source, error) from None
-    except (ValueError, RecursionError):  # no text, no JSON, numbers that nobody wrote
-        raise InvalidInput(f"{source} is no JSON; expected a model written by save().") from None
+    document = _parsed(source, limits)
     if not isinstance(document, dict) or document.get("format") != "conformix model":
         raise InvalidInput(f"{source} is no conformix model.")
     schema = document.get("schema")
@@ -95,6 +96,24 @@ def _finite(text: str) -> float:
     return value if math.isfinite(value) else _no_number(text)
 
 
+def _parsed(source: Path, limits: Limits) -> Any:
+    """Return what a JSON file holds, after a look at how much that can be."""
+    with opened(source) as file:
+        if size_of(file) > MAX_JSON_BYTES:
+            raise InvalidInput(f"{source} is too large for a model file.")
+        content = file.read(MAX_JSON_BYTES)
+    values = sum(content.count(mark) for mark in (b",", b"[", b"{"))
+    needed = TEXT_BYTES * len(content) + VALUE_BYTES * values
+    limits.check_memory(source, needed, "what it lists")
+    try:
+        return strict_json(content)
+    except DuplicateKey as error:
+        raise damaged(source, error) from None
+    # No text, no JSON, numbers that nobody wrote, integers of thousands of digits.
+    except (ValueError, RecursionError):
+        raise InvalidInput(f"{source} is no JSON; expected a model written by save().") from None
+
+
 def damaged(source: Path, error: Exception) -> InvalidInput:
     """Return the sentence about a model file that made no sense, and where it made none."""
     said = str(error) if isinstance(error, ValueError) else repr(error)
@@ -113,7 +132,7 @@ def short(said: str, most: int = 200) -> str:
     return line if len(line) <= most else f"{line[:most]}..."
 
 
-def read_npz(source: Path, document: dict[str, Any]) -> dict[str, Any]:
+def read_npz(source: Path, document: dict[str, Any], limits: Limits) -> dict[str, Any]:
     """Return the arrays beside a model file, if it has any, checked by their digest."""
     if "npz" not in document:
         return {}
@@ -121,35 +140,17 @@ def read_npz(source: Path, document: dict[str, Any]) -> dict[str, Any]:
     try:
         if path is None or not path.is_file():
             raise FileNotFoundError
-        content = path.read_bytes()
+        file = path.open("rb")
     except FileNotFoundError:
         name = short(str(document["npz"]))
         what = f"{name}, which holds the arrays of the model, is missing"
         raise MissingArrays(str(damaged(source, InvalidInput(what)))) from None
-    if hashlib.sha256(content).hexdigest() != document.get("npz_sha256"):
-        raise InvalidInput(f"{path.name} is not the file that was saved with this model")
-    try:
-        with zipfile.ZipFile(BytesIO(content)) as packed:
-            unpacked = sum(item.file_size for item in packed.infolist())
-            if unpacked > min(MAX_NPZ_BYTES, max(SMALL, MAX_RATIO * len(content))):
-                raise InvalidInput(f"{path.name} unpacks to more than a model can hold")
-            return {item.filename.removesuffix(".npy"): _array(packed, item)
-                    for item in packed.infolist()}  # fmt: skip
-    # Damage that keeps its digest was made on purpose, and shows in many ways.
-    except (
-        zipfile.BadZipFile, zlib.error, struct.error, TokenError, SyntaxError, ValueError, EOFError,
-        OSError, NotImplementedError, RuntimeError, LookupError,
-    ) as error:  # fmt: skip
-        raise InvalidInput(f"{path.name} cannot be read: {short(str(error))}") from None
-
-
-def _array(packed: zipfile.ZipFile, item: zipfile.ZipInfo) -> Any:
-    """Return one array, whose header is believed only as far as its bytes reach."""
-    with packed.open(item) as file:
-        if np.lib.format.read_magic(file) != (1, 0):
-            raise ValueError("an array of an unknown version")
-        shape, in_columns, dtype = np.lib.format.read_array_header_1_0(file)
-        if in_columns or dtype not in (np.float64, np.int64):
-            raise ValueError("an array that is not what save() writes")
-        content = bytearray(file.read())
-        return np.frombuffer(content, dtype).reshape(shape)
+    with file:
+        if hashlib.file_digest(file, "sha256").hexdigest() != document.get("npz_sha256"):
+            raise InvalidInput(f"{path.name} is not the file that was saved with this model")
+        file.seek(0)
+        arrays = read_members(file, Path(path.name), limits)
+    for array in arrays.values():
+        if array.dtype not in (np.float64, np.int64) or not array.flags.c_contiguous:
+            raise InvalidInput(f"{path.name} holds an array that is not what save() writes")
+    return arrays

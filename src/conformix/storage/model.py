@@ -15,6 +15,7 @@ import numpy as np
 
 from conformix import __version__
 from conformix.arrays import to_host
+from conformix.atomic import as_path
 from conformix.classnames import check_classes
 from conformix.errors import InvalidInput
 from conformix.exact.fitted import FullFitted
@@ -22,6 +23,7 @@ from conformix.guarantees import EXACT, Facts, Ledger, RankRule
 from conformix.normalize import Interpolated, Scaled, Transform
 from conformix.pipeline import Fitted, Rule, stated
 from conformix.predictor import Predictor
+from conformix.readers.limits import Limits
 from conformix.search import SearchResult
 from conformix.splits import SPLITS
 from conformix.storage.arrays import Arrays
@@ -29,7 +31,14 @@ from conformix.storage.blend import blend_in, blend_out
 from conformix.storage.checks import check_facts, check_model, check_settings
 from conformix.storage.cuts import conditional_out, cuts_in, limits_in
 from conformix.storage.fields import check_type, field_of, shortened
-from conformix.storage.files import damaged, read_json, read_npz, write
+from conformix.storage.files import (
+    MAX_MEMORY,
+    damaged,
+    memory_limits,
+    read_json,
+    read_npz,
+    write,
+)
 from conformix.storage.folder import MissingArrays, arrays_name, read_whole, saving
 from conformix.storage.migrations import SCHEMA, refuse_unknown
 from conformix.storage.settings import columns_in, score_names, score_out, settings_in, settings_out
@@ -68,7 +77,7 @@ def write_model(params: dict[str, Any], predictor: Predictor, path: str | os.Pat
     0.5
     """
     _refuse_other_settings(params, predictor)
-    target = Path(path)
+    target = as_path(path)
     arrays = Arrays()
     document = {
         "format": "conformix model",
@@ -102,7 +111,9 @@ def _refuse_other_settings(params: dict[str, Any], predictor: Predictor) -> None
         ) from None
 
 
-def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Predictor]:
+def read_model(
+    path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY
+) -> tuple[dict[str, Any], Predictor]:
     """Return the constructor parameters and the predictor of a saved model.
 
     Examples
@@ -111,14 +122,16 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Predictor]
     Traceback (most recent call last):
     conformix.errors.InvalidInput: nothing.json does not exist or is no file.
     """
-    source = Path(path)
-    return read_whole(source, lambda: _model_in(source, read_json(source)))
+    source, limits = as_path(path), memory_limits(max_memory)
+    return read_whole(source, lambda: _model_in(source, read_json(source, limits), limits))
 
 
-def _model_in(source: Path, document: dict[str, Any]) -> tuple[dict[str, Any], Predictor]:
+def _model_in(
+    source: Path, document: dict[str, Any], limits: Limits
+) -> tuple[dict[str, Any], Predictor]:
     try:
         refuse_unknown(document, _DOCUMENT, "contents")
-        arrays = Arrays(read_npz(source, document))
+        arrays = Arrays(read_npz(source, document, limits))
         field_of(document, "version", "str", "contents")
         params = settings_in(field_of(document, "params", "dict", "contents"), arrays)
         predictor = _predictor_in(document["predictor"], arrays)
@@ -132,7 +145,9 @@ def _model_in(source: Path, document: dict[str, Any]) -> tuple[dict[str, Any], P
         raise damaged(source, error) from None
 
 
-def load_predictor(path: str | os.PathLike[str]) -> Predictor:
+def load_predictor(
+    path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY
+) -> Predictor:
     """Return the predictor of a saved model: what serving needs, and nothing more.
 
     It has ``predict_set(outputs, alpha=None)`` and ``predict_pvalues(outputs)`` and answers bit for
@@ -143,6 +158,8 @@ def load_predictor(path: str | os.PathLike[str]) -> Predictor:
     ----------
     path : path
         The JSON file; a large model has an npz of the same name beside it.
+    max_memory : int or str
+        Bytes that the files may ask for, as a number or a text such as ``"512M"``.
 
     Examples
     --------
@@ -155,7 +172,7 @@ def load_predictor(path: str | os.PathLike[str]) -> Predictor:
     >>> served.predict_set([[0.9, 0.1]]).labels(0)
     [0]
     """
-    return read_model(path)[1]
+    return read_model(path, max_memory=max_memory)[1]
 
 
 def _predictor_out(predictor: Predictor, arrays: Arrays) -> dict[str, Any]:

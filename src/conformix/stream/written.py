@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from conformix.atomic import write_whole
+from conformix.atomic import as_path, write_whole
 from conformix.errors import InvalidInput
 from conformix.exports import MIXED
 from conformix.sets import PredictionSets
@@ -61,7 +60,7 @@ def write_sets(batches: Iterable[PredictionSets], path: str | os.PathLike[str]) 
         if writer is None:
             raise InvalidInput("there are no sets to write: the batches are empty.")
 
-    write_whole(Path(path), fill)
+    write_whole(as_path(path), fill)
     return total
 
 
