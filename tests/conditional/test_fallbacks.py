@@ -136,3 +136,56 @@ def test_groups_by_class_have_a_threshold_for_every_pair() -> None:
     for g in (0, 1):
         alone = fixed(0.1, "class").fit(probs[groups == g], y[groups == g])
         assert_array_equal(cp.threshold_[g], alone.threshold_)
+
+
+def thresholds_by_hand(
+    values: np.ndarray, cells: dict, always: set, everywhere: set
+) -> dict[object, float]:
+    """The threshold of every cell from its own rows, by sorting and counting."""
+    found = {}
+    for cell, rows in cells.items():
+        rows = range(len(values)) if cell in everywhere else rows
+        falling = sorted((values[i] for i in rows), reverse=True)
+        k = cx.conformal_rank(len(falling), 0.1)
+        trivial = cell in always or k > len(falling)
+        found[cell] = -np.inf if trivial else falling[k - 1]
+    return found
+
+
+@pytest.mark.parametrize("clusters", [(0, 0, 1, 1, -1, -1), (-1, 3, 3, -1, 0, 0), (-1,) * 6])
+@pytest.mark.parametrize("fallback", ["pooled", "all", "marginal"])
+def test_classes_of_the_null_cluster_share_a_threshold_with_each_other_alone(
+    clusters: tuple[int, ...], fallback: str
+) -> None:
+    probs, y = uneven_classes(np.random.default_rng(4), 300, (0.3, 0.2, 0.2, 0.1, 0.1, 0.1))
+    cp = fixed(0.1, Clustered(clusters=clusters, fallback=fallback)).fit(probs, y)
+    values = cp.predictor_.fitted.rule.of_true_labels(cx.score_tensor(probs, NAMES), y)
+    rows = {c: [i for i in range(300) if clusters[y[i]] == c] for c in set(clusters)}
+    null = {-1}
+    expected = thresholds_by_hand(
+        values, rows, null if fallback == "all" else set(),
+        null if fallback == "marginal" else set(),
+    )  # fmt: skip
+    assert_array_equal(cp.threshold_, [expected[c] for c in clusters])
+
+
+@pytest.mark.parametrize("fallback", ["pooled", "all", "marginal"])
+def test_rare_pairs_of_group_and_class_take_the_fallback_and_no_others_do(fallback: str) -> None:
+    rng = np.random.default_rng(5)
+    probs, y = uneven_classes(rng, 500, (0.5, 0.3, 0.15, 0.05))
+    groups = rng.choice(3, size=500, p=[0.6, 0.3, 0.1])
+    scheme = PerGroup(fallback, min_rows=25, by_class=True)
+    cp = fixed(0.1, scheme).fit(probs, y, strata=groups)
+    values = cp.predictor_.fitted.rule.of_true_labels(cx.score_tensor(probs, NAMES), y)
+    pairs = {(g, c): [i for i in range(500) if (groups[i], y[i]) == (g, c)]
+             for g in range(3) for c in range(4)}  # fmt: skip
+    rare = {pair for pair, rows in pairs.items() if len(rows) < 25}
+    assert 2 <= len(rare) <= 8
+    pool = sorted(i for pair in rare for i in pairs[pair])
+    cells = {p: pool if p in rare and fallback == "pooled" else rows for p, rows in pairs.items()}
+    expected = thresholds_by_hand(
+        values, cells, rare if fallback == "all" else set(),
+        rare if fallback == "marginal" else set(),
+    )  # fmt: skip
+    for g in range(3):
+        assert_array_equal(cp.threshold_[g], [expected[g, c] for c in range(4)])

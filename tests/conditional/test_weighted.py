@@ -61,6 +61,32 @@ def test_the_same_holds_when_the_weight_belongs_to_the_label(
     assert reached >= (1 - meant) * total
 
 
+@settings(max_examples=40)
+@given(bag=bags(max_models=1, min_rows=3, max_rows=12), data=st.data())
+def test_smoothed_pvalues_of_held_out_rows_are_uniform_under_the_weights(
+    bag: Bag, data: st.DataObject
+) -> None:
+    """A smoothed p-value is linear in its uniform number: it spreads the weight of its row evenly
+    from its value at 0 to its value at 1. Together the rows cover [0, 1] evenly, ties and all.
+    """
+    n = len(bag.y)
+    weight = np.array(data.draw(st.lists(st.integers(1, 5), min_size=n, max_size=n)))
+    cp = cx.ScoreAverage(NAMES, weights=WEIGHTS, calibration=Weighted(known=True))
+    ends = np.empty((n, 2))
+    for i in range(n):
+        rest = np.arange(n) != i
+        cp.fit(bag.outputs["a"][rest], bag.y[rest], sample_weight=weight[rest])
+        fitted = cp.predictor_.fitted
+        own = cp.predictor_.row_data(1, sample_weight=weight[~rest])
+        scores = cx.score_tensor(bag.outputs["a"][~rest], NAMES)
+        for tau in (0, 1):
+            p = fitted.pvalues(scores, np.full((1, 1), float(tau)), own)
+            ends[i, tau] = p[0, bag.y[i]]
+    for t in np.linspace(0, 1, 23):
+        below = np.clip((t - ends[:, 0]) / (ends[:, 1] - ends[:, 0]), 0, 1)
+        assert_allclose((weight * below).sum() / weight.sum(), t, atol=1e-12)
+
+
 @pytest.mark.parametrize("alpha", [0.1, 1 - 0.9, 0.25, 1 / 3])
 def test_equal_weights_are_no_weights(alpha: float) -> None:
     probs, y = uneven_classes(np.random.default_rng(0), 199)

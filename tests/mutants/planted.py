@@ -236,4 +236,38 @@ BUGS = [
     Bug("ecdf that overshoots its last knot", "normalize.py",
         "np.minimum(levels[left] + np.minimum(way, 1.0) * rise, levels[left + 1])",
         "levels[left] + way * rise"),
+    # Roles: who had a part in what was learnt, and who in the calibration.
+    Bug("ecdf of a shortlist learnt on all rows", "exact/fit.py",
+        "transform = normalizer.fit(some_rows(scores, aside) if len(aside) else scores, columns)",
+        "transform = normalizer.fit(scores, columns)"),
+    Bug("shortlist chosen on all rows", "exact/fit.py",
+        "        normalized = transform(some_rows(scores, aside))\n"
+        "        k = tuning_rank(len(aside), alpha)\n"
+        "        true_scores = of_labels(normalized, y[aside])\n",
+        "        normalized = transform(scores)\n"
+        "        k = tuning_rank(len(y), alpha)\n"
+        "        true_scores = of_labels(normalized, y)\n"),
+    Bug("automatic scores under exact calibrated on the blend's rows", "auto.py",
+        "return Plan(ladder, blend, roles.calibrate, settings)",
+        "return Plan(ladder, blend, settings=settings)"),
+    Bug("fold model trained on its own fold", "cross/classifier.py",
+        "own[name] = clone(estimator).fit(_safe_indexing(X, train), y[train])",
+        "own[name] = clone(estimator).fit(X, y)"),
+    Bug("groups of a classifier dropped between tuning and calibration", "classifier.py",
+        "groups=None if parts is None or X_calibration is not None else parts[calibrate],",
+        "groups=None,"),
+    Bug("floor for ceil in the rank of a batch", "guarantees/order.py",
+        "needed = math.ceil(m * share)", "needed = math.floor(m * share)"),
+    Bug("own weight left out of the smoothing", "calibration/weighted.py",
+        "tau * (at_least - above + own)", "tau * (at_least - above) + own"),
+    Bug("second term of CV+ for folds of any size", "cross/folds.py",
+        "    if len(set(sizes)) == 1:\n", "    if len(sizes) > 1:\n"),
+    Bug("2 ln M for e ln M in the harmonic merge", "merge.py",
+        "math.e * math.log(n)", "2.0 * math.log(n)"),
+    Bug("null cluster that shares the last cluster", "calibration/clusters.py",
+        "pool=int(cells.max(initial=-1)) + 1", "pool=max(int(cells.max(initial=-1)), 0)"),
+    Bug("rare pairs of group and class by the wrong axis", "calibration/schemes.py",
+        "own[rare] = other", 'own[rare.reshape(n_groups, width).ravel("F")] = other'),
+    Bug("single precision normalised in place", "tuning.py",
+        " and not is_tensor(scores) and scores.dtype == np.float64", " and not is_tensor(scores)"),
 ]  # fmt: skip
