@@ -144,8 +144,8 @@ def thresholds_by_hand(
     """The threshold of every cell from its own rows, by sorting and counting."""
     found = {}
     for cell, rows in cells.items():
-        rows = range(len(values)) if cell in everywhere else rows
-        falling = sorted((values[i] for i in rows), reverse=True)
+        own = values if cell in everywhere else [values[i] for i in rows]
+        falling = sorted(own, reverse=True)
         k = cx.conformal_rank(len(falling), 0.1)
         trivial = cell in always or k > len(falling)
         found[cell] = -np.inf if trivial else falling[k - 1]

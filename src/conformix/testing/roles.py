@@ -11,8 +11,9 @@ calibration and estimator, of the user's own too.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import starmap, zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -287,31 +288,37 @@ def _differing(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]
     return [name for name in before if not _same(before[name], after.get(name))]
 
 
-def _same(one: Any, other: Any, above: frozenset[int] = frozenset()) -> bool:
-    """Whether two things hold the same numbers, whatever they are made of.
+def _same(one: Any, other: Any) -> bool:
+    """Whether two things hold the same numbers, whatever they are made of."""
+    return all(starmap(_equal, zip_longest(_leaves(one), _leaves(other), fillvalue=_leaves)))
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if type(one) is not type(other):
+        return False
+    return np.array_equal(one, other, equal_nan=np.asarray(one).dtype.kind in "fc")
+
+
+def _leaves(value: Any, above: frozenset[int] = frozenset()) -> Iterator[Any]:
+    """Yield the arrays, numbers and texts that something is made of, in order.
 
     `above` are the objects that hold this one: what refers back to them is not followed again.
     """
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, np.ndarray):
-        return _same_arrays(one, other)
-    if one is None or isinstance(one, int | float | str | bytes | np.generic):
-        return bool(one == other) or bool(one != one and other != other)  # NaN is itself
-    if one is other or id(one) in above:
-        return True
-    above |= {id(one)}
-    if isinstance(one, Mapping):
-        return one.keys() == other.keys() and all(_same(one[k], other[k], above) for k in one)
-    if isinstance(one, list | tuple):
-        together = zip(one, other, strict=False)
-        return len(one) == len(other) and all(_same(a, b, above) for a, b in together)
-    if not isinstance(one, type) and getattr(one, "__dict__", None):
-        return _same(vars(one), vars(other), above)
-    return pickle.dumps(one) == pickle.dumps(other)
-
-
-def _same_arrays(one: Any, other: Any) -> bool:
-    if one.dtype == object:
-        return one.shape == other.shape and _same(one.ravel().tolist(), other.ravel().tolist())
-    return np.array_equal(one, other, equal_nan=one.dtype.kind in "fc")
+    plain = value is None or isinstance(value, int | float | str | bytes | np.generic)
+    if plain or (isinstance(value, np.ndarray) and value.dtype != object):
+        yield value
+        return
+    if id(value) in above:
+        return
+    if isinstance(value, np.ndarray):
+        inside: Any = value.ravel().tolist()
+    elif isinstance(value, Mapping):
+        inside = [part for item in value.items() for part in item]
+    elif isinstance(value, list | tuple):
+        inside = value
+    elif not isinstance(value, type) and getattr(value, "__dict__", None):
+        inside = [part for item in vars(value).items() for part in item]
+    else:
+        inside = [pickle.dumps(value)]
+    for part in inside:
+        yield from _leaves(part, above | {id(value)})
