@@ -12,6 +12,7 @@ import conformix as cx
 from conditional.rows import NAMES, fixed, uneven_classes
 from conformix.calibration import Clustered, PerClass, PerGroup
 from conformix.errors import InvalidInput
+from conformix.splits import ValidityFirst
 
 pytestmark = pytest.mark.filterwarnings("ignore::conformix.errors.ConformixWarning")
 
@@ -189,3 +190,28 @@ def test_rare_pairs_of_group_and_class_take_the_fallback_and_no_others_do(fallba
     )  # fmt: skip
     for g in range(3):
         assert_array_equal(cp.threshold_[g], [expected[g, c] for c in range(4)])
+
+
+def test_the_pvalue_of_a_label_that_is_always_in_is_one() -> None:
+    probs, y = uneven_classes(np.random.default_rng(6), 400, (0.6, 0.35, 0.05))
+    cp = fixed(0.1, PerClass("all", min_rows=30)).fit(probs, y)
+    for smoothed in (False, True):
+        assert (cp.predict_pvalues(probs, smoothed=smoothed)[:, 2] == 1).all()
+    for alpha in (0.1, 0.7):
+        inside = np.asarray(cp.predict_set(probs, alpha=alpha))
+        assert_array_equal(inside, cp.predict_pvalues(probs) > alpha)
+
+
+def test_a_class_is_rare_by_the_calibration_rows_that_it_is_expected_to_have() -> None:
+    probs, y = uneven_classes(np.random.default_rng(7), 500, (0.6, 0.3, 0.1))
+    split = ValidityFirst(share=0.2)
+    tune = split.roles(500, 0, np.random.default_rng(1)).tune
+    counts = np.bincount(y[tune], minlength=3)
+    least = int(4 * counts[2])  # 400 calibration rows for 100 tuning rows
+    told = []
+    for min_rows in (least, least + 1):
+        scheme = PerClass("pooled", min_rows=min_rows)
+        cp = cx.ScoreAverage(split=split, calibration=scheme, search=[[0.4, 0.3, 0.3]])
+        cp.set_params(random_state=np.random.default_rng(1)).fit(probs, y)
+        told.append("1 rare classes only together" in cp.guarantee_.statement)
+    assert told == [False, True]

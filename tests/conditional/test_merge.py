@@ -155,6 +155,15 @@ def test_random_votes_are_never_larger_and_uniform_votes_are_exact_on_average() 
     assert abs(uniform - 0.8) < Z * 0.4 / np.sqrt(5000)
 
 
+@pytest.mark.parametrize("rule", ["half", "random", "uniform"])
+def test_labels_of_a_row_are_in_by_their_votes_and_one_number_for_the_row(rule: str) -> None:
+    rng = np.random.default_rng(2)
+    sets = rng.random((5, 400, 6)) < 0.5
+    inside, votes = np.asarray(merge_sets(list(sets), rule, random_state=1)), sets.sum(axis=0)
+    least = np.where(inside, votes, 9).min(axis=1)  # the fewest votes that were enough
+    assert_array_equal(inside, votes >= least[:, None])
+
+
 def test_weighted_votes_and_class_names() -> None:
     one = cx.PredictionSets(np.array([[True, False]]), ["x", "y"])
     two = cx.PredictionSets(np.array([[False, True]]), ["x", "y"])

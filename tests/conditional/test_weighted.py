@@ -170,20 +170,32 @@ def test_without_cross_fitting_a_flexible_classifier_overfits_the_ratios() -> No
     assert own.source.mean() < 0.5 < crossed.source.mean()
 
 
+@pytest.mark.parametrize(("n", "m"), [(2000, 400), (400, 2000)])
+def test_samples_of_one_law_have_ratios_near_one_whatever_their_sizes(n: int, m: int) -> None:
+    rng = np.random.default_rng(8)
+    ratio = density_ratio(rng.normal(size=(n, 1)), rng.normal(size=(m, 1)))
+    # The coefficients have standard errors near 1 / sqrt(400), and so have logarithms of ratios.
+    assert abs(np.log(ratio.source)).mean() < Z / np.sqrt(400)
+    assert abs(np.log(ratio(np.zeros((1, 1)))))[0] < Z / np.sqrt(400)
+
+
+@pytest.mark.parametrize("old_priors", [(1 / 3, 1 / 3, 1 / 3), (0.2, 0.3, 0.5)])
 @pytest.mark.parametrize("method", ["confusion", "em"])
-def test_class_priors_are_found_without_new_labels(method: str) -> None:
+def test_class_priors_are_found_without_new_labels(
+    method: str, old_priors: tuple[float, ...]
+) -> None:
     rng = np.random.default_rng(6)
 
     def rows(priors: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
         y = rng.choice(3, size=20_000, p=np.array(priors))
         x = np.eye(3)[y] * 2 + rng.normal(size=(20_000, 3))
-        logits = 2 * x + np.log((1 / 3, 1 / 3, 1 / 3))  # the Bayes rule under equal priors
+        logits = 2 * x + np.log(old_priors)  # the Bayes rule under the old priors
         return softmax(logits), y
 
-    old, y = rows((1 / 3, 1 / 3, 1 / 3))
+    old, y = rows(old_priors)
     new, _ = rows((0.6, 0.3, 0.1))
     found = label_ratios(old, y, new, method=method)
-    assert_allclose(found, [1.8, 0.9, 0.3], atol=0.06)
+    assert_allclose(found * old_priors, [0.6, 0.3, 0.1], atol=0.02)
 
 
 def test_label_shift_restores_coverage_and_no_weights_do_not() -> None:

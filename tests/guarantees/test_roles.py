@@ -120,6 +120,29 @@ def test_with_groups_given_as_strata_or_weights_given_by_row_no_row_does_both() 
     assert_separate(audited({"calibration": Weighted(known=True)}, sample_weight=RATIOS))
 
 
+def moved_by(fit: Callable[[np.ndarray], Any], values: np.ndarray, change: Any) -> np.ndarray:
+    """Which rows move anything when what they bring along is changed, one at a time."""
+    base = fitted_numbers(fit(values))
+    found = []
+    for i in range(len(values)):
+        other = values.copy()
+        other[i] = change(other[i])
+        found.append(any(map(len, moved_numbers(base, fitted_numbers(fit(other))))))
+    return np.array(found)
+
+
+def test_weights_and_groups_by_row_are_those_of_the_rows_that_calibrate() -> None:
+    weighted, grouped = average(calibration="weighted"), average(calibration="group")
+    calibrates = audited({}).calibrates
+    assert_array_equal(
+        moved_by(lambda w: weighted.fit(PROBS, Y, sample_weight=w), RATIOS, lambda w: 3 * w),
+        calibrates,
+    )
+    assert_array_equal(
+        moved_by(lambda g: grouped.fit(PROBS, Y, strata=g), STRATA, lambda g: 1 - g), calibrates
+    )
+
+
 def test_several_models_at_once() -> None:
     for settings in ({}, {"scores": "auto", "search": "auto"}):
         assert_separate(audited(settings, TWO))
@@ -323,6 +346,21 @@ def test_sample_weights_follow_their_rows_into_training_and_nowhere_else() -> No
             other[i] *= 3
             learnt, calibration = moved_numbers(base, fitted_numbers(fit(other)))
             assert bool(learnt or calibration) == trains[i]
+
+
+def test_importance_and_groups_given_to_a_classifier_are_those_of_the_rows_that_calibrate() -> None:
+    rng = np.random.default_rng(6)
+    weight, strata = rng.uniform(0.5, 2.0, size=24), rng.integers(2, size=24)
+    calibrates = audit_roles(classifier().fit, FEATURES, CLASSES).calibrates
+
+    def fit_weighted(w: np.ndarray) -> cx.ConformalClassifier:
+        return classifier(calibration="weighted").fit(FEATURES, CLASSES, calibration_weight=w)
+
+    def fit_grouped(g: np.ndarray) -> cx.ConformalClassifier:
+        return classifier(calibration="group").fit(FEATURES, CLASSES, strata=g)
+
+    assert_array_equal(moved_by(fit_weighted, weight, lambda w: 3 * w), calibrates)
+    assert_array_equal(moved_by(fit_grouped, strata, lambda g: 1 - g), calibrates)
 
 
 # Folds: every row calibrates its own fold, and has no part in that fold's model, weights and scale.

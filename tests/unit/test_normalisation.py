@@ -150,3 +150,21 @@ def test_scores_in_single_precision_are_fitted_as_the_numbers_that_they_are(norm
     assert fits[0].search.size == fits[1].search.size
     assert_array_equal(fits[0].rule.weights, fits[1].rule.weights)
     assert_array_equal(fits[0].calibration, fits[1].calibration)
+
+
+@pytest.mark.filterwarnings("ignore")  # that an ecdf of the calibration rows voids the guarantee
+def test_a_pac_rank_does_not_save_a_scale_learnt_on_the_calibration_rows():
+    for options in ({"guarantee": "pac"}, {"guarantee": "marginal"}):
+        cp = fitted(split="efcp", normalize="ecdf", search="grid", **options)
+        assert cp.guarantee_.kind == "none"
+
+
+def test_an_ecdf_is_the_share_of_scores_that_are_no_larger_with_ties():
+    rng = np.random.default_rng(4)
+    scores = rng.integers(0, 6, size=(50, 4, 2)) / 5.0
+    transform = Ecdf().fit(scores, ())
+    for j in range(2):
+        values = np.unique(scores[..., j])
+        expected = [(scores[..., j] <= value).mean() for value in values]
+        points = np.repeat(values[:, None], 2, axis=1)
+        assert_allclose(transform(points)[:, j], expected, rtol=1e-12)

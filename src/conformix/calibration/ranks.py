@@ -10,6 +10,7 @@ little.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -17,6 +18,7 @@ import numpy as np
 
 from conformix.arrays import IntArray
 from conformix.calibration.schemes import PerClass
+from conformix.conformal import simple_fraction
 from conformix.errors import InvalidInput
 
 
@@ -68,9 +70,12 @@ class RankedPerClass(PerClass):
         """
         if not 0 < self.share <= 1:
             raise InvalidInput(f"share must lie in (0, 1]; got {self.share!r}.")
+        # In fractions, as ranks are: .7 times .1 times 100 rows are 7 rows, in floats they are 6.
+        allowed = simple_fraction(alpha)
+        allowed *= 1 if self.share == 1 else simple_fraction(self.share, "share")
         found = np.full(n_classes, n_classes)
         for c in np.unique(y):
             own = np.sort(ranks[y == c])
-            beyond = int(np.floor(self.share * float(alpha) * len(own)))  # may rank lower
+            beyond = math.floor(allowed * len(own))  # may rank lower
             found[c] = own[len(own) - 1 - beyond]
         return found
