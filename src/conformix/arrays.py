@@ -216,7 +216,7 @@ def as_float64(values: Any) -> Any:
     >>> as_float64(np.array([2]))
     array([2.])
     """
-    return values.double() if is_tensor(values) else values.astype(np.float64)
+    return values.double() if is_tensor(values) else values.astype(np.float64, copy=False)
 
 
 def quotient(values: Any, divisor: float) -> Any:

@@ -19,7 +19,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from conformix.arrays import FloatArray, is_tensor, places, refuse_masked, to_device, to_host
+from conformix.arrays import (
+    FloatArray,
+    as_float64,
+    is_tensor,
+    places,
+    refuse_masked,
+    to_device,
+    to_host,
+)
 from conformix.errors import InvalidInput, shown
 from conformix.inputs import DEVICE_ENTRIES, row_blocks
 from conformix.kernels import combine
@@ -161,7 +169,10 @@ def _rising_line_on_device(values: Any, knots: Any, levels: Any) -> Any:
 
 
 def _by_score(scores: FloatArray, function: Any) -> FloatArray:
-    """Return ``function(j, scores[..., j])`` for every j, one contiguous plane per score."""
+    """Return ``function(j, scores[..., j])`` for every j, one contiguous plane per score.
+
+    Scores of fewer bits are widened first: what is computed does not depend on how they were held.
+    """
     d = scores.shape[-1]
     rows: Any = scores.reshape(-1, d) if scores.ndim < 3 else scores
     shape = (d, *rows.shape[:-1])
@@ -170,7 +181,7 @@ def _by_score(scores: FloatArray, function: Any) -> FloatArray:
     entries = DEVICE_ENTRIES if tensors else CACHE_ENTRIES
     for block in row_blocks(len(rows), math.prod(rows.shape[1:-1]), entries):
         for j in range(d):
-            planes[j, block] = function(j, rows[block, ..., j])
+            planes[j, block] = function(j, as_float64(rows[block, ..., j]))
     normalized: Any = planes.movedim(0, -1) if tensors else np.moveaxis(planes, 0, -1)
     return normalized if scores.ndim == 3 else normalized.reshape(scores.shape)
 
@@ -256,7 +267,7 @@ def _curve(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     if is_tensor(values):
         ordered: Any = to_host(values.double().reshape(-1).sort().values)  # type: ignore[attr-defined]
     else:
-        ordered = np.sort(values, axis=None)
+        ordered = as_float64(np.sort(values, axis=None))
     # By places, not by counts: beside the sorted values only one array of their length is held.
     fresh = np.ones(len(ordered) + 1, dtype=bool)
     np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:-1])

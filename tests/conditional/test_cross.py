@@ -122,6 +122,18 @@ def test_the_bound_has_both_terms_and_the_second_needs_even_folds() -> None:
     assert cross_coverage(0.05, [1] * 40) == 0.9
 
 
+@pytest.mark.parametrize(
+    "sizes", [[2] * 39 + [3], [1] * 50 + [2], [5, 5, 6], [4] * 12, [1] * 30, [7, 8] * 6]
+)
+def test_what_is_proven_for_folds_of_one_size_is_not_claimed_for_others(sizes: list[int]) -> None:
+    """Vovk (2015) for any folds; Barber et al. (2021) for folds of one size only."""
+    f, n, alpha = len(sizes), sum(sizes), Fraction(1, 10)
+    any_folds = 1 - 2 * alpha - 2 * (1 - Fraction(1, f)) / (Fraction(n, f) + 1)
+    one_size = 1 - 2 * alpha - (1 - Fraction(f, n)) / (f + 1)
+    proven = max(any_folds, one_size) if len(set(sizes)) == 1 else any_folds
+    assert_allclose(cross_coverage(0.1, sizes), float(proven), rtol=1e-12)
+
+
 def test_the_classifier_does_it_all() -> None:
     from sklearn.linear_model import LogisticRegression
     from sklearn.naive_bayes import GaussianNB

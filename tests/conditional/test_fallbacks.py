@@ -12,6 +12,7 @@ import conformix as cx
 from conditional.rows import NAMES, fixed, uneven_classes
 from conformix.calibration import Clustered, PerClass, PerGroup
 from conformix.errors import InvalidInput
+from conformix.splits import ValidityFirst
 
 pytestmark = pytest.mark.filterwarnings("ignore::conformix.errors.ConformixWarning")
 
@@ -137,3 +138,81 @@ def test_groups_by_class_have_a_threshold_for_every_pair() -> None:
     for g in (0, 1):
         alone = fixed(0.1, "class").fit(probs[groups == g], y[groups == g])
         assert_array_equal(cp.threshold_[g], alone.threshold_)
+
+
+def thresholds_by_hand(
+    values: np.ndarray, cells: dict, always: set, everywhere: set
+) -> dict[object, float]:
+    """The threshold of every cell from its own rows, by sorting and counting."""
+    found = {}
+    for cell, rows in cells.items():
+        own = values if cell in everywhere else [values[i] for i in rows]
+        falling = sorted(own, reverse=True)
+        k = cx.conformal_rank(len(falling), 0.1)
+        trivial = cell in always or k > len(falling)
+        found[cell] = -np.inf if trivial else falling[k - 1]
+    return found
+
+
+@pytest.mark.parametrize("clusters", [(0, 0, 1, 1, -1, -1), (-1, 3, 3, -1, 0, 0), (-1,) * 6])
+@pytest.mark.parametrize("fallback", ["pooled", "all", "marginal"])
+def test_classes_of_the_null_cluster_share_a_threshold_with_each_other_alone(
+    clusters: tuple[int, ...], fallback: str
+) -> None:
+    probs, y = uneven_classes(np.random.default_rng(4), 300, (0.3, 0.2, 0.2, 0.1, 0.1, 0.1))
+    cp = fixed(0.1, Clustered(clusters=clusters, fallback=fallback)).fit(probs, y)
+    values = cp.predictor_.fitted.rule.of_true_labels(cx.score_tensor(probs, NAMES), y)
+    rows = {c: [i for i in range(300) if clusters[y[i]] == c] for c in set(clusters)}
+    null = {-1}
+    expected = thresholds_by_hand(
+        values, rows, null if fallback == "all" else set(),
+        null if fallback == "marginal" else set(),
+    )  # fmt: skip
+    assert_array_equal(cp.threshold_, [expected[c] for c in clusters])
+
+
+@pytest.mark.parametrize("fallback", ["pooled", "all", "marginal"])
+def test_rare_pairs_of_group_and_class_take_the_fallback_and_no_others_do(fallback: str) -> None:
+    rng = np.random.default_rng(5)
+    probs, y = uneven_classes(rng, 500, (0.5, 0.3, 0.15, 0.05))
+    groups = rng.choice(3, size=500, p=[0.6, 0.3, 0.1])
+    scheme = PerGroup(fallback, min_rows=25, by_class=True)
+    cp = fixed(0.1, scheme).fit(probs, y, strata=groups)
+    values = cp.predictor_.fitted.rule.of_true_labels(cx.score_tensor(probs, NAMES), y)
+    pairs = {(g, c): [i for i in range(500) if (groups[i], y[i]) == (g, c)]
+             for g in range(3) for c in range(4)}  # fmt: skip
+    rare = {pair for pair, rows in pairs.items() if len(rows) < 25}
+    assert 2 <= len(rare) <= 8
+    pool = sorted(i for pair in rare for i in pairs[pair])
+    cells = {p: pool if p in rare and fallback == "pooled" else rows for p, rows in pairs.items()}
+    expected = thresholds_by_hand(
+        values, cells, rare if fallback == "all" else set(),
+        rare if fallback == "marginal" else set(),
+    )  # fmt: skip
+    for g in range(3):
+        assert_array_equal(cp.threshold_[g], [expected[g, c] for c in range(4)])
+
+
+def test_the_pvalue_of_a_label_that_is_always_in_is_one() -> None:
+    probs, y = uneven_classes(np.random.default_rng(6), 400, (0.6, 0.35, 0.05))
+    cp = fixed(0.1, PerClass("all", min_rows=30)).fit(probs, y)
+    for smoothed in (False, True):
+        assert (cp.predict_pvalues(probs, smoothed=smoothed)[:, 2] == 1).all()
+    for alpha in (0.1, 0.7):
+        inside = np.asarray(cp.predict_set(probs, alpha=alpha))
+        assert_array_equal(inside, cp.predict_pvalues(probs) > alpha)
+
+
+def test_a_class_is_rare_by_the_calibration_rows_that_it_is_expected_to_have() -> None:
+    probs, y = uneven_classes(np.random.default_rng(7), 500, (0.6, 0.3, 0.1))
+    split = ValidityFirst(share=0.2)
+    tune = split.roles(500, 0, np.random.default_rng(1)).tune
+    counts = np.bincount(y[tune], minlength=3)
+    least = int(4 * counts[2])  # 400 calibration rows for 100 tuning rows
+    told = []
+    for min_rows in (least, least + 1):
+        scheme = PerClass("pooled", min_rows=min_rows)
+        cp = cx.ScoreAverage(split=split, calibration=scheme, search=[[0.4, 0.3, 0.3]])
+        cp.set_params(random_state=np.random.default_rng(1)).fit(probs, y)
+        told.append("1 rare classes only together" in cp.guarantee_.statement)
+    assert told == [False, True]

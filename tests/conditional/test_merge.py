@@ -39,6 +39,46 @@ def test_merged_pvalues_are_valid_under_dependence(method: str, m: int, kind: st
     assert (shares <= levels + 1 / n).all()  # the grid has n points
 
 
+# What a merge adds up, and the sign that makes small p-values large in it.
+ADDED = {
+    "mean": lambda p: -p,
+    "geometric": lambda p: -np.log(p),
+    "harmonic": lambda p: 1 / p,
+}
+
+
+def worst_share(method: str, m: int, alpha: float, less: float = 1.0) -> float:
+    """The largest P(merged * less <= alpha) that a rearrangement of uniform p-values reaches.
+
+    On an event of probability beta the p-values are those up to beta, each column sorted against
+    the sum of the others until all sums are nearly alike (Puccetti & Rueschendorf, 2012): many sums
+    are then just large enough. The upper ends of a grid stand for uniform values, so that these are
+    valid p-values and the promise holds without tolerance.
+    """
+    rng, n, worst = np.random.default_rng(0), 600, 0.0
+    for beta in alpha * np.array([0.7, 0.9, 1.05, 1.2, 1.5]):
+        p = np.array([rng.permutation(beta * (np.arange(n) + 1) / n) for _ in range(m)])
+        added = ADDED[method](p)
+        for _ in range(60):
+            for j in range(m):
+                others = added.sum(axis=0) - added[j]
+                added[j, np.argsort(others)] = np.sort(added[j])[::-1]
+        p = {"mean": lambda a: -a, "geometric": lambda a: np.exp(-a), "harmonic": lambda a: 1 / a}[
+            method
+        ](added)
+        merged = merge_pvalues(np.minimum(p, 1.0)[..., None], method)[:, 0]
+        worst = max(worst, beta * float((merged * less <= alpha + 1e-12).mean()))
+    return worst
+
+
+@pytest.mark.parametrize("m", [3, 4, 6])
+@pytest.mark.parametrize("method", list(ADDED))
+def test_merged_pvalues_are_valid_under_the_worst_dependence(method: str, m: int) -> None:
+    for alpha in (0.02, 0.1):
+        assert worst_share(method, m, alpha) <= alpha + 1e-9
+    assert worst_share(method, m, 0.1, less=0.7) > 0.1  # a smaller factor would not do
+
+
 def test_the_plain_mean_of_opposite_pvalues_shows_why_the_factor_is_needed() -> None:
     pair = dependent_uniforms("opposite", 2, 1000)
     assert (pair.mean(axis=0) <= 0.5 + 1e-12).all()  # all of them, where half would do
@@ -113,6 +153,15 @@ def test_random_votes_are_never_larger_and_uniform_votes_are_exact_on_average() 
     assert (random <= half).all()
     uniform = covered(merge_sets(sets, "uniform", random_state=3), y).mean()
     assert abs(uniform - 0.8) < Z * 0.4 / np.sqrt(5000)
+
+
+@pytest.mark.parametrize("rule", ["half", "random", "uniform"])
+def test_labels_of_a_row_are_in_by_their_votes_and_one_number_for_the_row(rule: str) -> None:
+    rng = np.random.default_rng(2)
+    sets = rng.random((5, 400, 6)) < 0.5
+    inside, votes = np.asarray(merge_sets(list(sets), rule, random_state=1)), sets.sum(axis=0)
+    least = np.where(inside, votes, 9).min(axis=1)  # the fewest votes that were enough
+    assert_array_equal(inside, votes >= least[:, None])
 
 
 def test_weighted_votes_and_class_names() -> None:

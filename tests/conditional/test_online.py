@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 import conformix as cx
 from conditional.rows import softmax
@@ -157,3 +157,15 @@ def test_a_label_must_follow_its_set() -> None:
         online.predict_set([0.5, 0.5])
     with pytest.raises(cx.InvalidInput, match="did you mean 'betting'"):
         cx.OnlineAverage(control="beting")
+
+
+def test_hedge_weighs_candidates_by_the_labels_they_would_have_cost() -> None:
+    candidates = np.array([[1.0, 0.0], [0.0, 1.0]])
+    weights = AdaptiveWeights(candidates, window=3, rule="hedge")
+    sizes = np.array([[9, 1], [2, 7], [4, 3], [6, 5]])
+    for step, one in enumerate(sizes, start=1):
+        weights.charge(one, n_classes=10)
+        lost = sizes[max(step - 3, 0) : step].sum(axis=0)
+        eta = np.sqrt(8 * np.log(2) / min(step, 3)) / 10
+        chances = np.exp(-eta * lost)
+        assert_allclose(weights.current, chances @ weights.candidates / chances.sum(), rtol=1e-12)

@@ -7,6 +7,7 @@ covered, always; exactly so many without ties.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -20,7 +21,7 @@ import conformix as cx
 import oracle
 from cases import Bag, FirstRowsTune, bags, levels
 from conditional.rows import NAMES, Z, covered, fixed, uneven_classes
-from conformix.calibration import Clustered, PerClass, PerGroup
+from conformix.calibration import Clustered, PerClass, PerGroup, RankedPerClass
 from conformix.search import GridSearch
 
 pytestmark = pytest.mark.filterwarnings("ignore::conformix.errors.ConformixWarning")
@@ -273,6 +274,34 @@ def test_rc3p_is_exact_given_the_class_and_smaller_than_plain_thresholds(cifar10
     for c in (0, 1):
         own = y[bag] == c
         assert hits[own].sum() >= cx.conformal_rank(int(own.sum()) - 1, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("share", "alpha"), [(0.5, 0.2), (0.7, 0.1), (0.3, 0.1), (1.0, 0.07), (0.29, 1.0 - 0.9)]
+)
+def test_the_largest_rank_is_the_smallest_whose_error_is_within_its_share_of_alpha(
+    share: float, alpha: float
+) -> None:
+    rng = np.random.default_rng(3)
+    allowed = Fraction(str(share)) * Fraction(str(round(alpha, 6)))
+    y = np.repeat([0, 1, 2, 4], [1, 10, 33, 100])
+    ranks = rng.integers(1, 7, size=len(y))
+    found = RankedPerClass(share=share).limits(ranks, y, 6, alpha)
+    for c in range(6):
+        own = ranks[y == c].tolist()
+        enough = [k for k in range(7) if sum(r > k for r in own) <= allowed * len(own)]
+        assert found[c] == (max(min(enough), 1) if own else 6)
+
+
+def test_labels_beyond_their_rank_come_after_all_that_are_within_theirs() -> None:
+    probs, y = uneven_classes(np.random.default_rng(8), 400, (0.4, 0.2, 0.2, 0.1, 0.1))
+    cp = cx.ScoreAverage(calibration="rc3p", alpha=0.3, random_state=0).fit(probs, y)
+    rule = cp.predictor_.fitted.rule
+    scores = cx.score_tensor(probs, NAMES)
+    plain, limited = replace(rule, limits=None).combined(scores), rule.combined(scores)
+    beyond = limited != plain
+    assert beyond.any()
+    assert limited[beyond].max() < limited[~beyond].min()
 
 
 def test_a_class_conditional_classifier_needs_one_word() -> None:

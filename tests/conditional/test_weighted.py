@@ -65,6 +65,32 @@ def test_the_same_holds_when_the_weight_belongs_to_the_label(
     assert reached >= (1 - meant) * total
 
 
+@settings(max_examples=40)
+@given(bag=bags(max_models=1, min_rows=3, max_rows=12), data=st.data())
+def test_smoothed_pvalues_of_held_out_rows_are_uniform_under_the_weights(
+    bag: Bag, data: st.DataObject
+) -> None:
+    """A smoothed p-value is linear in its uniform number: it spreads the weight of its row evenly
+    from its value at 0 to its value at 1. Together the rows cover [0, 1] evenly, ties and all.
+    """
+    n = len(bag.y)
+    weight = np.array(data.draw(st.lists(st.integers(1, 5), min_size=n, max_size=n)))
+    cp = cx.ScoreAverage(NAMES, weights=WEIGHTS, calibration=Weighted(known=True))
+    ends = np.empty((n, 2))
+    for i in range(n):
+        rest = np.arange(n) != i
+        cp.fit(bag.outputs["a"][rest], bag.y[rest], sample_weight=weight[rest])
+        fitted = cp.predictor_.fitted
+        own = cp.predictor_.row_data(1, sample_weight=weight[~rest])
+        scores = cx.score_tensor(bag.outputs["a"][~rest], NAMES)
+        for tau in (0, 1):
+            p = fitted.pvalues(scores, np.full((1, 1), float(tau)), own)
+            ends[i, tau] = p[0, bag.y[i]]
+    for t in np.linspace(0, 1, 23):
+        below = np.clip((t - ends[:, 0]) / (ends[:, 1] - ends[:, 0]), 0, 1)
+        assert_allclose((weight * below).sum() / weight.sum(), t, atol=1e-12)
+
+
 EQUAL = (1.0, 3.0, 0.1, 1 / 3, np.pi, 1e-300, 5e-324, 1e300, float(np.finfo(float).max))
 
 
@@ -268,20 +294,32 @@ def test_without_cross_fitting_a_flexible_classifier_overfits_the_ratios() -> No
     assert own.source.mean() < 0.5 < crossed.source.mean()
 
 
+@pytest.mark.parametrize(("n", "m"), [(2000, 400), (400, 2000)])
+def test_samples_of_one_law_have_ratios_near_one_whatever_their_sizes(n: int, m: int) -> None:
+    rng = np.random.default_rng(8)
+    ratio = density_ratio(rng.normal(size=(n, 1)), rng.normal(size=(m, 1)))
+    # The coefficients have standard errors near 1 / sqrt(400), and so have logarithms of ratios.
+    assert abs(np.log(ratio.source)).mean() < Z / np.sqrt(400)
+    assert abs(np.log(ratio(np.zeros((1, 1)))))[0] < Z / np.sqrt(400)
+
+
+@pytest.mark.parametrize("old_priors", [(1 / 3, 1 / 3, 1 / 3), (0.2, 0.3, 0.5)])
 @pytest.mark.parametrize("method", ["confusion", "em"])
-def test_class_priors_are_found_without_new_labels(method: str) -> None:
+def test_class_priors_are_found_without_new_labels(
+    method: str, old_priors: tuple[float, ...]
+) -> None:
     rng = np.random.default_rng(6)
 
     def rows(priors: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
         y = rng.choice(3, size=20_000, p=np.array(priors))
         x = np.eye(3)[y] * 2 + rng.normal(size=(20_000, 3))
-        logits = 2 * x + np.log((1 / 3, 1 / 3, 1 / 3))  # the Bayes rule under equal priors
+        logits = 2 * x + np.log(old_priors)  # the Bayes rule under the old priors
         return softmax(logits), y
 
-    old, y = rows((1 / 3, 1 / 3, 1 / 3))
+    old, y = rows(old_priors)
     new, _ = rows((0.6, 0.3, 0.1))
     found = label_ratios(old, y, new, method=method)
-    assert_allclose(found, [1.8, 0.9, 0.3], atol=0.06)
+    assert_allclose(found * old_priors, [0.6, 0.3, 0.1], atol=0.02)
 
 
 def test_label_shift_restores_coverage_and_no_weights_do_not() -> None:

@@ -1,6 +1,7 @@
 """Every formula of the theory against a value worked out in the comment beside it."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -54,6 +55,30 @@ def test_batch_rank_by_its_definition():
     k = gs.batch_pac_rank(300, 200, 0.1, 0.1, n_weights=10)
     assert 10 * betabinom.cdf(179, 200, k, 301 - k) <= 0.1
     assert 10 * betabinom.cdf(179, 200, k - 1, 302 - k) > 0.1
+
+
+def covered_at_least(share, m, k, n):
+    """P(at least a share of m new rows reach the k-th largest of n scores), by counting orders.
+
+    Of the n + m scores in falling order, h new ones come before the k-th old one:
+    ``C(k - 1 + h, h) C(n - k + m - h, m - h)`` of the ``C(n + m, m)`` orders, in whole numbers.
+    """
+    orders = sum(
+        math.comb(k - 1 + h, h) * math.comb(n - k + m - h, m - h)
+        for h in range(m + 1)
+        if h >= share * m
+    )
+    return Fraction(orders, math.comb(n + m, m))
+
+
+@pytest.mark.parametrize("alpha", [Fraction(1, 10), Fraction(1, 7), Fraction(3, 20)])
+@pytest.mark.parametrize("m", [1, 9, 10, 33, 50])  # alpha m is whole for some of them only
+def test_a_batch_is_covered_as_often_as_its_rank_says_and_one_rank_less_would_not_do(m, alpha):
+    for n, delta, n_weights in ((60, Fraction(1, 5), 1), (150, Fraction(1, 10), 3)):
+        k = gs.batch_pac_rank(n, m, float(alpha), float(delta), n_weights=n_weights)
+        missed = [1 - covered_at_least(1 - alpha, m, rank, n) for rank in (k, k - 1) if rank <= n]
+        assert n_weights * missed[-1] > delta
+        assert k > n or n_weights * missed[0] <= delta
 
 
 def test_n_needed_is_enough_and_one_less_is_not():

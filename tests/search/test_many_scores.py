@@ -48,6 +48,18 @@ def test_the_reported_count_is_the_count_of_the_reported_weights(search, kind: s
     assert found.count <= corners.min()
 
 
+@pytest.mark.parametrize("budget", [1, 8, 60])
+def test_however_small_the_budget_no_single_score_and_no_plain_average_is_better(
+    budget: int,
+) -> None:
+    for seed in range(6):
+        true, parts = problem(seed, "plain", n=40, n_labels=5, d=6, n_parts=1, layout="rows")
+        search = LineSearch(budget=budget, starts=1)
+        found = search(SizeObjective(true, parts, k=35), np.random.default_rng(seed))
+        plain = np.concatenate([np.eye(6), np.full((1, 6), 1 / 6)])
+        assert found.count <= brute_counts(true, parts, 35, plain).min()
+
+
 @strategies
 def test_the_same_seed_gives_the_same_weights_on_any_number_of_threads(search) -> None:
     scores, y = tensor(n=2000, models=2)

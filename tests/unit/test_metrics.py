@@ -99,6 +99,21 @@ def test_worst_slab_finds_the_region_that_is_not_covered():
     assert abs(even - 0.9) < 0.09  # measured on the other half: no minimum over noise
 
 
+def test_the_worst_slab_of_noise_is_covered_as_all_rows_are():
+    found = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        sets = (rng.random(200) < 0.8)[:, None]
+        found.append(
+            metrics.worst_slab_coverage(
+                sets, np.zeros(200, dtype=int), features=rng.normal(size=(200, 2)), directions=20,
+                share=0.2, random_state=seed,
+            )
+        )  # fmt: skip
+    # A slab holds some twenty of the hundred rows on which it is measured.
+    assert abs(np.mean(found) - 0.8) < 4.5 * np.sqrt(0.16 / 20 / 60)
+
+
 def test_evaluate_reports_all_metrics_it_can():
     assert set(metrics.METRICS) <= set(metrics.evaluate(SETS, Y, alpha=0.1))
     assert "class_coverage_gap" not in metrics.evaluate(SETS, Y)

@@ -133,3 +133,38 @@ def test_rows_that_tune_and_calibrate_are_normalised_once(normalize):
     raw = cx.score_tensor(LOGITS[:800], scores, kind="logits")[np.arange(800), LABELS[:800]]
     own = combine(cp.predictor_.fitted.rule.transform(raw), cp.weights_)
     assert cp.threshold_ == np.sort(own)[800 - conformal_rank(800, 0.1)]
+
+
+@pytest.mark.parametrize("normalize", ["scale", "ecdf"])
+def test_scores_in_single_precision_are_fitted_as_the_numbers_that_they_are(normalize):
+    names = ("logp", "logrank", "thr")
+    columns = score_columns(("",), names)
+    single = cx.score_tensor(LOGITS[:300], names, kind="logits").astype(np.float32)
+    fits = [
+        pipeline.fit(
+            scores, LABELS[:300], columns, alpha=0.1, normalize=normalize, split=ValidityFirst(),
+            search=GridSearch(12), rng=np.random.default_rng(0),
+        )
+        for scores in (single, single.astype(np.float64))
+    ]  # fmt: skip
+    assert fits[0].search.size == fits[1].search.size
+    assert_array_equal(fits[0].rule.weights, fits[1].rule.weights)
+    assert_array_equal(fits[0].calibration, fits[1].calibration)
+
+
+@pytest.mark.filterwarnings("ignore")  # that an ecdf of the calibration rows voids the guarantee
+def test_a_pac_rank_does_not_save_a_scale_learnt_on_the_calibration_rows():
+    for options in ({"guarantee": "pac"}, {"guarantee": "marginal"}):
+        cp = fitted(split="efcp", normalize="ecdf", search="grid", **options)
+        assert cp.guarantee_.kind == "none"
+
+
+def test_an_ecdf_is_the_share_of_scores_that_are_no_larger_with_ties():
+    rng = np.random.default_rng(4)
+    scores = rng.integers(0, 6, size=(50, 4, 2)) / 5.0
+    transform = Ecdf().fit(scores, ())
+    for j in range(2):
+        values = np.unique(scores[..., j])
+        expected = [(scores[..., j] <= value).mean() for value in values]
+        points = np.repeat(values[:, None], 2, axis=1)
+        assert_allclose(transform(points)[:, j], expected, rtol=1e-12)

@@ -51,10 +51,16 @@ def test_a_set_holds_the_labels_whose_combined_score_reaches_the_threshold(rows:
     assert_array_equal(cp.predict_set(logits), combined >= cp.threshold_)
 
 
-def test_under_efcp_the_searched_size_is_the_size_on_the_calibration_rows(rows: tuple) -> None:
+@pytest.mark.parametrize("guarantee", ["marginal", "pac"])
+@pytest.mark.parametrize("split", ["efcp", "dlcp", "dlcp+"])
+def test_where_calibration_rows_choose_the_weights_the_searched_size_is_that_of_the_sets(
+    split: str, guarantee: str, rows: tuple
+) -> None:
     logits, y = rows
-    cp = average(split="efcp", alpha=0.02).fit(logits, y)
-    assert cp.predict_set(logits).sizes.mean() == cp.search_.size
+    cp = average(split=split, alpha=0.1, guarantee=guarantee)
+    cp.fit(logits[:400], y[:400], test=logits[400:] if split != "efcp" else None)
+    counted = {"efcp": logits[:400], "dlcp": logits[400:], "dlcp+": logits}[split]
+    assert cp.predict_set(counted).sizes.mean() == cp.search_.size
 
 
 def test_under_efcp_at_least_k_calibration_rows_are_covered_exactly_k_without_ties(

@@ -71,11 +71,12 @@ class RankedPerClass(PerClass):
         """
         if not 0 < self.share <= 1:
             raise InvalidInput(f"share must lie in (0, 1]; got {self.share!r}.")
-        level = simple_fraction(alpha)
-        level *= 1 if self.share == 1 else simple_fraction(self.share, "share")
+        # In fractions, as ranks are: .7 times .1 times 100 rows are 7 rows, in floats they are 6.
+        allowed = simple_fraction(alpha)
+        allowed *= 1 if self.share == 1 else simple_fraction(self.share, "share")
         found = np.full(n_classes, n_classes)
         for c in np.unique(y):
             own = np.sort(ranks[y == c])
-            beyond = math.floor(level * len(own))  # may rank lower
+            beyond = math.floor(allowed * len(own))  # may rank lower
             found[c] = own[len(own) - 1 - beyond]
         return found

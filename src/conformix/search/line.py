@@ -105,8 +105,8 @@ def first_weights(walk: Walk, rng: np.random.Generator) -> list[FloatArray]:
     """Return where to start: good random weights, the best corners, equal spread, equal weights."""
     d = walk.objective.d
     drawn = rng.dirichlet(np.full(d, SPARSE), size=walk.budget // DRAWN_SHARE)
-    drawn = np.array([on_simplex(w) for w in np.concatenate([drawn, drawn * walk.units])])
-    tried = np.concatenate([np.eye(d), drawn])
+    drawn = np.concatenate([drawn, drawn * walk.units])
+    tried = np.array([*np.eye(d), *(on_simplex(w) for w in drawn)])  # a small budget draws none
     counts = walk.objective.counts(tried)
     walk.span.evaluated += len(tried)
     corners = np.argsort(counts[:d], kind="stable")

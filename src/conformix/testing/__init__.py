@@ -1,6 +1,6 @@
 """For the tests of those who extend conformix.
 
-Contracts as test classes, the audit of exactness, and comparisons of sets.
+Contracts as test classes, the audits of exactness and of roles, and comparisons of sets.
 """
 
 from conformix.testing.audit import AuditReport, leave_one_out
@@ -11,13 +11,27 @@ from conformix.testing.contracts import (
     ScoreContract,
     awkward_rows,
 )
+from conformix.testing.roles import (
+    FittedNumbers,
+    RoleReport,
+    audit_roles,
+    fitted_numbers,
+    fold_numbers,
+    moved_numbers,
+)
 
 __all__ = [
     "AuditReport",
+    "FittedNumbers",
     "MetricContract",
     "NormalizerContract",
+    "RoleReport",
     "ScoreContract",
     "assert_same_sets",
+    "audit_roles",
     "awkward_rows",
+    "fitted_numbers",
+    "fold_numbers",
     "leave_one_out",
+    "moved_numbers",
 ]

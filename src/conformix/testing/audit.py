@@ -82,12 +82,13 @@ def leave_one_out(
     covered = 0
     for i in rows:
         others = rows != i
-        fitted = calibrate(_take(outputs, others), labels[others])
-        covered += bool(np.asarray(fitted.predict_set(_take(outputs, rows == i)))[0, labels[i]])
+        fitted = calibrate(take_rows(outputs, others), labels[others])
+        covered += bool(np.asarray(fitted.predict_set(take_rows(outputs, rows == i)))[0, labels[i]])
     return AuditReport(covered, conformal_rank(len(rows) - 1, alpha), len(rows))
 
 
-def _take(outputs: Any, rows: Any) -> Any:
+def take_rows(outputs: Any, rows: Any) -> Any:
+    """Return the outputs on the rows of a mask or an index array."""
     if isinstance(outputs, Mapping):
-        return {model: _take(values, rows) for model, values in outputs.items()}
+        return {model: take_rows(values, rows) for model, values in outputs.items()}
     return outputs.subset(rows) if hasattr(outputs, "subset") else np.asarray(outputs)[rows]
