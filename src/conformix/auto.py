@@ -2,7 +2,9 @@
 
 The blend learns from the tuning rows of the split, or, under ``exact``, from rows set aside.
 Nothing else sees their labels, so that it is fixed as far as the calibration rows are concerned,
-and the guarantee of the split stays what it is.
+and the guarantee of the split stays what it is. Where all rows are needed for a finite threshold
+none tunes: the blend is then its prior, the mean of the models' log-probabilities, which for one
+model has the sets of ``thr``.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from conformix.blend.fit import fit_blend
 from conformix.blend.model import Blend, host_outputs
 from conformix.conformal import simple_fraction
 from conformix.errors import InvalidInput
+from conformix.guarantees import RankRule
 from conformix.inputs import Outputs
 from conformix.kernels import combine
 from conformix.scores import Column, Thr
@@ -110,6 +113,8 @@ def plan_auto(
     normalize: Any = "auto",
     groups: IntArray | None = None,
     threads: int | None = None,
+    rank: RankRule | None = None,
+    apart: bool = False,
 ) -> Plan:
     """Return the blend of checked outputs, learnt on the rows that tune.
 
@@ -129,39 +134,79 @@ def plan_auto(
         Rows of one group stay together.
     threads : int or None
         Threads for the scores.
+    rank : RankRule, optional
+        Which order statistic is the threshold; by default the conformal one.
+    apart : bool
+        Whether something else than the blend learns from rows that do not calibrate, so that
+        there must be some.
     """
     columns = dictionary_columns(tuple(outputs.models))
-    own = shared_out(split, len(y), alpha, len(columns), outputs.n_classes)
-    # Drawn once: the rows that the blend learns from are those that the fit will not calibrate on.
-    roles = own.roles(len(y), 0, rng, groups)
-    tune = taken(host_outputs(outputs), roles.tune)
-    blend = fit_blend(tune, y[roles.tune], columns, name=_free_name(outputs), threads=threads)
+    own = shared_out(
+        split, len(y), alpha, len(columns), outputs.n_classes, rank=rank, groups=groups, apart=apart
+    )
     plain = isinstance(normalize, str) and normalize == "auto"
     settings: dict[str, Any] = {"normalize": "none" if plain else normalize}
-    if isinstance(own, Exact):
+    roles = None
+    if own is not None:
+        # Drawn once: the rows that the blend learns from are those that do not calibrate.
+        roles = own.roles(len(y), 0, rng, groups)
+    tune = np.arange(0) if roles is None else roles.tune
+    some = taken(host_outputs(outputs), tune)
+    blend = fit_blend(some, y[tune], columns, name=_free_name(outputs), threads=threads)
+    if isinstance(resolve_split(split), Exact):
         ladder = tuple(Column(blend.name, Thr(temperature)) for temperature in LADDER)
         settings |= {"split": Exact(), "search": Candidates(np.eye(len(ladder)))}
-        return Plan(ladder, blend, roles.calibrate, settings)
-    settings |= {"split": Drawn(own, roles), "search": OnlyBlend(len(roles.tune))}
-    if len(roles.tune) + 1 < 1 / simple_fraction(alpha):
+        return Plan(ladder, blend, slice(None) if roles is None else roles.calibrate, settings)
+    single = (Column(blend.name, Thr()),)
+    if own is None or roles is None:
+        return Plan(single, blend, settings=settings | {"split": "vfcp", "search": "auto"})
+    settings |= {"split": Drawn(own, roles), "search": OnlyBlend(len(tune))}
+    if len(tune) + 1 < 1 / simple_fraction(alpha):
         # The blend is the only candidate: the tuning rows need not be enough for alpha.
-        settings["tune_alpha"] = 1 / (len(roles.tune) + 1)
-    return Plan((Column(blend.name, Thr()),), blend, settings=settings)
+        settings["tune_alpha"] = 1 / (len(tune) + 1)
+    return Plan(single, blend, settings=settings)
 
 
-def shared_out(split: Any, n: int, alpha: float, n_scores: int, n_classes: int) -> Split:
-    """Return the split with a share of tuning rows that suits a blend."""
+def shared_out(
+    split: Any,
+    n: int,
+    alpha: float,
+    n_scores: int,
+    n_classes: int,
+    *,
+    rank: RankRule | None = None,
+    groups: IntArray | None = None,
+    apart: bool = False,
+) -> Split | None:
+    """Return the split with a share of tuning rows that suits a blend; None where none can tune.
+
+    Sizes and settings decide, never labels. Groups stay whole: so many tune that even the largest
+    ones leave enough rows to calibrate.
+    """
     own = resolve_split(split)
     if not isinstance(own, ValidityFirst | Exact):
         raise InvalidInput(
             'scores="auto" learns from rows that do not calibrate, so split must be "vfcp" or '
             f'"exact"; got "{own.name}".'
         )
-    share = plan_rows(n, alpha, n_scores, n_classes) / n if n > 1 else 0.5
+    asked = own.shortlist is not None if isinstance(own, Exact) else not isinstance(split, str)
+    if asked:
+        return own
+    rule = RankRule() if rank is None else rank
+    reserved = rule.rows_needed(alpha, n)
+    units = plan_rows(n, alpha, n_scores, n_classes, reserved=reserved)
+    n_units = n
+    if groups is not None:
+        largest = np.cumsum(np.sort(np.bincount(groups))[::-1])
+        n_units = len(largest)
+        can_go = int(np.searchsorted(largest, n - reserved, side="right"))
+        units = min(max(round(units / n * n_units), 1), can_go) if units else 0
+    if units == 0 and not apart:
+        return None
+    share = max(units, 1) / n_units if n_units > 1 else 0.5  # one unit is refused by `roles`
     if isinstance(own, Exact):
-        given = own.shortlist is not None
-        return own if given else replace(own, shortlist=len(LADDER), share=share)
-    return ValidityFirst(share) if isinstance(split, str) else own
+        return replace(own, shortlist=len(LADDER), share=share)
+    return ValidityFirst(share)
 
 
 def taken(outputs: Outputs, rows: Any) -> Outputs:

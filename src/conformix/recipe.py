@@ -25,6 +25,7 @@ from conformix.errors import InvalidInput, shown
 from conformix.exact.fit import fit_exact
 from conformix.exact.fitted import FullFitted
 from conformix.gathered import gather_rows, rows_in_place
+from conformix.guarantees import RankRule
 from conformix.guarantees.order import check_delta
 from conformix.homes import place
 from conformix.inputs import Kind, Outputs, check_groups, check_outputs
@@ -113,9 +114,13 @@ class Recipe:
         """Return what is scored: the user's scores, or a blend that is learnt here."""
         if not is_auto(self.scores):
             return Plan(score_columns(tuple(labelled.models), self.scores))
+        scheme = resolve_calibration(self.calibration)
+        apart = getattr(scheme, "learns", True)
+        apart = apart or resolve_normalizer(self.normalize, separate=False).learns
         return plan_auto(
             labelled, labels, alpha=self.alpha, split=self.split, normalize=self.normalize,
-            rng=rng, groups=groups, threads=self.threads,
+            rng=rng, groups=groups, threads=self.threads, rank=RankRule(self.pac_delta),
+            apart=apart,
         )  # fmt: skip
 
     def bounded_split(self, n_classes: int, plan: Plan) -> Split:

@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from conformix.arrays import FloatArray
-from conformix.conformal import simple_fraction
+from conformix.conformal import rows_needed, simple_fraction
 from conformix.scores.names import Column, parse_score, score_columns
 
 DICTIONARY = ("logp(floor=0.01)", "logp", "logrank", "rank", "thr")
@@ -58,12 +58,16 @@ def ridge_of(columns: Sequence[Column]) -> float:
     return len({column.model for column in columns}) / 2
 
 
-def plan_rows(n: int, alpha: float, n_scores: int, n_classes: int) -> int:
+def plan_rows(
+    n: int, alpha: float, n_scores: int, n_classes: int, *, reserved: int | None = None
+) -> int:
     """Return how many of n labelled rows the blend learns from; the others calibrate.
 
     Between a sixth and a third of the rows, more where there are more coefficients, at most what
     a likelihood needs. From there up to half of the rows, until the number of calibration rows
-    makes ``(rows + 1) * alpha`` a whole number: any other wastes part of alpha by rounding.
+    makes ``(rows + 1) * alpha`` a whole number: any other wastes part of alpha by rounding. In any
+    case so many rows calibrate that the threshold is finite: where n is no more than these, none is
+    left to learn from, and the blend is its prior.
 
     Parameters
     ----------
@@ -75,6 +79,8 @@ def plan_rows(n: int, alpha: float, n_scores: int, n_classes: int) -> int:
         Number of coefficients.
     n_classes : int
         K.
+    reserved : int, optional
+        Rows that a finite threshold takes; by default ``ceil(1/alpha) - 1``.
 
     Examples
     --------
@@ -82,12 +88,19 @@ def plan_rows(n: int, alpha: float, n_scores: int, n_classes: int) -> int:
     201
     >>> plan_rows(300, 0.01, n_scores=5, n_classes=100)
     101
+    >>> plan_rows(120, 0.01, n_scores=5, n_classes=100)  # 99 calibrate: no fewer would do
+    21
+    >>> plan_rows(99, 0.01, n_scores=5, n_classes=100)
+    0
     """
     level = simple_fraction(alpha)
+    spare = n - (rows_needed(alpha) if reserved is None else reserved)
+    if spare <= 0:
+        return 0
     affordable = max(MOST_NUMBERS // (n_scores * n_classes), 1)
     wanted = min(max(ROWS_PER_SCORE * n_scores, n / 6), n / 3, ENOUGH_ROWS, affordable)
-    least = min(max(math.ceil(wanted), 1), n - 1)
-    most = max(n // 2, least)
+    least = min(max(math.ceil(wanted), 1), n - 1, spare)
+    most = min(max(n // 2, least), spare)
     whole = math.floor(Fraction(n - least + 1) * level)  # alpha times calibration rows plus one
     if whole:
         rest = math.ceil(Fraction(whole) / level) - 1

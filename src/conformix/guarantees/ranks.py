@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from conformix.conformal import conformal_rank
+from conformix.conformal import conformal_rank, rows_needed
 from conformix.guarantees.order import batch_pac_rank, pac_rank
 
 
@@ -31,6 +31,22 @@ class RankRule:
     delta: float | None = None
     n_weights: int = 1
     batch: int | None = None
+
+    def rows_needed(self, alpha: float, most: int) -> int:
+        """Return the smallest number of rows with a finite threshold; ``most + 1`` beyond `most`.
+
+        Examples
+        --------
+        >>> RankRule().rows_needed(0.01, 500), RankRule(delta=0.1).rows_needed(0.01, 500)
+        (99, 230)
+        """
+        if self.delta is None:
+            return min(rows_needed(alpha), most + 1)
+        low, high = 0, most + 1  # the more rows, the sooner the rank is one of them
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self(middle, alpha) <= middle else (middle, high)
+        return high
 
     def __call__(self, n: int, alpha: float) -> int:
         """Return the rank for n calibration rows, from 1 to n + 1."""
