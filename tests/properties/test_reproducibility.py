@@ -14,6 +14,7 @@ from conformix.kernels import combine
 from conformix.search import GridSearch, landscape, search_weights
 from conformix.search.engine import counts_and_thresholds
 from conformix.search.engine.lists import count_in
+from conformix.splits import ValidityFirst
 
 pytestmark = pytest.mark.filterwarnings("ignore::conformix.errors.ConformixWarning")
 
@@ -135,9 +136,9 @@ def test_the_same_random_state_gives_the_same_result(split: str, bag: Bag, seed:
 
 def test_different_random_states_draw_different_splits(cifar10: tuple) -> None:
     logits, y = cifar10[0][:400], cifar10[1][:400]
+    cp = cx.ScoreAverage("thr", kind="logits", split=ValidityFirst())
     thresholds = {
-        cx.ScoreAverage("thr", kind="logits", random_state=seed).fit(logits, y).threshold_
-        for seed in range(10)
+        cp.set_params(random_state=seed).fit(logits, y).threshold_ for seed in range(10)
     }
     assert len(thresholds) > 1
 

@@ -96,7 +96,7 @@ def test_groups_may_have_any_names(cifar10: tuple) -> None:
     logits, y = cifar10[0][:300], cifar10[1][:300]
     numbers = RNG(1).integers(0, 12, size=300)
     names = np.array([f"patient {number:02d}" for number in numbers])
-    cp = cx.ScoreAverage("thr", kind="logits", random_state=0)
+    cp = cx.ScoreAverage("thr", kind="logits", split=ValidityFirst(), random_state=0)
     by_number = cp.fit(logits, y, groups=numbers).threshold_
     assert cp.fit(logits, y, groups=names).threshold_ == by_number
     assert cp.fit(logits, y, groups=names.tolist()).threshold_ == by_number

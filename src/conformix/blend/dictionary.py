@@ -64,7 +64,7 @@ def plan_rows(
     """Return how many of n labelled rows the blend learns from; the others calibrate.
 
     Between a sixth and a third of the rows, more where there are more coefficients, at most what
-    a likelihood needs. From there up to half of the rows, until the number of calibration rows
+    a likelihood needs. From there up to three fifths of the rows, until the number that calibrates
     makes ``(rows + 1) * alpha`` a whole number: any other wastes part of alpha by rounding. In any
     case so many rows calibrate that the threshold is finite: where n is no more than these, none is
     left to learn from, and the blend is its prior.
@@ -88,6 +88,8 @@ def plan_rows(
     201
     >>> plan_rows(300, 0.01, n_scores=5, n_classes=100)
     101
+    >>> plan_rows(230, 0.01, n_scores=5, n_classes=100)  # 99 waste nothing, 180 would 45 % of alpha
+    131
     >>> plan_rows(120, 0.01, n_scores=5, n_classes=100)  # 99 calibrate: no fewer would do
     21
     >>> plan_rows(99, 0.01, n_scores=5, n_classes=100)
@@ -100,7 +102,7 @@ def plan_rows(
     affordable = max(MOST_NUMBERS // (n_scores * n_classes), 1)
     wanted = min(max(ROWS_PER_SCORE * n_scores, n / 6), n / 3, ENOUGH_ROWS, affordable)
     least = min(max(math.ceil(wanted), 1), n - 1, spare)
-    most = min(max(n // 2, least), spare)
+    most = min(max(3 * n // 5, least), spare)
     whole = math.floor(Fraction(n - least + 1) * level)  # alpha times calibration rows plus one
     if whole:
         rest = math.ceil(Fraction(whole) / level) - 1
