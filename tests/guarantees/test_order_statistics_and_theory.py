@@ -11,6 +11,7 @@ from scipy.stats import beta, betabinom, binom
 import conformix as cx
 from conformix import guarantees as gs
 from conformix.errors import InvalidInput, TrivialSetsWarning
+from conformix.guarantees.statement import at_least
 
 
 @pytest.mark.parametrize(
@@ -204,7 +205,7 @@ def test_the_ledger_lists_what_holds_and_what_is_empty():
     cp = model(split="efcp").fit(LOGITS[:800], LABELS[:800])
     entries = {entry.source: entry for entry in cp.guarantee_.entries(delta=0.1)}
     bound = gs.marginal_bound(800, 721, n_weights=66)
-    assert entries["selection, marginal"].says.startswith(f"coverage >= {gs.at_least(bound)}")
+    assert entries["selection, marginal"].says.startswith(f"coverage >= {at_least(bound)}")
     assert entries["Theorem 2 (EFCP)"].vacuous
     assert entries["Lemma 1 (VC)"].vacuous
     assert "vacuous" in cp.guarantee_.table()

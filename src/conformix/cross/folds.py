@@ -18,7 +18,8 @@ from conformix import pipeline
 from conformix.arrays import FloatArray, IntArray, RandomState, as_generator
 from conformix.conformal import simple_fraction
 from conformix.errors import InvalidInput, NotFitted
-from conformix.guarantees import LABELS, Guarantee, at_least
+from conformix.guarantees import LABELS, Guarantee
+from conformix.guarantees.statement import at_least
 from conformix.homes import on_host
 from conformix.inputs import Kind, Outputs, check_labels, check_outputs
 from conformix.normalize import resolve_normalizer

@@ -18,8 +18,6 @@ from conformix.guarantees.statement import (
     TRANSDUCTIVE,
     UNBOUNDED,
     Guarantee,
-    at_least,
-    at_most,
     pac_guarantee,
 )
 from conformix.guarantees.vc import (
@@ -49,8 +47,6 @@ __all__ = [
     "Ledger",
     "RankRule",
     "TheoremValues",
-    "at_least",
-    "at_most",
     "batch_bound",
     "batch_pac_rank",
     "conditional_bound",

@@ -11,7 +11,8 @@ import numpy as np
 from conformix.arrays import BoolArray, FloatArray, as_generator
 from conformix.conformal import conformal_rank, kth_largest, simple_fraction
 from conformix.errors import InvalidInput, NotFitted
-from conformix.guarantees import LABELS, Guarantee, at_most
+from conformix.guarantees import LABELS, Guarantee
+from conformix.guarantees.statement import at_most
 from conformix.homes import on_host
 from conformix.inputs import Kind, check_labels, check_outputs
 from conformix.kernels import combine
