@@ -55,8 +55,8 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
     Parameters
     ----------
     estimators : classifier, or list of (name, classifier); default LogisticRegression()
-        Whose probabilities are conformalised. Already fitted ones come in a `FrozenEstimator`;
-        when all are, every row calibrates.
+        Whose probabilities are conformalised. Already fitted ones, trained on other rows than
+        these, come in a `FrozenEstimator`; when all are, every row calibrates.
     alpha, scores, split, search, normalize, allow_empty, guarantee, delta, calibration, objective
         As in `conformix.ScoreAverage`, and so are weights, tune_alpha and threads.
     calibration_share : float

@@ -325,7 +325,7 @@ def credibility(pvalues: FloatArray) -> FloatArray:
 def confidence(pvalues: FloatArray) -> FloatArray:
     """Return one minus the second largest p-value of every row, shape (n,).
 
-    It is the largest coverage at which the set still holds a single label.
+    It is the largest level ``1 - alpha`` at which the set holds no second label.
 
     Examples
     --------

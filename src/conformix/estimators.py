@@ -41,7 +41,8 @@ class ScoreAverage(InBatches):
         dictionary of scores of all models by likelihood (`conformix.blend`, docs/frontier.md);
         it goes with split "vfcp", the recommended one, and "exact".
     alpha : float
-        Allowed miscoverage: a set misses the true label with probability at most alpha.
+        Allowed miscoverage: how often a set may miss the true label. Whether that is promised, and
+        of whom, follows from `split` and stands in ``guarantee_``.
     split : {"vfcp", "efcp", "dlcp", "dlcp+", "exact"} or a split object
         Who may see what, and so which guarantee holds. ``ValidityFirst(share=...)`` sets the
         share of the tuning rows. By name, ``vfcp`` spends rows on tuning only where there is
@@ -55,7 +56,8 @@ class ScoreAverage(InBatches):
     kind : {"probs", "logits"}
         What the outputs are, in `fit` and in every prediction.
     weights : array of shape (d,), optional
-        Weights fixed by hand: no search, all rows calibrate, the guarantee is exact.
+        Weights fixed by hand: no search, all rows calibrate, and the guarantee is exact if these
+        rows had no part in choosing them.
     tune_alpha : float, optional
         Level used while searching; by default alpha.
     allow_empty : bool
@@ -210,7 +212,8 @@ class ScoreAverage(InBatches):
     def predict_pvalues(self, outputs: Any, *, smoothed: bool = False, **rows: Any) -> FloatArray:
         """Return the conformal p-value of every label, shape (n, K).
 
-        ``p(x, y) = (1 + #{c_i <= s(x, y)}) / (n + 1)``; the set at level alpha is ``p > alpha``.
+        ``p(x, y) = (1 + #{c_i <= s(x, y)}) / (n + 1)``; the set at level alpha is where p exceeds
+        alpha, both as fractions (``1 - 0.9`` is 1/10). With ``guarantee="pac"`` sets hold more.
 
         Parameters
         ----------

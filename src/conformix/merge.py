@@ -71,7 +71,8 @@ def merge_pvalues(pvalues: Any, method: str = "mean", *, independent: bool = Fal
     Parameters
     ----------
     pvalues : array of shape (M, n, K), or a sequence of M arrays (n, K)
-        Valid p-values, as `ScoreAverage.predict_pvalues` gives them.
+        Valid p-values, as `ScoreAverage.predict_pvalues` gives them where its guarantee is exact
+        (those of `CrossAverage` are valid only when doubled).
     method : {"mean", "geometric", "harmonic", "bonferroni", "median", "max", "fisher"}
         Twice the mean; e times the geometric mean; a multiple of the harmonic mean (e ln M for
         M > 2, see `harmonic_factor`); M times the smallest; the median times ``M / ceil(M/2)``;

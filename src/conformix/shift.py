@@ -1,8 +1,9 @@
 """Helpers for shifted data: density ratios, class priors, and what the weights are worth.
 
 The weights go to ``calibration=Weighted()`` (covariate shift) or ``calibration=LabelShift(ratios)``
-(label shift). Estimated ratios make the guarantee approximate: coverage loses at most the total
-variation between the true new law and the one that the estimate stands for.
+(label shift). Estimated ratios make the guarantee approximate: where the calibration rows had no
+part in the estimate, coverage loses at most the total variation between the true new law and the
+one that the estimate stands for.
 """
 
 from __future__ import annotations

@@ -28,6 +28,22 @@ def test_the_set_is_where_the_p_value_exceeds_alpha(alpha):
     assert_same_sets(CP.predict_set(TEST, alpha=alpha), ranks > float(cut))
 
 
+def test_a_pac_rank_gives_more_labels_than_p_values_above_alpha():
+    cp = cx.ScoreAverage(alpha=0.1, kind="logits", guarantee="pac", random_state=0)
+    cp.fit(LOGITS[:600], LABELS[:600])
+    sets, above = np.asarray(cp.predict_set(TEST)), cp.predict_pvalues(TEST) > 0.1
+    assert (sets >= above).all()
+    assert (sets > above).any()
+
+
+def test_a_level_of_one_minus_nine_tenths_is_a_tenth_and_p_values_of_a_tenth_stay_out():
+    cp = cx.ScoreAverage("thr", weights=[1.0], alpha=1 - 0.9)
+    probs = np.column_stack([np.linspace(0.5, 0.9, 9), 1 - np.linspace(0.5, 0.9, 9)])
+    cp.fit(probs, np.zeros(9, dtype=int))
+    assert cp.predict_pvalues([[0.4, 0.6]])[0, 0] == 0.1 > 1 - 0.9  # as floats
+    assert not np.asarray(cp.predict_set([[0.4, 0.6]]))[0, 0]  # as fractions
+
+
 def test_p_values_count_calibration_scores_no_larger():
     calibration = np.array([0.1, 0.3, 0.3, 0.7])
     found = conformity_ranks(calibration, np.array([0.0, 0.1, 0.3, 0.5, 0.9]))
@@ -58,6 +74,13 @@ def test_credibility_and_confidence():
     assert_array_equal(credibility(pvalues), [0.5, 0.125])
     assert_array_equal(confidence(pvalues), [0.75, 0.875])
     assert_array_equal(confidence(pvalues[:, :1]), [1.0, 1.0])
+
+
+def test_at_the_level_of_the_confidence_a_set_holds_no_second_label():
+    pvalues = np.array([[0.5, 0.25, 0.125], [0.25, 0.25, 0.0625]])  # the second ties: none is in
+    alpha = 1 - confidence(pvalues)
+    assert ((pvalues > alpha[:, None]).sum(axis=1) == [1, 0]).all()
+    assert ((pvalues > alpha[:, None] - 0.01).sum(axis=1) >= 2).all()
 
 
 def test_several_levels_give_the_sets_of_each():

@@ -165,7 +165,8 @@ P, Y = np.full((4, 2), 0.5), [0, 1, 0, 1]
         (Y, "ab", r"^classes must be a sequence of names; got the text 'ab'\.$"),
         (Y, [("a",), ("b",)], r"^classes must be text or numbers; got \('a',\)\.$"),
         (["a", "b", "c", "a"], ["a", "b"], r"^y must hold class names \('a', 'b'\); row 2 holds"),
-        ([5, 6, 5, 7], [5, 6], r"^y must hold class names \(5, 6\); row 3 holds 7\.$"),
+        ([5, 6, 5, 7], [5, 6], r"^y must hold class names \(5, 6\); row 3 holds 7, which no set "
+         r"can hold: name it among the classes in fit, or count the row as missed\.$"),
         (["a"] * 4, ["a", "a"], r"^class name 'a' appears twice; give y as class indices"),
         (["a"] * 4, None, r"^y must hold integer class indices 0\.\.1; got <U1"),
         (None, None, r"^y should be a 1d array of labels, one per row; got None\.$"),

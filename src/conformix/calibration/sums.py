@@ -88,7 +88,7 @@ class RunningSums:
     def _decided(self, level: Fraction, own: float, least: int, most: int) -> int:
         """Return the largest j in ``least .. most`` that `last_within` asks for, exactly."""
         weight = _whole_sum(np.array([own]))
-        bound = level * (self.exact(len(self._weights)) + weight) - weight
+        bound = math.floor(level * (self.exact(len(self._weights)) + weight)) - weight
         # The first of these is known to be within; -1 stands for none.
         return bisect_right(range(most + 1), bound, lo=max(least, 0), key=self.exact) - 1
 

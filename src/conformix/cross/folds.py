@@ -19,6 +19,7 @@ from conformix.arrays import FloatArray, IntArray, RandomState, as_generator
 from conformix.conformal import ranks_in_set, simple_fraction
 from conformix.errors import InvalidInput, NotFitted
 from conformix.guarantees import LABELS, Guarantee
+from conformix.guarantees.statement import at_least
 from conformix.homes import on_host
 from conformix.inputs import Kind, Outputs, check_labels, check_outputs
 from conformix.normalize import resolve_normalizer
@@ -109,7 +110,7 @@ class CrossAverage(Params):
     >>> cross.predict_set([P[2000:3000]] * 3)
     PredictionSets(1,000 sets over 10 classes, mean size 0.9...)
     >>> print(cross.guarantee_.statement)
-    P(y in set) >= 0.7934
+    P(y in set) >= 0.7933
     """
 
     def __init__(
@@ -185,7 +186,7 @@ class CrossAverage(Params):
         )
         if share <= 0:
             return Guarantee("none", "the bound says nothing for folds of this size", needs)
-        return Guarantee("exact", f"P(y in set) >= {share:.4f}", needs)
+        return Guarantee("exact", f"P(y in set) >= {at_least(share)}", needs)
 
     def predict_set(self, outputs: Sequence[Any], *, alpha: float | None = None) -> PredictionSets:
         """Return the sets of new rows.

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from conformix.guarantees import vc
 from conformix.guarantees.order import check_delta, count, marginal_bound
 from conformix.guarantees.ranks import RankRule
-from conformix.guarantees.statement import Guarantee
+from conformix.guarantees.statement import Guarantee, at_least, at_most
 
 EXCHANGEABLE, IID = "exchangeable rows", "i.i.d. rows"
 
@@ -189,15 +189,15 @@ class Ledger:
         name = "rank, marginal" if m == 1 else "selection, marginal"
         # Weights chosen with the features of a batch owe that batch another statement.
         whom = " of a fresh row" if f.n_test else ""
-        says = f"coverage{whom} >= {bound:.4f} on average over calibration draws"
+        says = f"coverage{whom} >= {at_least(bound)} on average over calibration draws"
         yield Entry(name, says, EXCHANGEABLE if m == 1 else IID, bound <= 0)
         if f.split != "exact":
             worst = conditional_bound(f.n_cal, k, delta, n_weights=m)
-            says = f"coverage{whom} >= {worst:.4f} for {_sure(delta)} of calibration draws"
+            says = f"coverage{whom} >= {at_least(worst)} for {_sure(delta)} of calibration draws"
             yield Entry("order statistic", says, IID, worst <= 0)
         if f.n_test and f.split != "fixed":
             share = batch_bound(f.n_cal, f.n_test, k, delta, n_weights=m)
-            says = f"coverage of this batch >= {share:.4f} with probability {_sure(delta)}"
+            says = f"coverage of this batch >= {at_least(share)} with probability {_sure(delta)}"
             yield Entry("order statistic, batch", says, IID, share <= 0)
 
     def _paper(self, delta: float) -> Iterator[Entry]:
@@ -211,9 +211,13 @@ class Ledger:
         missed = 1 - vc.kappa(n, f.alpha)
         relative = 1 - vc.relative_bound(n, f.d, delta, max(missed, 0.0))
         draws = f"for {_sure(delta)} of calibration draws"
-        yield Entry("Vapnik, relative", f"coverage >= {relative:.4f} {draws}", IID, relative <= 0)
+        yield Entry(
+            "Vapnik, relative", f"coverage >= {at_least(relative)} {draws}", IID, relative <= 0
+        )
         if f.n_weights:
-            yield Entry("finite grid (DKW)", f"deviation <= {grid:.4f} {draws}", IID, grid >= 1)
+            yield Entry(
+                "finite grid (DKW)", f"deviation <= {at_most(grid)} {draws}", IID, grid >= 1
+            )
         if f.split == "vfcp":
             level = vc.largest_tune_alpha(f.n_tune, n, alpha=f.alpha, d=f.d, delta=delta)
             says = "infeasible" if level is None else f"tune_alpha <= {level:.4f}"

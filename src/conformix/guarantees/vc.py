@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from conformix.conformal import conformal_rank, simple_fraction
 from conformix.errors import InvalidInput
 from conformix.guarantees.order import check_delta, count
+from conformix.guarantees.statement import at_least
 
 
 def kappa(n: int, alpha: float) -> float:
@@ -123,7 +124,7 @@ class TheoremValues:
         return not self.feasible or self.oracle_level > 1 or self.size_gap >= self.n_classes
 
     def __str__(self) -> str:
-        told = "vacuous" if self.vacuous_coverage else f"coverage >= {self.coverage:.4f}"
+        told = "vacuous" if self.vacuous_coverage else f"coverage >= {at_least(self.coverage)}"
         if not self.feasible:
             size = "size: infeasible (no alpha' satisfies its condition)"
         elif self.vacuous_size:

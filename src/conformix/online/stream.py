@@ -12,6 +12,7 @@ from conformix.arrays import BoolArray, FloatArray, as_generator
 from conformix.conformal import conformal_rank, kth_largest, simple_fraction
 from conformix.errors import InvalidInput, NotFitted
 from conformix.guarantees import LABELS, Guarantee
+from conformix.guarantees.statement import at_most
 from conformix.homes import on_host
 from conformix.inputs import Kind, check_labels, check_outputs
 from conformix.kernels import combine
@@ -202,8 +203,8 @@ class OnlineAverage:
             return Guarantee("none", "no step was made yet", "no assumption")
         bound, share = self.control_.bound(self._steps), self._errors / self._steps
         told = (
-            f"|share of errors - {self.alpha:g}| <= {bound:.4f} after {self._steps:,} steps; it is "
-            f"{share:.4f}"
+            f"|share of errors - {self.alpha:g}| <= {at_most(bound)} after {self._steps:,} steps; "
+            f"it is {share:.4f}"
         )
         needs = f"any sequence of rows, drifting or adversarial; {LABELS}"
         return Guarantee("exact", told, needs)
