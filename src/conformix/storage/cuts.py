@@ -132,7 +132,8 @@ def _strata_in(
     _require(what in _STRATA and fallback in FALLBACKS)
     _require(type(n_rare) is int and 0 <= n_rare <= cells.size)
     partition = Partition(cells, names, what, fallback, n_rare, bool(told["fixed"]))
-    _require(partition.n_strata <= cells.size)
+    # One per cell, and one that rare ones share (it comes after those that they left unused).
+    _require(partition.n_strata <= cells.size + 1)
     return Stratified(partition, calibration, stratum)
 
 
