@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format gallery screens docs results bench bench-gpu bench-scale bench-peers parity versions clean mutants guarantees release-check frontier fuzz oldest interpreters
+.PHONY: help setup demo test check format gallery screens docs results bench bench-gpu bench-scale bench-peers parity versions clean mutants guarantees verdicts release-check frontier fuzz oldest interpreters
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -132,6 +132,9 @@ fuzz: $(STAMP) ## fresh random cases, then damaged files under a coverage-guided
 
 guarantees: $(STAMP) ## coverage of every split, score family and data set, with one verdict
 	@cd tests && ../$(BIN)/python -m acceptance --csv ../docs/results/coverage.csv
+
+verdicts: $(STAMP) ## how often a verdict is wrong, and how often it sees a shortfall
+	@cd tests && ../$(BIN)/python -m verdicts
 
 release-check: check test docs ## everything a release needs; wheel and sdist in empty environments
 	@$(BIN)/python release/check.py
