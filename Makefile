@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format gallery screens docs results bench bench-gpu bench-scale bench-peers parity versions clean mutants guarantees levels release-check frontier fuzz oldest interpreters
+.PHONY: help setup demo test check format gallery screens docs results bench bench-gpu bench-scale bench-peers parity versions clean mutants guarantees levels verdicts release-check frontier fuzz oldest interpreters
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -136,6 +136,9 @@ guarantees: $(STAMP) ## coverage of every split, score family and data set, with
 levels: $(STAMP) ## 1,000 random levels against p-values at every door, then scores="auto" with few rows
 	@cd tests && ../$(BIN)/python -m levels
 	@cd tests && ../$(BIN)/python -m frontier
+
+verdicts: $(STAMP) ## how often a verdict is wrong, and how often it sees a shortfall
+	@cd tests && ../$(BIN)/python -m verdicts
 
 release-check: check test docs ## everything a release needs; wheel and sdist in empty environments
 	@$(BIN)/python release/check.py

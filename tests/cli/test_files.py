@@ -141,6 +141,9 @@ def test_every_split_fits_predicts_and_evaluates(split: str, folder: Path, said:
     assert fitted["split"] == split
     *_, last = said("evaluate", "model.json", "test.csv")
     assert last["guarantee"] == fitted["guarantee"]
+    # A level is promised only where the ledger promises it.
+    assert last["promised"] == (0.9 if split == "exact" else None)
+    assert ("promise" in last["verdict"].replace("does not promise", "")) == (split == "exact")
     (seen,) = said("info", "model.json")
     assert seen["guarantee"] == fitted["guarantee"]
 
@@ -151,7 +154,9 @@ def test_a_threshold_per_class(folder: Path, said: Any, capsys: pytest.CaptureFi
     (seen,) = said("info", "model.json")
     assert len(seen["threshold"]) == 4
     *_, last = said("evaluate", "model.json", "test.csv")
-    assert last["shortfall_pvalue"] is None
+    assert 0 <= last["shortfall_pvalue"] <= 1
+    assert last["promised"] == 0.8
+    assert "beta-binomial laws of 4 thresholds" in last["law"]
     assert main(["info", "model.json", "--table"]) == 0
     assert "4, by class" in capsys.readouterr().out
 

@@ -13,7 +13,6 @@ from conformix import InvalidInput, metrics
 from conformix.experiments import compare
 from conformix.experiments.statistics import interval
 from conformix.report import build_report, compare_report
-from conformix.report.measured import chance_range
 from conformix.report.weights import halves
 from report.by_hand import counted
 
@@ -93,20 +92,21 @@ def test_examples_are_of_the_kind_they_say(case) -> None:
     assert not hits[kinds["missed"]]
 
 
-def test_chance_range_leaves_one_percent_on_either_side() -> None:
-    from scipy.stats import betabinom
-
-    low, high = chance_range(200, 300, 181)
-    law = betabinom(300, 181, 20)
-    assert law.cdf(low * 300 - 1) < 0.01 <= law.cdf(low * 300)
-    assert law.cdf(high * 300 - 1) < 0.99 <= law.cdf(high * 300)
-
-
 def test_the_verdict_says_when_rows_are_unlike_the_calibration_rows(case) -> None:
     wrong = (case.y + 1) % 10  # labels of another world
     found = build_report(case.model, case.outputs, wrong, alphas=[0.1])
     assert found.measured.verdicts == ("broken",)
     assert "less than chance allows" in found.measured.sentences[0]
+
+
+def test_a_level_that_is_not_promised_is_asked_for(cifar10) -> None:
+    logits, y = cifar10
+    for split, word in (("vfcp", "Promised"), ("efcp", "Asked for")):
+        model = cx.ScoreAverage(kind="logits", split=split, search=CANDIDATES[3], random_state=0)
+        page = build_report(
+            model.fit(logits[:300], y[:300]), logits[300:500], y[300:500], alphas=[0.1]
+        ).html()
+        assert (f"<dt>{word}</dt>" in page, ("Promised" in page)) == (True, split == "vfcp")
 
 
 @pytest.mark.parametrize("scores", [("thr",), ("thr", "rank"), ("thr", "aps", "rank", "logp")])
@@ -126,7 +126,7 @@ def test_models_of_every_kind_have_a_report(cifar10, scores, options) -> None:
     assert "<!doctype html>" in found.html()
 
 
-CANDIDATES = {d: np.vstack([np.eye(d), np.full(d, 1 / d)]) for d in (1, 2, 4)}
+CANDIDATES = {d: np.vstack([np.eye(d), np.full(d, 1 / d)]) for d in (1, 2, 3, 4)}
 
 
 def test_strata_reach_the_sets(cifar10) -> None:

@@ -57,39 +57,46 @@ def allowed(share: float, draws: int) -> float:
     return share + 3 * math.sqrt(share * (1 - share) / draws)
 
 
+def line(case: Case, asked: argparse.Namespace) -> tuple[str, bool]:
+    """Return the line of a case, and whether it fails."""
+    draws, many = asked.draws, asked.power_draws
+    errors = wrong(case, asked.rows, asked.test_rows, draws, 0) if draws else (0, 0, 0)
+    broken, drifted, judged = (count / max(draws, 1) for count in errors)
+    found, coverage = seen(case, 1000, 1000, many, 0) if many else (0, math.nan)
+    fails = bool(draws) and broken > allowed(SUSPICIOUS, draws)
+    fails |= bool(draws) and drifted > allowed(LEVEL, draws)
+    fails |= bool(many) and case.law and found < SEEN * many
+    fails |= not case.law and (broken > 0 or found > 0)
+    share = found / many if many else math.nan
+    told = f"{case.name:26} {judged:7.3f} {broken:7.3f} {drifted:8.3f} {coverage:9.4f} {share:6.3f}"
+    return told + "  FAILS" * fails, fails
+
+
 def main() -> None:
     """Print one line per case; exit with 1 where one fails."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--draws", type=int, default=1000)
-    parser.add_argument("--power-draws", type=int, default=200)
-    parser.add_argument("--rows", type=int, default=100, help="calibration rows")
-    parser.add_argument("--test-rows", type=int, default=300)
+    parser.add_argument("--draws", type=int, default=1000, help="of exchangeable rows")
+    parser.add_argument("--power-draws", type=int, default=200, help="of a planted shortfall")
+    parser.add_argument("--rows", type=int, default=60, help="calibration rows")
+    parser.add_argument("--test-rows", type=int, default=200)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="", help="cases whose name holds this")
     asked = parser.parse_args()
     cases = [case for case in CASES if asked.only in case.name]
-    n, m, draws, many = asked.rows, asked.test_rows, asked.draws, asked.power_draws
-    with Parallel(n_jobs=asked.jobs) as parallel:
-        errors = parallel(delayed(wrong)(case, n, m, draws, 0) for case in cases)
-        power = parallel(delayed(seen)(case, 1000, 1000, many, 0) for case in cases if many)
-    failed = []
-    print(f"alpha = {ALPHA}; exchangeable: {n} calibration and {m} test rows, {draws} draws; ")
-    print(f"planted: {SHORTFALL} less, 1,000 and 1,000 rows, {many} draws")
-    print(f"{'case':28} {'judged':>7} {'broken':>7} {'drifted':>8} {'coverage':>9} {'seen':>6}")
-    for i, case in enumerate(cases):
-        broken, drifted, judged = (count / draws for count in errors[i])
-        found, coverage = power[i] if many else (0, math.nan)
-        fails = broken > allowed(SUSPICIOUS, draws) or drifted > allowed(LEVEL, draws)
-        fails |= bool(many) and case.law and found < SEEN * many
-        fails |= not case.law and (broken > 0 or found > 0)
-        failed += [case.name] * fails
-        share = f"{found / many:6.3f}" if many else ""
-        print(
-            f"{case.name:28} {judged:7.3f} {broken:7.3f} {drifted:8.3f} {coverage:9.4f} {share}"
-            f"{'  FAILS' if fails else ''}"
-        )
-    print(f"allowed: broken {allowed(SUSPICIOUS, draws):.4f}, drifted {allowed(LEVEL, draws):.4f}, "
-          f"seen at least {SEEN}; failed: {', '.join(failed) or 'none'}")  # fmt: skip
+    print(
+        f"alpha = {ALPHA}. Exchangeable: {asked.rows} calibration and {asked.test_rows} test rows, "
+        f"{asked.draws} draws: broken at most {allowed(SUSPICIOUS, max(asked.draws, 1)):.4f}, "
+        f"drifted at most {allowed(LEVEL, max(asked.draws, 1)):.4f}.\n"
+        f"Planted: coverage {SHORTFALL} below its level, 1,000 and 1,000 rows, "
+        f"{asked.power_draws} draws: seen in at least {SEEN}.\n"
+        f"{'case':26} {'judged':>7} {'broken':>7} {'drifted':>8} {'coverage':>9} {'seen':>6}"
+    )
+    parallel = Parallel(n_jobs=asked.jobs, return_as="generator")
+    failed = 0
+    for told, fails in parallel(delayed(line)(case, asked) for case in cases):
+        print(told, flush=True)
+        failed += fails
+    print(f"{len(cases)} cases, {failed} failed")
     sys.exit(bool(failed))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,10 +19,11 @@ from conformix.calibration import (
 )
 from conformix.search import GridSearch, LineSearch
 from conformix.splits import Exact
-from conformix.verdicts import LabelledRows
+
+if TYPE_CHECKING:
+    from conformix.verdicts import LabelledRows
 
 K = 4
-MODELS = ("first", "second", "third", "fourth")
 
 
 @dataclass(frozen=True)
@@ -38,17 +39,17 @@ class Rows:
         return Rows(outputs, self.y[rows], self.strata[rows])
 
 
-def draw(rng: np.random.Generator, n: int, *, skewed: bool = False) -> Rows:
+def draw(rng: np.random.Generator, n: int, *, skewed: bool = False, models: int = 4) -> Rows:
     """Return n i.i.d. rows; every model sees the label through noise of its own."""
     chances = np.array([0.55, 0.35, 0.07, 0.03]) if skewed else np.full(K, 1 / K)
     y = rng.choice(K, size=n, p=chances)
     strata = rng.choice(3, size=n, p=[0.6, 0.3, 0.1])
     outputs = {}
-    for name in MODELS:
+    for j in range(models):
         logits = rng.normal(size=(n, K)) * (1.0 + 0.3 * strata[:, None])
         logits[np.arange(n), y] += 1.5
         values = np.exp(logits)
-        outputs[name] = values / values.sum(axis=1, keepdims=True)
+        outputs[f"m{j}"] = values / values.sum(axis=1, keepdims=True)
     return Rows(outputs, y, strata)
 
 
@@ -65,6 +66,7 @@ class Case:
     grouped: bool = False
     recalibrated: bool = False
     earlier: bool = False
+    models: int = 4
 
     @property
     def separate(self) -> bool:
@@ -81,17 +83,29 @@ class Case:
         outputs = test.outputs if settings.get("split") in ("dlcp", "dlcp+") else None
         model.fit(rows.outputs, rows.y, test=outputs, groups=groups, **self.more(rows))
         if self.recalibrated:
-            fresh = draw(rng, len(rows.y), skewed=self.skewed)
+            fresh = self.draw(rng, len(rows.y))
             model.recalibrate(fresh.outputs, fresh.y, **self.more(fresh))
         if self.earlier:  # a file that does not hold scores under equal weights
             fitted = replace(model.predictor_.fitted, reference=None)
             model.predictor_ = replace(model.predictor_, fitted=fitted)
         return model
 
+    def draw(self, rng: np.random.Generator, n: int) -> Rows:
+        """Return n rows."""
+        return draw(rng, n, skewed=self.skewed, models=self.models)
+
     def more(self, rows: Rows) -> dict[str, Any]:
         """Return what the calibration asks for besides outputs and labels."""
         have = {"strata": rows.strata, "sample_weight": np.ones(len(rows.y))}
         return {name: have[name] for name in self.needs}
+
+    def fitted(self, rng: np.random.Generator, n: int, m: int, *, alpha: float) -> tuple[Any, Rows]:
+        """Return a model with n calibration rows, and m fresh rows of the same law."""
+        both = self.draw(rng, (2 * n if self.separate else n) + m)
+        labelled, test = both.take(slice(None, -m)), both.take(slice(-m, None))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", cx.ConformixWarning)
+            return self.fit(labelled, test, rng, alpha), test
 
     def judged(
         self, rng: np.random.Generator, n: int, m: int, *, alpha: float, planted: float = 0.0
@@ -100,11 +114,9 @@ class Case:
 
         A share `planted` of the labels becomes the label that the models think least of.
         """
-        both = draw(rng, (2 * n if self.separate else n) + m, skewed=self.skewed)
-        labelled, test = both.take(slice(None, -m)), both.take(slice(-m, None))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", cx.ConformixWarning)
-            model = self.fit(labelled, test, rng, alpha)
+        from conformix.verdicts import LabelledRows
+
+        model, test = self.fitted(rng, n, m, alpha=alpha)
         y = test.y.copy()
         if planted:
             wrong = rng.random(m) < planted
@@ -114,6 +126,7 @@ class Case:
 
 # One model or the other, or both.
 SIDES = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.5, 0.5, 0.0, 0.0]]
+ALIKE: dict[str, Any] = {"search": np.eye(12)}
 
 CASES = [
     Case("vfcp"),
@@ -127,7 +140,9 @@ CASES = [
     Case("fixed weights", {"weights": [0.4, 0.3, 0.2, 0.1]}),
     Case("fixed weights, class", {"weights": [0.25] * 4, "calibration": "class"}),
     Case("efcp", {"split": "efcp"}),
-    Case("efcp, one score", {"split": "efcp", "scores": ("first.thr",), "search": [[1.0]]}),
+    # Many models that are equally good: the rows choose the one that looks best on them.
+    Case("efcp, many alike", ALIKE | {"split": "efcp"}, models=12),
+    Case("efcp, one score", {"split": "efcp", "scores": ("m0.thr",), "search": [[1.0]]}),
     Case("efcp, pac", {"split": "efcp", "guarantee": "pac"}),
     Case("efcp, no empty sets", {"split": "efcp", "allow_empty": False}),
     Case("efcp, recalibrated", {"split": "efcp"}, recalibrated=True),
@@ -141,11 +156,13 @@ CASES = [
         earlier=True,
     ),
     Case("dlcp", {"split": "dlcp"}),
+    Case("dlcp, many alike", ALIKE | {"split": "dlcp"}, models=12),
     Case("dlcp, earlier file", {"split": "dlcp", "search": SIDES}, earlier=True),
     Case("dlcp+", {"split": "dlcp+"}),
     Case("dlcp, pac", {"split": "dlcp", "guarantee": "pac"}),
     Case("dlcp, class", {"split": "dlcp", "calibration": "class"}),
     Case("exact", {"split": "exact"}),
+    Case("exact, many alike", ALIKE | {"split": "exact"}, models=12),
     Case("exact, shortlist", {"split": Exact(shortlist=4, share=0.5)}),
     Case("exact, another alpha", {"split": "exact"}, alpha=0.05),
     Case("class", {"calibration": "class"}),

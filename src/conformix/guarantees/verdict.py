@@ -284,7 +284,7 @@ class Verdict:
     >>> found.word
     'broken'
     >>> print(found)
-    The promise is broken: 84 % of 1,000 rows are covered and 90 % are promised; so few ...
+    The promise is broken: 84 % of 1,000 rows are covered and 90 % are promised, less than ...
     """
 
     coverage: float

@@ -1,0 +1,189 @@
+"""The laws of realised coverage against enumeration, and the words that follow from them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import combinations, permutations
+from math import comb
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import conformix as cx
+from conformix.guarantees import Cell, Facts, covered_law, pooled_tail, shortfall_tail
+from conformix.guarantees.verdict import Law, Verdict, beta_binomial, n_chosen_among, no_law
+from conformix.storage import load_predictor
+from conformix.verdicts import LabelledRows
+from verdicts.cases import CASES
+
+BY_NAME = {case.name: case for case in CASES}
+
+
+def enumerated(cell: Cell) -> list[Fraction]:
+    """Return the law of covered rows by going through all orders of the n + m scores."""
+    n, k, m = cell
+    counts = [0] * (m + 1)
+    for places in combinations(range(n + m), n):  # places of calibration scores, from the top
+        covered = sum(place < places[k - 1] for place in range(n + m) if place not in places)
+        counts[covered] += 1
+    return [Fraction(count, comb(n + m, n)) for count in counts]
+
+
+@pytest.mark.parametrize("cell", [Cell(5, 4, 3), Cell(4, 1, 5), Cell(6, 6, 4)])
+def test_the_covered_rows_of_one_threshold_follow_the_enumerated_law(cell: Cell) -> None:
+    assert_allclose(covered_law([cell]), [float(p) for p in enumerated(cell)], rtol=1e-12)
+
+
+def test_thresholds_of_several_cells_convolve() -> None:
+    cells = [Cell(3, 2, 2), Cell(2, 2, 3), Cell(4, 3, 1)]
+    sums = [Fraction(0)] * 7
+    laws = [enumerated(cell) for cell in cells]
+    for a, p in enumerate(laws[0]):
+        for b, q in enumerate(laws[1]):
+            for c, r in enumerate(laws[2]):
+                sums[a + b + c] += p * q * r
+    assert_allclose(covered_law(cells), [float(p) for p in sums], rtol=1e-12)
+
+
+def test_long_laws_convolve_as_short_ones_do() -> None:
+    cells = [Cell(500, 451, 3000), Cell(300, 271, 2500)]
+    one, other = (covered_law([cell]) for cell in cells)
+    assert_allclose(covered_law(cells), np.convolve(one, other), atol=1e-15)
+
+
+def test_a_cell_with_too_few_rows_is_covered_for_certain() -> None:
+    assert covered_law([Cell(5, 6, 3)]).tolist() == [0, 0, 0, 1]
+    assert covered_law([]).tolist() == [1]
+
+
+def test_a_union_multiplies_the_tail_and_stops_at_one() -> None:
+    cell = Cell(200, 181, 300)
+    tail = shortfall_tail(240, [cell])
+    assert shortfall_tail(240, [cell], n_weights=7) == pytest.approx(7 * tail)
+    assert shortfall_tail(270, [cell], n_weights=7) == 1.0
+
+
+def test_the_pooled_tail_is_that_of_a_draw_without_replacement() -> None:
+    rows = [True] * 3 + [False] * 4  # who misses the threshold
+    draws = [sum(order[:3]) for order in permutations(rows)]  # the first three are test rows
+    for missed in range(4):
+        share = np.mean([one >= missed for one in draws])
+        assert pooled_tail(missed, missed_of_all=3, n_test=3, n_all=7) == pytest.approx(share)
+
+
+def test_the_range_of_chance_leaves_one_percent_on_either_side() -> None:
+    from scipy.stats import betabinom
+
+    low, high = beta_binomial(250, [Cell(200, 181, 300)]).chance
+    law = betabinom(300, 181, 20)
+    assert law.cdf(low * 300 - 1) < 0.01 <= law.cdf(low * 300)
+    assert law.cdf(high * 300 - 1) < 0.99 <= law.cdf(high * 300)
+
+
+def verdict(coverage: float, pvalue: float | None, promised: float | None = 0.9) -> Verdict:
+    return Verdict(coverage, 100, 0.9, promised, Law("a law", pvalue), (0.8, 0.9))
+
+
+@pytest.mark.parametrize(
+    ("coverage", "pvalue", "promised", "word"),
+    [
+        (0.9, 0.001, 0.9, "kept"),
+        (0.9, None, None, "reached"),
+        (0.85, 0.01, 0.9, "chance"),
+        (0.85, 0.0099, 0.9, "broken"),
+        (0.1, None, 0.9, "unknown"),
+    ],
+)
+def test_broken_is_said_below_one_percent_of_a_law_and_never_without_one(
+    coverage: float, pvalue: float | None, promised: float | None, word: str
+) -> None:
+    found = verdict(coverage, pvalue, promised)
+    assert found.word == word
+    assert ("broken" in found.sentence) == (word == "broken")
+    assert found.sentence.count(". ") == 0
+    assert found.sentence.endswith(".")
+
+
+def test_a_promise_is_named_only_where_the_guarantee_has_one() -> None:
+    for coverage in (0.85, 0.95):
+        assert "promise" in verdict(coverage, 0.001).sentence
+        told = verdict(coverage, 0.001, None).sentence
+        assert "are promised" not in told
+        assert "the 90 % asked for" in told or "90 % were asked for" in told
+
+
+def facts(split: str, **more: object) -> Facts:
+    numbers = {"n_weights": 66, "separate": split == "vfcp", "learnt_scale": False} | more
+    n_test = numbers.pop("n_test", 0)
+    return Facts(split, 0.1, 0.1, 50, 50, n_test, 4, 3, **numbers)  # type: ignore[arg-type]
+
+
+def test_the_weightings_that_count_are_those_that_judged_rows_may_have_chosen_among() -> None:
+    assert n_chosen_among(facts("vfcp")) == 1
+    assert n_chosen_among(facts("efcp")) == 66
+    # Weights that were chosen with test features, then calibrated on other rows.
+    assert n_chosen_among(facts("fixed", separate=True, n_test=9)) == 66
+
+
+def test_no_law_is_claimed_where_none_is_known() -> None:
+    assert no_law(facts("efcp")) is None
+    assert "came in groups" in str(no_law(facts("vfcp", grouped=True)))
+    assert "taught the scale" in str(no_law(facts("efcp", learnt_scale=True)))
+    assert "how many weightings" in str(no_law(facts("efcp", n_weights=0)))
+    assert no_law(facts("efcp", n_weights=0), reference=True) is None
+
+
+@pytest.mark.filterwarnings("ignore::conformix.ConformixWarning")
+@pytest.mark.parametrize(
+    "name",
+    ["vfcp", "efcp", "efcp, class", "exact", "class, pooled", "weighted", "rows in groups",
+     "rows in groups, exact"],
+)  # fmt: skip
+def test_a_saved_model_gives_the_same_verdict_and_the_same_drift(name: str, tmp_path) -> None:
+    case = BY_NAME[name]
+    rows = case.judged(np.random.default_rng(1), 60, 200, alpha=0.1)
+    model, test = case.fitted(np.random.default_rng(1), 60, 200, alpha=0.1)
+    model.save(tmp_path / "model.json")
+    again = LabelledRows.of(
+        load_predictor(tmp_path / "model.json"), test.outputs, test.y, **case.more(test)
+    )
+    assert again.verdict() == rows.verdict() == model.verdict(
+        test.outputs, test.y, **case.more(test)
+    )  # fmt: skip
+    if rows.no_law is None:
+        assert again.drift().pvalue == rows.drift().pvalue
+    else:
+        with pytest.raises(cx.InvalidInput, match="no false-alarm level of a drift check is known"):
+            model.check_drift(test.outputs, test.y)
+
+
+def test_recalibration_keeps_the_groups_of_the_fit_in_mind() -> None:
+    case = BY_NAME["rows in groups"]
+    model, test = case.fitted(np.random.default_rng(2), 60, 200, alpha=0.1)
+    model.recalibrate(test.outputs, test.y)
+    assert model.guarantee_.facts.grouped
+
+
+def test_pooled_weights_do_not_depend_on_who_is_a_calibration_row() -> None:
+    rows = BY_NAME["exact"].judged(np.random.default_rng(3), 40, 60, alpha=0.1)
+    pooled = rows.pooled
+    order = np.random.default_rng(4).permutation(len(pooled.y))
+    again = type(pooled)(pooled.scores[order], pooled.y[order], 40, pooled.weights)
+    values, threshold = pooled.selected(0.1)
+    other, same = again.selected(0.1)
+    assert same == threshold
+    assert (other == values[order]).all()
+
+
+@pytest.mark.parametrize("name", ["vfcp", "efcp", "dlcp", "exact", "class", "group"])
+def test_a_shortfall_of_five_points_is_seen(name: str) -> None:
+    case, draws = BY_NAME[name], 8
+    words = [
+        case.judged(np.random.default_rng([9, i]), 1000, 1000, alpha=0.1, planted=1 / 18)
+        .verdict()
+        .word
+        for i in range(draws)
+    ]
+    # Seen with probability .8, fewer than 3 of 8 come once in 800 tests.
+    assert words.count("broken") >= 3
