@@ -193,3 +193,59 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_bytes(tmp_path: Path)
         assert moment <= killed.stat().st_size
     run(read_specs(spec), killed, workers=1)
     assert killed.read_bytes() == whole
+
+
+FIELDS = {
+    "size": ["x", -1.0, None, True, [1]],
+    "coverage": [1.5, "0.9", None],
+    "n_test": [0, 2.5, "3"],
+    "guarantee": [7, None],
+    "method": ["other", 3],
+    "alpha": [0.3, "0.1"],
+    "run": [7],
+    "weights": [[1.0], {"thr": "x"}],
+    "normalizer": [3],
+    "size_at_matched_coverage": ["x"],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, value) for name, values in FIELDS.items() for value in values]
+)
+def test_a_row_that_its_case_could_not_give_is_refused_by_its_line(
+    tmp_path: Path, whole: bytes, name: str, value: object
+) -> None:
+    path = tmp_path / "rows.jsonl"
+    lines = whole.decode().splitlines()
+    lines[1] = json.dumps(json.loads(lines[1]) | {name: value})
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(cx.InvalidInput) as caught:
+        run(SPEC, path, workers=1)
+    assert f"{path} line 2 cannot have {name} = {value!r}; move the file away" in str(caught.value)
+
+
+def test_rows_with_missing_or_foreign_fields_are_refused_by_their_line(
+    tmp_path: Path, whole: bytes
+) -> None:
+    path = tmp_path / "rows.jsonl"
+    lines = whole.decode().splitlines()
+    row = json.loads(lines[0])
+    changes = {
+        "line 1 has no 'size'": {k: v for k, v in row.items() if k != "size"},
+        "line 1 has 'later', which no row has": row | {"later": 1},
+    }
+    for sentence, changed in changes.items():
+        path.write_text("\n".join([json.dumps(changed), *lines[1:]]) + "\n")
+        with pytest.raises(cx.InvalidInput, match=sentence):
+            run(SPEC, path, workers=1)
+    for text in ('{"key": "a", "key": "b"}', '{"key": "a", "size": NaN}', "[" * 9000, "[1]"):
+        path.write_text(text + "\n")
+        with pytest.raises(cx.InvalidInput, match=r"line 1 is no row of results; move the file"):
+            run(SPEC, path, workers=1)
+
+
+def test_rows_of_other_experiments_in_the_file_are_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"key": "of another experiment", "anything": 1}\n')
+    few = replace(SPEC, methods=("thr",), runs=1)
+    assert len(run(few, path, workers=1)) == len(list(few.cases()))

@@ -110,3 +110,64 @@ def test_an_unknown_model_is_refused_by_name() -> None:
 
     with pytest.raises(cx.InvalidInput, match="unknown model of mmlu_llama13b 'llama'"):
         Pool(cx.datasets.load("mmlu_llama13b"), ["llama"])
+
+
+GOOD = 'data = "cifar10"\nmethods = ["thr"]\n'
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("rows = -5", "rows must be an integer of at least 2; got -5."),
+        ("rows = 1", "rows must be an integer of at least 2; got 1."),
+        ("rows = 2.5", "rows must be an integer of at least 2; got 2.5."),
+        ("runs = 1_000_000_000", "are 1,000,000,000 cases, and at most 1,000,000 are run; lower"),
+        ("runs = true", "runs must be an integer of at least 1; got True."),
+        ('runs = "many"', "runs must be an integer of at least 1; got 'many'."),
+        ("seed = -1", "seed must be an integer of at least 0; got -1."),
+        (f"seed = {10**30}", "seed must be an integer of at least 0; got 1000"),
+        ("resolution = 0", "resolution must be an integer of at least 1; got 0."),
+        ('share = "x"', "share must lie strictly between 0 and 1; got 'x'."),
+        ("share = nan", "share must lie strictly between 0 and 1; got nan."),
+        ("alphas = [true]", "alpha must be a number strictly between 0 and 1; got True."),
+        ('alphas = ["0.1"]', "alpha must be a number strictly between 0 and 1; got '0.1'."),
+        ("alphas = [2020-01-01]", "alpha must be a number strictly between 0 and 1; got datetime"),
+        ("models = [3]", "models must hold texts; got [3]."),
+        ('models = ["a", "a"]', "models must differ; got ['a', 'a']."),
+        ("scores = []", "an experiment needs at least one score."),
+        ("scores = [1]", "scores must hold texts; got [1]."),
+        ("normalize = 3", "normalize must be text; got 3."),
+        ('normalize = "scal"', "unknown normalize 'scal'; did you mean 'scale'?"),
+        ('kind = "odds"', 'kind must be "auto", "probs" or "logits"; got \'odds\'.'),
+        ("[[experiment]]\nrows = 3", "'data' beside its experiments; settings go into one of"),
+        ("experiment = 3", "beside its experiments; settings go into one of them."),
+        (f"seed = {'9' * 5000}", "is no TOML"),
+        (f"x = {'[' * 5000}", "is no TOML"),
+        ("run = 3", "unknown setting 'run'; did you mean 'runs'?"),
+    ],
+)  # fmt: skip
+def test_a_setting_that_cannot_be_is_refused_in_one_sentence(
+    tmp_path: Path, line: str, sentence: str
+) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(f"{GOOD}{line}\n")
+    with pytest.raises(cx.InvalidInput) as caught:
+        read_specs(file)
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["experiment = 3", "experiment = []", "experiment = [3]"])
+def test_experiments_are_tables(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(text)
+    with pytest.raises(cx.InvalidInput, match=r"an experiment is a table of|holds no experiment"):
+        read_specs(file)
+
+
+@pytest.mark.parametrize("setting", [{"rows": -5}, {"runs": 10**9}, {"share": 2}], ids=str)
+def test_a_comparison_refuses_the_same(setting: dict) -> None:
+    from conformix.experiments import compare
+
+    with pytest.raises(cx.InvalidInput, match=r"^(rows|share|1,000,000,000 runs)"):
+        compare("cifar10", models=["vgg16"], **setting)

@@ -29,6 +29,10 @@ DATA = {
         "the key of the uniform numbers of randomised scores; any key gives uniform numbers"
     ),
     "predictor.classes.*": "what a class is called is the word of whoever fitted the model",
+    "predictor.fitted.cuts.n_rare": (
+        "how many classes share the last cluster: a stratum like any other, so that what is said "
+        "of a cluster holds for it; of other schemes the number is checked against the cells"
+    ),
     "predictor.fitted.cuts.names.*": "what a group is called, in the same order",
     "predictor.fitted.calibration.data.*": (
         "one calibration score, still sorted and in range: a threshold moves by one rank at most, "

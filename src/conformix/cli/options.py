@@ -49,7 +49,8 @@ def listed(text: str) -> tuple[str, ...]:
     """
     parts, depth, quoted = [""], 0, False
     for character in text:
-        if character == '"':
+        # A part that begins with a quote is quoted; quotes further on are those of an option.
+        if character == '"' and (quoted or not parts[-1].strip()):
             quoted = not quoted
             continue
         if not quoted:

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from conformix.errors import InvalidInput
+from conformix.storage.files import strict_json
 
 Row = dict[str, Any]
 
@@ -30,6 +31,8 @@ class RowLog:
     ----------
     rows : dict of str to dict
         All whole rows of the file, in its order.
+    lines : dict of str to int
+        In which line of the file each of them was found.
 
     Examples
     --------
@@ -46,6 +49,7 @@ class RowLog:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.rows: dict[str, Row] = {}
+        self.lines: dict[str, int] = {}
         self._file: FileIO | None = None
 
     def __enter__(self) -> Self:
@@ -56,7 +60,9 @@ class RowLog:
             file.seek(0)
             content = file.readall() or b""
             whole = content.rfind(b"\n") + 1
-            self.rows = {row["key"]: row for row in parse_rows(content[:whole], self.path)}
+            found = parse_rows(content[:whole], self.path)
+            self.rows = {row["key"]: row for row in found}
+            self.lines = {row["key"]: number for number, row in enumerate(found, start=1)}
             file.truncate(whole)
         except BaseException:
             file.close()
@@ -105,7 +111,7 @@ def parse_rows(content: bytes, path: Path) -> list[Row]:
     rows = []
     for number, line in enumerate(content.splitlines(), start=1):
         try:
-            row = json.loads(line)
+            row = strict_json(line)
             if not isinstance(row["key"], str):
                 raise TypeError
         except (ValueError, TypeError, KeyError, RecursionError):

@@ -15,6 +15,7 @@ from conformix.experiments.methods import Task
 from conformix.experiments.rows import Row, RowLog
 from conformix.experiments.sources import load_pool
 from conformix.experiments.spec import Case, Spec
+from conformix.storage.fields import is_number, is_whole, shortened
 
 Progress = Callable[[int, int], None]
 
@@ -58,6 +59,8 @@ def run(
     listed = [specs] if isinstance(specs, Spec) else list(specs)
     cases = {case.key: case for spec in listed for case in spec.cases()}
     with RowLog(path) as log:
+        for key in (key for key in cases if key in log.rows):
+            check_row(log.rows[key], cases[key], f"{log.path} line {log.lines[key]}")
         todo = [case for key, case in cases.items() if key not in log.rows]
         done = len(cases) - len(todo)
         if progress is not None:
@@ -68,6 +71,63 @@ def run(
             if progress is not None:
                 progress(done, len(cases))
         return [log.rows[key] for key in cases]
+
+
+def _share(value: Any) -> bool:
+    return is_number(value) and 0 <= value <= 1
+
+
+def _size(value: Any) -> bool:
+    return is_number(value) and value >= 0
+
+
+def _count(value: Any) -> bool:
+    return is_whole(value) and value >= 1
+
+
+def _weights(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(is_number, value.values()))
+
+
+# What a row says beside the settings of its case, and what that may be.
+FOUND: dict[str, Callable[[Any], bool]] = {
+    "key": lambda value: isinstance(value, str),
+    "n_calibrate": _count,
+    "n_test": _count,
+    "guarantee": lambda value: isinstance(value, str),
+    "normalizer": lambda value: value is None or isinstance(value, str),
+    "weights": lambda value: value is None or _weights(value),
+    "size_at_matched_coverage": lambda value: value is None or _size(value),
+    "coverage": _share,
+    "size": _size,
+    "singleton_rate": _share,
+    "empty_rate": _share,
+    "full_rate": _share,
+}
+
+
+def check_row(row: Row, case: Case, where: str) -> None:
+    """Refuse a row of a file that is not what its case would give.
+
+    Parameters
+    ----------
+    row : dict
+        As the file has it.
+    case : Case
+        What its key says that it is.
+    where : str
+        The file and the line.
+    """
+    known = {*FOUND, *case.settings}
+    wrong = next((f"has no {name!r}" for name in sorted(known - set(row))), None)
+    wrong = wrong or next((f"has {name!r}, which no row has" for name in set(row) - known), None)
+    for name in () if wrong else sorted(known):
+        value, settings = row[name], case.settings
+        if not (value == settings[name] if name in settings else FOUND[name](value)):
+            wrong = f"cannot have {name} = {shortened(value)}"
+            break
+    if wrong:
+        raise InvalidInput(f"{where} {wrong}; move the file away, or name another folder.")
 
 
 def _computed(cases: list[Case], workers: int | None) -> Iterator[Row]:

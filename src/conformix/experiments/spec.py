@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import numbers
 import tomllib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
@@ -19,9 +20,14 @@ from conformix.conformal import simple_fraction
 from conformix.errors import InvalidInput
 from conformix.experiments.methods import Choices, Method, resolve_method
 from conformix.experiments.sources import digest, drawn, load_data
+from conformix.normalize import resolve_normalizer
+from conformix.readers import check_kind
 from conformix.registry import unknown_name
 
 _LISTS = ("methods", "alphas", "models", "scores")
+# More cases than this, or more text in a file of specs, is a slip of the hand.
+MOST_CASES = 1_000_000
+MOST_BYTES = 2**20
 
 
 @dataclass(frozen=True)
@@ -76,20 +82,50 @@ class Spec:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("runs", 1), ("seed", 0)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise InvalidInput(f"{name} must be an integer of at least {least}; got {value!r}.")
-        if not 0 < self.share < 1:
+        self._check_whole_numbers()
+        self._check_texts()
+        check_kind(self.kind)
+        resolve_normalizer(self.normalize, separate=True)
+        real = isinstance(self.share, numbers.Real) and not isinstance(self.share, bool)
+        if not real or not 0 < self.share < 1:
             raise InvalidInput(f"share must lie strictly between 0 and 1; got {self.share!r}.")
         for alpha in self.alphas:
             simple_fraction(alpha)
         if not self.methods or not self.alphas:
             raise InvalidInput("an experiment needs at least one method and one alpha.")
+        if not self.scores:
+            raise InvalidInput("an experiment needs at least one score.")
+        cases = self.runs * len(self.alphas) * len(self.methods)
+        if cases > MOST_CASES:
+            raise InvalidInput(
+                f"{self.runs:,} runs of {len(self.methods)} methods at {len(self.alphas)} levels "
+                f"are {cases:,} cases, and at most {MOST_CASES:,} are run; lower runs."
+            )
+
+    def _check_whole_numbers(self) -> None:
+        for name, least in (("runs", 1), ("seed", 0), ("rows", 2), ("resolution", 1)):
+            value = getattr(self, name)
+            if value is None and name in ("rows", "resolution"):
+                continue
+            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+            if not whole or not least <= value < 2**63:
+                raise InvalidInput(f"{name} must be an integer of at least {least}; got {value!r}.")
+
+    def _check_texts(self) -> None:
+        for name in ("data", "normalize"):
+            if not isinstance(getattr(self, name), str) or not getattr(self, name):
+                raise InvalidInput(f"{name} must be text; got {getattr(self, name)!r}.")
+        for name in ("methods", "models", "scores"):
+            if not all(isinstance(one, str) and one for one in getattr(self, name)):
+                raise InvalidInput(f"{name} must hold texts; got {list(getattr(self, name))!r}.")
+        if len(set(self.models)) < len(self.models):
+            raise InvalidInput(f"models must differ; got {list(self.models)!r}.")
 
     @classmethod
     def from_dict(cls, settings: dict[str, Any]) -> Spec:
         """Return the spec of plain settings, as a TOML file holds them."""
+        if not isinstance(settings, dict):
+            raise InvalidInput(f"an experiment is a table of settings; got {settings!r}.")
         known = [field.name for field in fields(cls)]
         for name in settings:
             if name not in known:
@@ -201,11 +237,21 @@ def read_specs(path: str | Path) -> list[Spec]:
     source = Path(path)
     if not source.is_file():
         raise InvalidInput(f"{source} does not exist or is no file.")
+    if source.stat().st_size > MOST_BYTES:
+        raise InvalidInput(f"{source} is too large for a file of specs.")
     try:
         settings = tomllib.loads(source.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # no text, no TOML, numbers without end
         raise InvalidInput(f"{source} is no TOML: {error}.") from None
-    listed = settings.get("experiment", settings)
-    if not isinstance(listed, list):
-        listed = [listed]
+    if "experiment" not in settings:
+        return [Spec.from_dict(settings)]
+    beside = sorted(set(settings) - {"experiment"})
+    if beside:
+        raise InvalidInput(
+            f"{source} has {beside[0]!r} beside its experiments; settings go into one of them."
+        )
+    listed = settings["experiment"]
+    listed = listed if isinstance(listed, list) else [listed]
+    if not listed:
+        raise InvalidInput(f"{source} holds no experiment.")
     return [Spec.from_dict(one) for one in listed]

@@ -1,8 +1,8 @@
 """What the parts of a model file must agree on before anything is computed with it.
 
 Kernels trust their arrays, and people trust the ledger, so a file is trusted only after its parts
-fit together. Every refusal is one phrase that names the part. What is checked here holds for every
-model that `fit` and `recalibrate` can leave behind, so `save` checks it too.
+fit together. Every refusal is one phrase that names the part. What is checked here, and beside the
+settings in `conformix.storage.agreement`, holds for every model that `fit` leaves behind.
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ from typing import Any
 import numpy as np
 
 from conformix.arrays import FloatArray, IntArray
-from conformix.calibration import LabelShift, RankedPerClass, Weighted, resolve_calibration
-from conformix.calibration.schemes import FALLBACKS, PerGroup, stand_in
+from conformix.calibration.schemes import FALLBACKS, stand_in
 from conformix.calibration.strata import Partition, Stratified
-from conformix.calibration.weighted import Reweighted
 from conformix.conformal import simple_fraction
 from conformix.errors import InvalidInput
 from conformix.exact.fitted import FullFitted
@@ -24,36 +22,24 @@ from conformix.guarantees import Facts
 from conformix.guarantees.order import MOST
 from conformix.inputs import KINDS
 from conformix.kernels import combine
-from conformix.normalize import NORMALIZERS, Interpolated, NaturalScale, Scaled, Transform
+from conformix.normalize import NORMALIZERS, Interpolated, Scaled, Transform
 from conformix.pipeline import Fitted
 from conformix.predictor import Predictor
-from conformix.scores import score_columns
-from conformix.search import Candidates, OneStandardError
-from conformix.splits import SPLITS, resolve_split
+from conformix.splits import SPLITS
 from conformix.storage.fields import check_fields, check_type, shortened
 
-# How far weights may sum from one: they come from steps of a search in floating point.
-SIMPLEX_ERROR = 1e-6
 STRATA = ("class", "cluster", "group", "group and class")
 # Under which splits rows that tune also calibrate, and what their sizes were counted on.
 SHARED = ("efcp", "dlcp", "dlcp+")
 
 
-def check_model(params: dict[str, Any], predictor: Predictor) -> None:
-    """Refuse a model whose parts contradict each other."""
-    check_predictor(predictor)
-    check_settings(params, predictor)
-    _check_weights(params, predictor)
-    if isinstance(predictor.fitted, Fitted):
-        _check_range(predictor.fitted)
-
-
-def _require(holds: Any, what: str) -> None:
+def require(holds: Any, what: str) -> None:
+    """Refuse what does not hold."""
     if not bool(holds):
         raise InvalidInput(what)
 
 
-def _agree(what: str, value: Any, other: str, expected: Any) -> None:
+def agree(what: str, value: Any, other: str, expected: Any) -> None:
     """Refuse two parts that say different things about one fact."""
     if type(value) is not type(expected) or value != expected:
         raise InvalidInput(f"its {what} is {shortened(value)}, but {other} {shortened(expected)}")
@@ -62,22 +48,22 @@ def _agree(what: str, value: Any, other: str, expected: Any) -> None:
 def check_predictor(predictor: Predictor) -> None:
     """Refuse a predictor whose parts do not fit together."""
     d = len(predictor.columns)
-    _require(d > 0, "its predictor.columns name no score")
-    _require(len(set(predictor.columns)) == d, "its predictor.columns name a score twice")
-    _require(predictor.kind in KINDS, "its predictor.kind is neither probs nor logits")
-    _require(0 < predictor.n_classes < MOST, "its predictor.n_classes cannot be")
-    _require(0 <= predictor.key < 2**63, "its predictor.key is out of range")
+    require(d > 0, "its predictor.columns name no score")
+    require(len(set(predictor.columns)) == d, "its predictor.columns name a score twice")
+    require(predictor.kind in KINDS, "its predictor.kind is neither probs nor logits")
+    require(0 < predictor.n_classes < MOST, "its predictor.n_classes cannot be")
+    require(0 <= predictor.key < 2**63, "its predictor.key is out of range")
     distinct = len(set(predictor.models)) == len(predictor.models) > 0
-    _require(distinct, "its predictor.models are not distinct")
+    require(distinct, "its predictor.models are not distinct")
     blend = predictor.blend
     scored = predictor.models if blend is None else (blend.name,)
     known = all(column.model in scored for column in predictor.columns)
     if blend is not None:
         known = known and all(column.model in predictor.models for column in blend.columns)
-        _require(blend.name not in predictor.models, "its blend.name is also that of a model")
+        require(blend.name not in predictor.models, "its blend.name is also that of a model")
         distinct = len(set(blend.columns)) == len(blend.columns) > 0
-        _require(distinct, "its blend.columns are not distinct")
-    _require(known, "its predictor.columns name a model that is not among predictor.models")
+        require(distinct, "its blend.columns are not distinct")
+    require(known, "its predictor.columns name a model that is not among predictor.models")
     simple_fraction(predictor.alpha, "its predictor.alpha")
     if isinstance(predictor.fitted, Fitted):
         _check_rule(predictor.fitted, predictor)
@@ -89,19 +75,19 @@ def _check_rule(fitted: Fitted, predictor: Predictor) -> None:
     facts, rule = fitted.ledger.facts, fitted.rule
     d, n_classes = len(predictor.columns), predictor.n_classes
     check_facts(facts)
-    _agree("facts.alpha", facts.alpha, "predictor.alpha is", float(predictor.alpha))
-    _agree("facts.n_classes", facts.n_classes, "predictor.n_classes is", n_classes)
-    _agree("facts.d", facts.d, "the number of predictor.columns is", d)
+    agree("facts.alpha", facts.alpha, "predictor.alpha is", float(predictor.alpha))
+    agree("facts.n_classes", facts.n_classes, "predictor.n_classes is", n_classes)
+    agree("facts.d", facts.d, "the number of predictor.columns is", d)
     weights = rule.weights
     proper = weights.shape == (d,) and weights.dtype == np.float64 and np.isfinite(weights).all()
-    _require(proper, "its fitted.weights are not one finite number per score")
+    require(proper, "its fitted.weights are not one finite number per score")
     _check_transform(rule.transform, d, fitted.normalizer)
     if fitted.normalizer in NORMALIZERS:
         learnt = NORMALIZERS[fitted.normalizer].learns and not facts.separate
-        _agree("facts.learnt_scale", facts.learnt_scale, "normalizer and split say", learnt)
-    _require(not (facts.learnt_scale and facts.separate), "its facts.learnt_scale cannot be")
+        agree("facts.learnt_scale", facts.learnt_scale, "normalizer and split say", learnt)
+    require(not (facts.learnt_scale and facts.separate), "its facts.learnt_scale cannot be")
     _check_scores(fitted)
-    _agree("facts.n_cal", facts.n_cal, "the number of calibration scores is", fitted.n)
+    agree("facts.n_cal", facts.n_cal, "the number of calibration scores is", fitted.n)
     _check_search(fitted, n_classes)
     _check_cuts(fitted, n_classes)
 
@@ -114,28 +100,28 @@ def check_facts(facts: Facts) -> None:
     sizes = {name: getattr(facts, name) for name in ("n_cal", "n_classes", "d")}
     for least, some in ((0, counts), (1, sizes), (1, {"rank.n_weights": rank.n_weights})):
         for name, value in some.items():
-            _require(least <= value < MOST, f"its facts.{name} cannot be {shortened(value)}")
+            require(least <= value < MOST, f"its facts.{name} cannot be {shortened(value)}")
     simple_fraction(facts.alpha, "its facts.alpha")
     simple_fraction(facts.tune_alpha, "its facts.tune_alpha")
     known = facts.split == "fixed" or (facts.split in SPLITS and facts.split != "exact")
-    _require(known, f"its facts.split cannot be {shortened(facts.split)} for one rule")
-    _agree("facts.separate", facts.separate, "the split says", facts.split not in SHARED)
+    require(known, f"its facts.split cannot be {shortened(facts.split)} for one rule")
+    agree("facts.separate", facts.separate, "the split says", facts.split not in SHARED)
     transductive = facts.split in ("dlcp", "dlcp+")
     # Weights that a test batch chose and `recalibrate` kept still name the batch.
     possible = facts.n_test > 0 if transductive else facts.n_test == 0 or facts.split == "fixed"
-    _require(possible, "its facts.n_test does not go with the split")
+    require(possible, "its facts.n_test does not go with the split")
     if facts.split in SHARED:
-        _agree("facts.n_tune", facts.n_tune, "the same rows calibrate, and facts.n_cal is",
+        agree("facts.n_tune", facts.n_tune, "the same rows calibrate, and facts.n_cal is",
                facts.n_cal)  # fmt: skip
     if facts.split == "fixed":
-        _agree("facts.n_tune", facts.n_tune, "under fixed weights it is", 0)
-        _agree("facts.n_weights", facts.n_weights, "under fixed weights it is", 1)
-        _agree("facts.tune_alpha", float(facts.tune_alpha), "alpha is", float(facts.alpha))
+        agree("facts.n_tune", facts.n_tune, "under fixed weights it is", 0)
+        agree("facts.n_weights", facts.n_weights, "under fixed weights it is", 1)
+        agree("facts.tune_alpha", float(facts.tune_alpha), "alpha is", float(facts.alpha))
     union = rank.delta is not None and not facts.separate
-    _agree("facts.rank.n_weights", rank.n_weights, "the rank has to pay for",
+    agree("facts.rank.n_weights", rank.n_weights, "the rank has to pay for",
            facts.n_weights if union else 1)  # fmt: skip
     batch = facts.n_test if union and transductive else None
-    _agree("facts.rank.batch", rank.batch, "the test rows of the fit are", batch)
+    agree("facts.rank.batch", rank.batch, "the test rows of the fit are", batch)
     if rank.delta is not None:
         simple_fraction(rank.delta, "its facts.rank.delta")
 
@@ -144,19 +130,19 @@ def _check_scores(fitted: Fitted) -> None:
     """Refuse calibration scores that this rule cannot have given."""
     scores, rule = fitted.calibration, fitted.rule
     proper = scores.ndim == 1 and scores.size > 0 and scores.dtype == np.float64
-    _require(proper and not np.isnan(scores).any(), "its fitted.calibration holds no scores")
-    _require((scores[1:] >= scores[:-1]).all(), "its fitted.calibration does not rise")
-    _require(scores[0] > -np.inf, "its fitted.calibration holds minus infinity")
+    require(proper and not np.isnan(scores).any(), "its fitted.calibration holds no scores")
+    require((scores[1:] >= scores[:-1]).all(), "its fitted.calibration does not rise")
+    require(scores[0] > -np.inf, "its fitted.calibration holds minus infinity")
     equal = scores if fitted.reference is None else fitted.reference
     proper = equal.shape == scores.shape and equal.dtype == np.float64
     rises = proper and not np.isnan(equal).any() and (equal[1:] >= equal[:-1]).all()
-    _require(rises, "its fitted.reference is not one rising score per calibration row")
+    require(rises, "its fitted.reference is not one rising score per calibration row")
     if rule.allow_empty:
         finite = scores[-1] < np.inf
-        _require(finite, "its fitted.calibration is infinite, which only allow_empty=false gives")
+        require(finite, "its fitted.calibration is infinite, which only allow_empty=false gives")
 
 
-def _check_range(fitted: Fitted) -> None:
+def check_range(fitted: Fitted) -> None:
     """Refuse calibration scores beyond what curves between two levels can combine to."""
     scores, rule = fitted.calibration, fitted.rule
     if isinstance(rule.transform, Interpolated) and (rule.weights >= 0).all():
@@ -167,7 +153,7 @@ def _check_range(fitted: Fitted) -> None:
         )  # fmt: skip
         low -= 0.0 if rule.limits is None else rule.limits.drop
         inside = (scores >= low) & ((scores <= high) | np.isinf(scores))
-        _require(inside.all(), "its fitted.calibration leaves the range of its scale")
+        require(inside.all(), "its fitted.calibration leaves the range of its scale")
 
 
 def _check_search(fitted: Fitted, n_classes: int) -> None:
@@ -175,64 +161,64 @@ def _check_search(fitted: Fitted, n_classes: int) -> None:
     size = fitted.held_out_size
     check_type(size, "float | None", "fitted.held_out_size")
     possible = size is None or (facts.split in ("vfcp", "fixed") and 0 <= size <= n_classes)
-    _require(possible, f"its fitted.held_out_size cannot be {shortened(size)}")
-    _require((found is None) == (facts.split == "fixed"), "its search does not go with the split")
+    require(possible, f"its fitted.held_out_size cannot be {shortened(size)}")
+    require((found is None) == (facts.split == "fixed"), "its search does not go with the split")
     if found is None:
         return
     check_fields(found, "search")
     same = np.array_equal(found.weights, fitted.rule.weights)
-    _require(same, "its search.weights are not its fitted.weights")
+    require(same, "its search.weights are not its fitted.weights")
     rows = {
         "vfcp": facts.n_tune, "efcp": facts.n_cal, "dlcp": facts.n_test,
         "dlcp+": facts.n_cal + facts.n_test,
     }  # fmt: skip
-    _agree("search.n_size", found.n_size, "the split counts sizes on", rows[facts.split])
-    _require(0 <= found.count <= found.n_size * n_classes, "its search.count cannot be")
-    _require(1 <= found.n_evaluated < MOST, "its search.n_evaluated cannot be")
+    agree("search.n_size", found.n_size, "the split counts sizes on", rows[facts.split])
+    require(0 <= found.count <= found.n_size * n_classes, "its search.count cannot be")
+    require(1 <= found.n_evaluated < MOST, "its search.n_evaluated cannot be")
     counted = facts.n_weights in (0, found.n_evaluated)
-    _require(counted, "its facts.n_weights is not the number of weights that the search says")
+    require(counted, "its facts.n_weights is not the number of weights that the search says")
 
 
 def _check_exact(fitted: FullFitted, predictor: Predictor) -> None:
     d, n_classes, n = len(predictor.columns), predictor.n_classes, len(fitted.y)
     fits = n > 0 and fitted.scores.shape == (n, n_classes, d) and fitted.y.ndim == 1
-    _require(fits and fitted.scores.dtype == np.float64, "its fitted.scores are not (n, K, d)")
-    _require(np.isfinite(fitted.scores).all(), "its fitted.scores are not finite")
+    require(fits and fitted.scores.dtype == np.float64, "its fitted.scores are not (n, K, d)")
+    require(np.isfinite(fitted.scores).all(), "its fitted.scores are not finite")
     inside = ((fitted.y >= 0) & (fitted.y < n_classes)).all()
-    _require(inside, "its fitted.y holds labels out of range")
+    require(inside, "its fitted.y holds labels out of range")
     weights = fitted.weights
     proper = weights.ndim == 2 and weights.shape[1] == d and len(weights) > 0
     proper = proper and weights.dtype == np.float64 and np.isfinite(weights).all()
-    _require(proper, "its fitted.weights are not finite numbers of shape (M, d)")
+    require(proper, "its fitted.weights are not finite numbers of shape (M, d)")
     distinct = len(np.unique(weights, axis=0)) == len(weights)
-    _require(distinct, "its fitted.weights hold a candidate twice")
-    _agree("fitted.alpha", float(fitted.alpha), "predictor.alpha is", float(predictor.alpha))
+    require(distinct, "its fitted.weights hold a candidate twice")
+    agree("fitted.alpha", float(fitted.alpha), "predictor.alpha is", float(predictor.alpha))
     _check_transform(fitted.transform, d, fitted.normalizer)
     if isinstance(fitted.transform, Interpolated):
         low, high = ([curve[end] for curve in fitted.transform.levels] for end in (0, -1))
         inside = ((fitted.scores >= low) & (fitted.scores <= high)).all()
-        _require(inside, "its fitted.scores leave the range of their scale")
+        require(inside, "its fitted.scores leave the range of their scale")
 
 
 def _check_transform(transform: Transform, d: int, name: str) -> None:
     if isinstance(transform, Scaled):
         factors = np.array(transform.factors)
         fits = factors.shape == (d,) and np.isfinite(factors).all() and (factors > 0).all()
-        _require(fits, "its transform.factors are not one positive number per score")
-        _require(name != "ecdf", "its transform is no ecdf, though normalizer says so")
-        _require(name != "none" or (factors == 1).all(), "its transform scales, though normalizer "
+        require(fits, "its transform.factors are not one positive number per score")
+        require(name != "ecdf", "its transform is no ecdf, though normalizer says so")
+        require(name != "none" or (factors == 1).all(), "its transform scales, though normalizer "
                  "is none")  # fmt: skip
     elif isinstance(transform, Interpolated):
-        _require(len(transform.knots) == len(transform.levels) == d, "its transform.curves do not "
+        require(len(transform.knots) == len(transform.levels) == d, "its transform.curves do not "
                  "fit the scores")  # fmt: skip
-        _require(name not in ("none", "scale"), f"its transform bends, though normalizer is {name}")
+        require(name not in ("none", "scale"), f"its transform bends, though normalizer is {name}")
         for knots, levels in zip(transform.knots, transform.levels, strict=True):
             same = knots.ndim == 1 and knots.shape == levels.shape and knots.size > 0
             rises = same and _rising(knots, strictly=True) and _rising(levels)
-            _require(rises, "a curve of its transform does not rise")
+            require(rises, "a curve of its transform does not rise")
             if name == "ecdf":
                 shares = levels[0] > 0 and levels[-1] == 1
-                _require(shares, "a curve of its transform does not end at 1, as an ecdf does")
+                require(shares, "a curve of its transform does not end at 1, as an ecdf does")
 
 
 def _rising(values: FloatArray, *, strictly: bool = False) -> bool:
@@ -244,22 +230,20 @@ def check_partition(part: Partition, stratum: IntArray, scores: FloatArray, n_cl
     """Refuse cells that do not fit their scheme, before anything is looked up in them."""
     cells, names = part.cells, part.names
     whole = cells.dtype == stratum.dtype == np.int64
-    _require(whole and cells.shape == (len(names) + 1, n_classes), "its cuts.cells are not one "
+    require(whole and cells.shape == (len(names) + 1, n_classes), "its cuts.cells are not one "
              "stratum per group and class")  # fmt: skip
-    _require(stratum.shape == scores.shape, "its cuts.stratum is not one per calibration score")
+    require(stratum.shape == scores.shape, "its cuts.stratum is not one per calibration score")
     kinds = {type(name) for name in names}
     proper = kinds <= {int} or kinds <= {str}
     rise = proper and all(a < b for a, b in pairwise(names))
-    _require(rise, "its cuts.names are not different texts or integers that rise")
+    require(rise, "its cuts.names are not different texts or integers that rise")
     # They make up the statement of what holds, which no file may word.
-    _require(part.what in STRATA, f"its cuts.what cannot be {shortened(part.what)}")
-    _require(part.fallback in FALLBACKS, f"its cuts.fallback cannot be {shortened(part.fallback)}")
-    _require(
-        bool(names) == part.what.startswith("group"), "its cuts.names do not go with cuts.what"
-    )
+    require(part.what in STRATA, f"its cuts.what cannot be {shortened(part.what)}")
+    require(part.fallback in FALLBACKS, f"its cuts.fallback cannot be {shortened(part.fallback)}")
+    require(bool(names) == part.what.startswith("group"), "its cuts.names do not go with cuts.what")
     n_rare = check_type(part.n_rare, "int", "cuts.n_rare")
     _check_cells(part, n_classes, n_rare)
-    _require(np.isin(stratum, cells).all(), "its cuts.stratum names strata that no cell has")
+    require(np.isin(stratum, cells).all(), "its cuts.stratum names strata that no cell has")
 
 
 def _check_cells(part: Partition, n_classes: int, n_rare: int) -> None:
@@ -272,7 +256,7 @@ def _check_cells(part: Partition, n_classes: int, n_rare: int) -> None:
         negative = part.fallback != "pooled"
         rare = int((cells == stand).sum()) if negative or n_rare else 0
         apart = ((cells >= 0) | (negative & (cells == stand))).all()
-        _require(gapless and apart and rare == n_rare, "its cuts.cells are no clusters of classes")
+        require(gapless and apart and rare == n_rare, "its cuts.cells are no clusters of classes")
         return
     groups = max(len(part.names), 1)
     width = 1 if part.what == "group" else n_classes
@@ -283,21 +267,21 @@ def _check_cells(part: Partition, n_classes: int, n_rare: int) -> None:
     known = cells[:groups]
     rare = known == stand
     fits = (rare | (known == expected)).all() and (cells[groups:] == stand).all()
-    _require(fits, f"its cuts.cells are not those of one stratum per {part.what}")
+    require(fits, f"its cuts.cells are not those of one stratum per {part.what}")
     units = int(rare[:, :width].sum()) if width > 1 else int(rare.all(axis=1).sum())
-    _agree("cuts.n_rare", n_rare, "the number of cells without a stratum of their own is", units)
+    agree("cuts.n_rare", n_rare, "the number of cells without a stratum of their own is", units)
 
 
 def check_importance(
     weight: FloatArray, ratios: FloatArray | None, scores: FloatArray, n_classes: int
 ) -> None:
     """Refuse importance weights of calibration rows that cannot be."""
-    _require(weight.shape == scores.shape and _importances(weight), "its cuts.weight are not one "
+    require(weight.shape == scores.shape and _importances(weight), "its cuts.weight are not one "
              "finite number from 0 on per calibration score, some above 0")  # fmt: skip
     if ratios is not None:
         fits = ratios.shape == (n_classes,) and _importances(ratios)
-        _require(fits, "its cuts.ratios are not one finite number from 0 on per class")
-        _require(np.isin(weight, ratios).all(), "its cuts.weight are not among its cuts.ratios")
+        require(fits, "its cuts.ratios are not one finite number from 0 on per class")
+        require(np.isin(weight, ratios).all(), "its cuts.weight are not among its cuts.ratios")
 
 
 def _importances(values: FloatArray) -> bool:
@@ -309,110 +293,12 @@ def _importances(values: FloatArray) -> bool:
 def _check_cuts(fitted: Fitted, n_classes: int) -> None:
     cuts, facts, limits = fitted.cuts, fitted.ledger.facts, fitted.rule.limits
     if isinstance(cuts, Stratified) and facts.split != "fixed" and cuts.name != "cluster":
-        _agree("cuts.fixed", cuts.partition.fixed, "facts.separate is", facts.separate)
+        agree("cuts.fixed", cuts.partition.fixed, "facts.separate is", facts.separate)
     if isinstance(cuts, Stratified) and cuts.name == "cluster":
-        _agree("cuts.fixed", cuts.partition.fixed, "for clusters it is", True)
+        agree("cuts.fixed", cuts.partition.fixed, "for clusters it is", True)
     if limits is not None:
-        _require(cuts.name == "class", "its limits go with a threshold per class only")
+        require(cuts.name == "class", "its limits go with a threshold per class only")
         proper = limits.ranks.shape == (n_classes,) and limits.ranks.dtype == np.int64
         inside = proper and ((limits.ranks >= 1) & (limits.ranks <= n_classes)).all()
-        _require(inside, "its limits.ranks are not one rank from 1 to K per class")
-        _require(1 <= limits.drop < np.inf, "its limits.drop is no finite number from 1 on")
-
-
-def check_settings(params: dict[str, Any], predictor: Predictor) -> None:
-    """Refuse settings that are not those of the fit: the model would claim what it does not do."""
-    fitted = predictor.fitted
-    facts = fitted.ledger.facts
-    alpha = float(params["alpha"])
-    _agree("params.alpha", alpha, "that of the fit is", float(predictor.alpha))
-    _agree("params.kind", params["kind"], "that of the fit is", predictor.kind)
-    split = resolve_split(params["split"]).name
-    by_hand = params["weights"] is not None
-    allowed = ("fixed",) if by_hand else (split, "fixed")
-    _require(facts.split in allowed, f"its params.split is {split}, but that of the fit is "
-             f"{facts.split}")  # fmt: skip
-    allow_empty = bool(params["allow_empty"])
-    _agree("params.allow_empty", allow_empty, "that of the fit is", bool(fitted.rule.allow_empty))
-    delta = float(params["delta"]) if params["guarantee"] == "pac" else None
-    ranked = None if facts.rank.delta is None else float(facts.rank.delta)
-    _agree("params.guarantee at delta", delta, "that of the fit is", ranked)
-    blended = isinstance(params["scores"], str) and params["scores"] == "auto"
-    _agree("params.scores auto", blended, "a blend in the fit is", predictor.blend is not None)
-    if not blended:
-        same = score_columns(predictor.models, params["scores"]) == predictor.columns
-        _require(same, "its params.scores are not its predictor.columns")
-    if facts.split not in ("fixed", "exact") and not blended:
-        level = params["tune_alpha"] if params["tune_alpha"] is not None else alpha
-        _agree("params.tune_alpha", float(level), "that of the fit is", float(facts.tune_alpha))
-    _check_normalize(params, predictor)
-    _check_calibration(params, fitted)
-
-
-def _check_normalize(params: dict[str, Any], predictor: Predictor) -> None:
-    fitted, wish = predictor.fitted, params["normalize"]
-    if isinstance(wish, str) and wish in NORMALIZERS:
-        _agree("params.normalize", wish, "that of the fit is", fitted.normalizer)
-    transform = fitted.rule.transform if isinstance(fitted, Fitted) else fitted.transform
-    if fitted.normalizer != "scale" or not isinstance(transform, Scaled):
-        return
-    if hasattr(wish, "fit"):
-        wish = wish.widths if isinstance(wish, NaturalScale) else wish
-        if wish is not None and hasattr(wish, "fit"):
-            return  # a normaliser of the user's that calls itself scale
-    given = None if wish is None or isinstance(wish, str) else tuple(float(w) for w in wish)
-    empty = np.zeros((0, predictor.n_classes, len(predictor.columns)))
-    expected: Any = NaturalScale(given).fit(empty, predictor.columns)
-    same = np.array_equal(transform.factors, expected.factors)
-    _require(same, "its transform.factors are not those of params.normalize")
-
-
-def _check_calibration(params: dict[str, Any], fitted: Fitted | FullFitted) -> None:
-    scheme: Any = resolve_calibration(params["calibration"])
-    cuts = fitted.cuts if isinstance(fitted, Fitted) else None
-    name = "marginal" if cuts is None else cuts.name
-    own = "class" if isinstance(scheme, RankedPerClass) else scheme.name
-    if isinstance(scheme, PerGroup) and scheme.by_class:
-        own = "group and class"
-    _agree("params.calibration", own, "that of the fit is", name)
-    limited = isinstance(fitted, Fitted) and fitted.rule.limits is not None
-    _agree("params.calibration rc3p", isinstance(scheme, RankedPerClass), "limits of ranks are",
-           limited)  # fmt: skip
-    if isinstance(cuts, Stratified):
-        _agree("params.calibration.fallback", scheme.fallback, "that of the fit is",
-               cuts.partition.fallback)  # fmt: skip
-    if isinstance(cuts, Reweighted) and isinstance(scheme, Weighted | LabelShift):
-        _agree("params.calibration.known", bool(scheme.known), "that of the fit is",
-               bool(cuts.plan.known))  # fmt: skip
-    if isinstance(scheme, LabelShift) and cuts is not None:
-        same = np.array_equal(scheme.by_class, cuts.plan.by_class)  # type: ignore[attr-defined]
-        _require(same, "its params.calibration.ratios are not those of the fit")
-
-
-def _check_weights(params: dict[str, Any], predictor: Predictor) -> None:
-    """Refuse weights off the simplex, unless they are among candidates that were given."""
-    fitted = predictor.fitted
-    rows = fitted.weights if isinstance(fitted, FullFitted) else fitted.rule.weights[None, :]
-    given = _candidates(params["search"])
-    if params["weights"] is not None:
-        same = np.array_equal(np.asarray(params["weights"], dtype=np.float64), rows[0])
-        _require(same, "its fitted.weights are not its params.weights")
-    elif given is not None and given.ndim == 2 and given.shape[1] == rows.shape[1]:
-        if not isinstance(params["search"], OneStandardError) and predictor.blend is None:
-            listed = {tuple(row) for row in given.tolist()}
-            among = all(tuple(row) in listed for row in rows.tolist())
-            _require(among, "its fitted.weights are not among the candidates of params.search")
-        return
-    positive = (rows >= 0).all() and (np.abs(rows.sum(axis=1) - 1) <= SIMPLEX_ERROR).all()
-    _require(positive, "its fitted.weights are not from 0 on and of sum 1")
-
-
-def _candidates(search: Any) -> FloatArray | None:
-    """Return the candidates that a setting holds, wherever they stand in it."""
-    if isinstance(search, OneStandardError):
-        return _candidates(search.search)
-    if isinstance(search, Candidates):
-        search = search.weights
-    if isinstance(search, str) or callable(search) or search is None:
-        return None
-    return np.asarray(search, dtype=np.float64)
+        require(inside, "its limits.ranks are not one rank from 1 to K per class")
+        require(1 <= limits.drop < np.inf, "its limits.drop is no finite number from 1 on")

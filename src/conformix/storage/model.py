@@ -26,9 +26,10 @@ from conformix.predictor import Predictor
 from conformix.readers.limits import Limits
 from conformix.search import SearchResult
 from conformix.splits import SPLITS
+from conformix.storage.agreement import check_model, check_settings
 from conformix.storage.arrays import Arrays
 from conformix.storage.blend import blend_in, blend_out
-from conformix.storage.checks import check_facts, check_model, check_settings
+from conformix.storage.checks import check_facts
 from conformix.storage.cuts import conditional_out, cuts_in, limits_in
 from conformix.storage.fields import check_type, field_of, shortened
 from conformix.storage.files import (
