@@ -90,7 +90,7 @@ LABELS: dict[str, tuple[Any, str]] = {
     "too few": (Y[:-1], "length|row|shape|samples|inconsistent"),
     "two axes": (np.column_stack([Y, Y]), "shape|1-d|one label|1d|rows"),
     "None": (None, "y"),
-    "masked": (masked(Y), "y must have no missing values; 1 of 120 are masked"),
+    "masked": (masked(Y), "y .*must have no missing values; 1 of 120 are masked"),
 }
 ALPHAS: dict[str, tuple[Any, str]] = {
     "zero": (0.0, "alpha"),

@@ -221,8 +221,9 @@ def test_a_pickle_inside_npz_and_npy_is_never_loaded(tmp_path: Path) -> None:
         (b"\x93NUMPY\x09\x00", "its header is damaged"),
         (b"\x93NUMPY\x02\x00\xff\xff\xff\xff", "its header is damaged"),
     ],
-    ids=["huge", "short", "negative", "objects", "fields", "complex", "deep", "code", "no characters",
-         "no columns", "4,000 digits", "5,000 digits", "70 axes", "version", "long header"],
+    ids=["huge", "short", "negative", "objects", "fields", "complex", "deep", "code",
+         "no characters", "no columns", "4,000 digits", "5,000 digits", "70 axes",
+         "version", "long header"],
 )  # fmt: skip
 def test_headers_of_arrays_are_not_believed(header: bytes, sentence: str, tmp_path: Path) -> None:
     (tmp_path / "a.npy").write_bytes(header + bytes(16))
