@@ -250,7 +250,7 @@ def check_names(classes: Any, n_classes: int) -> None:
     if classes is None:
         return
     refuse_masked(classes, "classes")
-    if not hasattr(classes, "__len__") or isinstance(classes, str | bytes | type):
+    if not hasattr(classes, "__len__") or isinstance(classes, bytes | type):
         raise InvalidInput(f"classes must be a sequence of names; got {type(classes).__name__}.")
     if len(classes) != n_classes:
         raise InvalidInput(f"classes must name all {n_classes} columns; got {len(classes)} names.")

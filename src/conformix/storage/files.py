@@ -118,7 +118,8 @@ def read_npz(source: Path, document: dict[str, Any], limits: Limits) -> dict[str
             f"{short(str(document['npz']))}, which holds the arrays of the model, is missing"
         )
     with opened(path) as file:
-        if hashlib.file_digest(file, "sha256").hexdigest() != document.get("npz_sha256"):
+        digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+        if digest != document.get("npz_sha256"):
             raise InvalidInput(f"{path.name} is not the file that was saved with this model")
         file.seek(0)
         arrays = read_members(file, Path(path.name), limits)
