@@ -16,6 +16,7 @@ from conformix.arrays import (
     host_array,
     is_tensor,
     plain_tensor,
+    refuse_masked,
     to_host,
     torch_module,
 )
@@ -69,10 +70,7 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
                 f"mask must be a boolean (n, K) array; got {mask.dtype} of shape "
                 f"{tuple(mask.shape)}."
             )
-        if classes is not None and len(classes) != mask.shape[1]:
-            raise InvalidInput(
-                f"classes must name all {mask.shape[1]} columns; got {len(classes)} names."
-            )
+        check_names(classes, mask.shape[1])
         if order is not None and len(order) != int(mask.sum()):
             raise InvalidInput(
                 f"order must hold every label of every set, {int(mask.sum())} in all; got "
@@ -245,6 +243,17 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
         n, n_classes = self.shape
         mean = f"{int(self.mask.sum()) / n:.2f}" if n else "-"
         return f"PredictionSets({n:,} sets over {n_classes:,} classes, mean size {mean})"
+
+
+def check_names(classes: Any, n_classes: int) -> None:
+    """Refuse names that are no sequence, or not one per column."""
+    if classes is None:
+        return
+    refuse_masked(classes, "classes")
+    if not hasattr(classes, "__len__") or isinstance(classes, bytes | type):
+        raise InvalidInput(f"classes must be a sequence of names; got {type(classes).__name__}.")
+    if len(classes) != n_classes:
+        raise InvalidInput(f"classes must name all {n_classes} columns; got {len(classes)} names.")
 
 
 def _plain(classes: Any) -> list[Any] | None:

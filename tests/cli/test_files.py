@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -307,6 +308,48 @@ def test_a_result_replaces_a_link_and_does_not_write_through_it(folder: Path, sa
     said("predict", "model.json", "new.csv", "-o", "sets.csv")
     assert (outside / "precious.csv").read_text() == "mine"
     assert not (folder / "sets.csv").is_symlink()
+
+
+def test_a_result_never_replaces_a_pipe_or_a_device(folder: Path, said: Any, refusal: Any) -> None:
+    said(*FIT)
+    os.mkfifo(folder / "pipe.csv")
+    (folder / "nothing.csv").symlink_to(os.devnull)
+    for name in ("pipe.csv", "nothing.csv"):
+        sentence = f"{name} is no regular file (a pipe or a device?); name a file."
+        assert refusal("predict", "model.json", "new.csv", "-o", name) == sentence
+    assert refusal(*FIT[:2], "-o", os.devnull).startswith("/dev/null is no regular file")
+    assert stat.S_ISFIFO((folder / "pipe.csv").stat().st_mode)
+    assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
+
+
+def test_formulas_are_escaped_where_asked(folder: Path, said: Any, refusal: Any) -> None:
+    probs, labels = draw(0, 300)
+    names = ["=1+1", "+cmd", "-2", "@x"]
+    rows = [",".join([*names, "label"])]
+    rows += [
+        ",".join([*map(str, p), names[y]]) for p, y in zip(probs.tolist(), labels, strict=True)
+    ]
+    (folder / "formulas.csv").write_text("\n".join(rows))
+    said("fit", "formulas.csv", "-o", "formulas.json", "--resolution", "4")
+    command = ("predict", "formulas.json", "formulas.csv", "--layout", "long", "-o")
+    said(*command, "plain.csv")
+    said(*command, "safe.csv", "--escape-formulas")
+
+    def cells(name: str) -> set[str]:
+        with (folder / name).open(newline="") as file:
+            return {row["label"] for row in csv.DictReader(file)}
+
+    assert cells("plain.csv") == set(names)
+    assert cells("safe.csv") == {f"'{name}" for name in names}
+    sentence = "--escape-formulas is for csv files: -o sets.csv."
+    assert refusal(*command, "sets.npz", "--escape-formulas") == sentence
+
+
+def test_the_memory_limit_holds_for_the_model_too(folder: Path, said: Any, refusal: Any) -> None:
+    said(*FIT)
+    told = refusal("predict", "model.json", "new.csv", "-o", "sets.csv", "--max-memory", "10K")
+    assert told.startswith("model.json asks for ")
+    assert "and 10.0 KiB are allowed; if the file is to be trusted, say --max-memory." in told
 
 
 @pytest.mark.parametrize("name", ["sets.csv", "sets.npz", "sets.parquet"])

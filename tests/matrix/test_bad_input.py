@@ -32,6 +32,17 @@ def changed(value: Any, where: tuple[int, ...] = (3, 1)) -> np.ndarray:
     return array
 
 
+def masked(array: np.ndarray, place: int = 3) -> np.ma.MaskedArray:
+    """The array with one entry masked, and a number below the mask that looks fine."""
+    covered = np.ma.array(array.copy())
+    covered.mask = np.arange(array.size).reshape(array.shape) == place
+    return covered
+
+
+# Integers that Python refuses to print.
+ENDLESS = 10**5000
+
+
 def one_changed(array: np.ndarray, value: float) -> np.ndarray:
     """The array with another number in one place."""
     other = array.copy()
@@ -56,6 +67,11 @@ OUTPUTS: dict[str, tuple[Any, str]] = {
     "complex numbers": (P + 1j, "number|complex|real|dtype"),
     "None": (None, "outputs|test"),
     "ragged rows": ([[0.5, 0.5], [1.0]], "rectang|ragged|shape|number|array"),
+    "masked": (masked(P), "no missing values; 1 of 480 are masked"),
+    "rows of which one is masked": ([*P[:-1], masked(P[-1])], "no missing values; 1 of 4"),
+    "an integer of 5,000 digits": ([[ENDLESS, 1]], "real numbers|number"),
+    "bytes": (b"0.5", "number|shape|array"),
+    "a generator": ((row for row in P), "number|shape|array"),
     "an empty mapping": ({}, "model|empty|at least"),
     "models of different lengths": ({"a": P, "b": P[:-1]}, "row|same|length|shape"),
     "models of different widths": ({"a": P, "b": P[:, :3] / P[:, :3].sum(1, keepdims=True)},
@@ -74,6 +90,7 @@ LABELS: dict[str, tuple[Any, str]] = {
     "too few": (Y[:-1], "length|row|shape|samples|inconsistent"),
     "two axes": (np.column_stack([Y, Y]), "shape|1-d|one label|1d|rows"),
     "None": (None, "y"),
+    "masked": (masked(Y), "y .*must have no missing values; 1 of 120 are masked"),
 }
 ALPHAS: dict[str, tuple[Any, str]] = {
     "zero": (0.0, "alpha"),
@@ -83,6 +100,9 @@ ALPHAS: dict[str, tuple[Any, str]] = {
     "NaN": (float("nan"), "alpha"),
     "text": ("0.1", "alpha"),
     "a truth value": (True, "alpha"),
+    "an integer of 5,000 digits": (ENDLESS, "alpha|n must"),
+    "a list of such integers": ([ENDLESS], "alpha"),
+    "an array": (P, "alpha"),
 }
 WEIGHTS: dict[str, tuple[Any, str]] = {
     "too few": ([0.5, 0.5], "weights"),
@@ -90,6 +110,8 @@ WEIGHTS: dict[str, tuple[Any, str]] = {
     "negative": ([-0.5, 0.5, 1.0], "non-negative"),
     "NaN": ([np.nan, 0.5, 0.5], "weights"),
     "text": ("abc", "weights"),
+    "masked": (masked(np.array([0.5, 0.25, 0.25, 0.0])[:3], 1), "no missing values; 1 of 3"),
+    "integers of 5,000 digits": ([ENDLESS, 0, 0], "weights"),
 }
 NAMES: dict[str, dict[str, tuple[Any, str]]] = {
     "scores": {"unknown": (("thr", "asp"), "aps"), "none": ((), "score"), "a number": (3, "score")},
@@ -103,6 +125,7 @@ TENSORS: dict[str, tuple[Any, str]] = {
     "two axes": (S[..., 0], r"\(n, K, d\)|shape"),
     "no rows": (S[:0], "row|empty|at least|shape"),
     "text": (np.full(S.shape, "a"), "number|float|dtype"),
+    "masked": (masked(S), "no missing values; 1 of 1,440 are masked"),
 }
 DELTAS = {case: (value, "delta") for case, (value, _) in ALPHAS.items()}
 COUNTS: dict[str, tuple[Any, str]] = {
@@ -111,6 +134,7 @@ COUNTS: dict[str, tuple[Any, str]] = {
     "text": ("10", r"\bn\b"),
     "NaN": (float("nan"), r"\bn\b"),
     "None": (None, r"\bn\b"),
+    "an integer of minus 5,000 digits": (-ENDLESS, r"\bn\b"),
 }
 PVALUES: dict[str, tuple[Any, str]] = {
     "NaN": (np.stack([P, one_changed(P, np.nan)]), "pvalues"),
@@ -120,6 +144,7 @@ PVALUES: dict[str, tuple[Any, str]] = {
     "ragged": ([P, P[:-1]], "pvalues"),
     "text": ("abc", "pvalues"),
     "None": (None, "pvalues"),
+    "masked": ([masked(P), P], "pvalues must have no missing values"),
 }
 PVALUE_ROWS: dict[str, tuple[Any, str]] = {
     "NaN": (one_changed(P, np.nan), "pvalues must be finite"),
@@ -127,11 +152,13 @@ PVALUE_ROWS: dict[str, tuple[Any, str]] = {
     "no rows": (P[:0], "pvalues .* non-empty"),
     "text": ("abc", "pvalues .* numbers"),
     "None": (None, "pvalues .* numbers"),
+    "masked": (masked(P), "pvalues must have no missing values"),
 }
 MASKS: dict[str, tuple[Any, str]] = {
     "numbers": ([P, P], "sets"),
     "one axis": ([P[0] > 0.2, P[0] > 0.2], "sets"),
     "different lengths": ([P > 0.2, P[:-1] > 0.2], "sets"),
+    "masked": ([masked(P > 0.2), P > 0.2], "sets must have no missing values; 1 of 480"),
     "none at all": ([], "sets"),
     "None": (None, "sets"),
 }
@@ -140,6 +167,7 @@ ONE_SET: dict[str, tuple[Any, str]] = {
     "one axis": (P[0] > 0.2, "sets"),
     "ragged": ([[True, False], [True]], "sets"),
     "no rows": (P[:0] > 0.2, "sets"),
+    "masked": (masked(P > 0.2), "sets must have no missing values; 1 of 480"),
     "None": (None, "sets"),
 }
 VOTES: dict[str, tuple[Any, str]] = {
@@ -148,6 +176,7 @@ VOTES: dict[str, tuple[Any, str]] = {
     "negative": ([-0.5, 1.5], "non-negative"),
     "NaN": ([np.nan, 0.5], "weights"),
     "text": ("ab", "weights"),
+    "masked": (masked(np.array([0.5, 0.5]), 1), "weights must have no missing values"),
 }
 ROW: dict[str, tuple[Any, str]] = {
     "NaN": (np.array([np.nan, 0.5, 0.25, 0.25]), "finite"),
@@ -157,6 +186,7 @@ ROW: dict[str, tuple[Any, str]] = {
     "text": ("abc", "number"),
     "None": (None, "number"),
     "empty": ([], "empty"),
+    "masked": (masked(P[0]), "no missing values; 1 of 4 are masked"),
     "an empty mapping": ({}, "at least one model"),
 }
 STRATA_CASES: dict[str, tuple[Any, str]] = {
@@ -165,6 +195,7 @@ STRATA_CASES: dict[str, tuple[Any, str]] = {
     "too few": (STRATA[:-1], "strata"),
     "two axes": (np.column_stack([STRATA, STRATA]), "strata"),
     "None": (None, "needs strata"),
+    "masked": (masked(STRATA), "strata must have no missing values; 1 of 120"),
     "mixed": ([None, "a", 1] * (N // 3), "strata"),
 }
 SAMPLE_WEIGHTS: dict[str, tuple[Any, str]] = {
@@ -174,6 +205,7 @@ SAMPLE_WEIGHTS: dict[str, tuple[Any, str]] = {
     "two axes": (np.column_stack([WEIGHT, WEIGHT]), "weight"),
     "text": (WEIGHT.astype(str), "weight"),
     "None": (None, "weight"),
+    "masked": (masked(WEIGHT), "weight must have no missing values; 1 of 120"),
 }
 FEATURES: dict[str, tuple[Any, str]] = {
     "NaN": (one_changed(X, np.nan), "NaN|finite"),
@@ -181,11 +213,14 @@ FEATURES: dict[str, tuple[Any, str]] = {
     "text": (np.full(X.shape, "a"), "number"),
     "None": (None, "number|shape"),
     "no rows": (X[:0], "row|empty|shape"),
+    "masked": (masked(X), "no missing values; 1 of 360"),
 }
 PATHS: dict[str, tuple[Any, str]] = {
     "that does not exist": ("nowhere/model.json", "exist|ending"),
-    "of a folder": (".", "no file|ending"),
-    "of a device": ("/dev/null", "no file|ending"),
+    "of a folder": (".", "is a folder; name a file|ending"),
+    "of a device": ("/dev/null", "is no regular file|ending"),
+    "that is a number": (5, "path must be a text or a path; got int"),
+    "with a NUL": ("a\0b", "path must be a text or a path; got a text with a NUL"),
 }
 TABLE: dict[str, dict[str, tuple[Any, str]]] = {
     "outputs": OUTPUTS, "y": LABELS, "alpha": ALPHAS, "weights": WEIGHTS, "tensor": TENSORS,
@@ -316,7 +351,75 @@ def test_new_outputs_of_other_models_or_classes_are_refused() -> None:
         online.run(three, np.minimum(Y, 2))
 
 
+def foreign_tables() -> dict[str, tuple[Any, str]]:
+    """Tables and tensors of other libraries that cannot be read as numbers."""
+    pandas, torch = pytest.importorskip("pandas"), pytest.importorskip("torch")
+    pyarrow = pytest.importorskip("pyarrow")
+    rows = torch.tensor(P)
+    gaps = np.where(np.arange(K) == 1, np.nan, P)
+    columns = {str(k): pyarrow.array(P[:, k]) for k in range(K)}
+    columns["1"] = pyarrow.array([None, *P[1:, 1]])
+    null = "must have no missing values; .* null|finite"
+    return {
+        "a frame with NA": (pandas.DataFrame(gaps).astype("Float64"), null),
+        "an Arrow table with a null": (pyarrow.table(columns), null),
+        "a meta tensor": (rows.to("meta"), "a meta tensor has none"),
+        "a quantised tensor": (torch.quantize_per_tensor(rows.float(), 0.01, 0, torch.quint8),
+                               "call .dequantize.. first"),
+        "a nested tensor": (torch.nested.nested_tensor([rows[0], rows[1, :2]]), "dense|nested"),
+        "a sparse tensor": (rows.to_sparse(), "dense"),
+        "a complex tensor": (rows + 0j, "real|numbers"),
+    }  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
+@pytest.mark.parametrize("entry", list(entries_with("outputs")))
+def test_tables_and_tensors_that_hold_no_plain_numbers_are_refused(entry: str) -> None:
+    for case, (value, sentence) in foreign_tables().items():
+        with pytest.raises(cx.InvalidInput) as caught:
+            ENTRIES[entry](outputs=value)
+        told = str(caught.value)
+        assert re.search(sentence, told), f"{case}: {told}"
+        assert "\n" not in told
+
+
+def test_labels_weights_and_strata_of_other_libraries_may_have_no_gaps() -> None:
+    pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    gaps = [None, *Y[1:].tolist()]
+    for y in (pandas.Series(gaps, dtype="Int64"), pyarrow.array(gaps)):
+        with pytest.raises(cx.InvalidInput, match=r"y must have no missing values; 1 are null"):
+            ENTRIES["ScoreAverage.fit"](y=y)
+    strata = pyarrow.array([None, *STRATA[1:].tolist()])
+    with pytest.raises(cx.InvalidInput, match=r"strata must have no missing values; 1 are null"):
+        ENTRIES["ScoreAverage.fit(calibration=group)"](strata=strata)
+    weight = pandas.Series([None, *WEIGHT[1:]], dtype="Float64")
+    with pytest.raises(cx.InvalidInput, match=r"sample_weight must have no missing values"):
+        ENTRIES["ScoreAverage.fit(calibration=weighted)"](sample_weight=weight)
+    with pytest.raises(cx.InvalidInput, match=r"groups must have no missing values"):
+        cx.ScoreAverage(alpha=0.2).fit(P, Y, groups=pyarrow.array(gaps))
+
+
+def test_class_names_are_a_sequence_of_names() -> None:
+    for classes, told in ((5, "got int"), (int, "got type"), (masked(np.arange(K)), "masked")):
+        with pytest.raises(cx.InvalidInput, match=f"classes must .*{told}"):
+            cx.ScoreAverage(alpha=0.2).fit(P, Y, classes=classes)
+        with pytest.raises(cx.InvalidInput, match=f"classes must .*{told}"):
+            cx.PredictionSets(P > 0.2, classes)
+
+
+def test_masked_sets_and_truncated_outputs_are_refused() -> None:
+    with pytest.raises(cx.InvalidInput, match="mask must have no missing values; 1 of 480"):
+        cx.PredictionSets(masked(P > 0.2))
+    listed = np.tile([0, 1], (5, 1))
+    with pytest.raises(cx.InvalidInput, match="labels of TopK must have no missing values"):
+        cx.TopK(masked(listed), np.full((5, 2), 0.4), K)
+    with pytest.raises(cx.InvalidInput, match="values of TopK must have no missing values"):
+        cx.TopK(listed, masked(np.full((5, 2), 0.4)), K)
+
+
 GOOD: dict[str, Any] = {
+    "a masked array with nothing masked": np.ma.array(P),
+    "a view of memory": memoryview(np.ascontiguousarray(P)),
     "float16": P.astype(np.float16),
     "float32": P.astype(np.float32),
     "Fortran order": np.asfortranarray(P),

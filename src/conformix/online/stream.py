@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import BoolArray, FloatArray, as_generator
+from conformix.arrays import BoolArray, FloatArray, as_generator, host_array
 from conformix.conformal import conformal_rank, kth_largest, simple_fraction
 from conformix.errors import InvalidInput, NotFitted
 from conformix.guarantees import LABELS, Guarantee
@@ -149,7 +149,7 @@ class OnlineAverage:
         if self._pending is None:
             raise NotFitted("there is no set to judge; call predict_set(outputs) first.")
         row, issued = self._pending
-        label = int(check_labels(np.atleast_1d(y), 1, len(row))[0])
+        label = int(check_labels(np.atleast_1d(host_array(y, "y")), 1, len(row))[0])
         self._pending = None
         error = not issued[label]
         if self._weights is not None:

@@ -96,9 +96,9 @@ def check_dropped(path: Path, names: Sequence[str], choice: Choice) -> None:
 
 def missing(path: Path, what: str, name: str, known: Sequence[str]) -> InvalidInput:
     """Return the error for a name that a file does not have; of many names, it shows a few."""
-    close = difflib.get_close_matches(name, known[:2000], n=1)
+    close = difflib.get_close_matches(name[:100], known[:2000], n=1)
     hint = f"did you mean {close[0]!r}? it" if close else "it"
-    return InvalidInput(f"{path} has no {what} {name!r}; {hint} has {a_few(known)}.")
+    return InvalidInput(f"{path} has no {what} {name[:40]!r}; {hint} has {a_few(known)}.")
 
 
 def a_few(names: Sequence[str], most: int = 8) -> str:

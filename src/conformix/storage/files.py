@@ -99,9 +99,10 @@ def _finite(text: str) -> float:
 def _parsed(source: Path, limits: Limits) -> Any:
     """Return what a JSON file holds, after a look at how much that can be."""
     with opened(source) as file:
-        if size_of(file) > MAX_JSON_BYTES:
+        size = size_of(file)
+        if size > MAX_JSON_BYTES:
             raise InvalidInput(f"{source} is too large for a model file.")
-        content = file.read(MAX_JSON_BYTES)
+        content = file.read(size)
     values = sum(content.count(mark) for mark in (b",", b"[", b"{"))
     needed = TEXT_BYTES * len(content) + VALUE_BYTES * values
     limits.check_memory(source, needed, "what it lists")
