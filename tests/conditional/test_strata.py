@@ -285,12 +285,12 @@ def test_the_largest_rank_is_the_smallest_whose_error_is_within_its_share_of_alp
     rng = np.random.default_rng(3)
     allowed = Fraction(str(share)) * Fraction(str(round(alpha, 6)))
     y = np.repeat([0, 1, 2, 4], [1, 10, 33, 100])
-    ranks = rng.integers(1, 7, size=len(y))
-    found = RankedPerClass(share=share).limits(ranks, y, 6, alpha)
+    ranks = np.concatenate([1 + rng.permutation(100)[:n] for n in (1, 10, 33, 100)])
+    found = RankedPerClass(share=share).limits(ranks, y, 100, alpha)
     for c in range(6):
         own = ranks[y == c].tolist()
-        enough = [k for k in range(7) if sum(r > k for r in own) <= allowed * len(own)]
-        assert found[c] == (max(min(enough), 1) if own else 6)
+        enough = [k for k in range(1, 101) if sum(r > k for r in own) <= allowed * len(own)]
+        assert found[c] == (min(enough) if own else 100)
 
 
 def test_labels_beyond_their_rank_come_after_all_that_are_within_theirs() -> None:

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import conformix as cx
 from conformix.errors import InvalidInput
-from conformix.scores import parse_score
+from conformix.scores import Ranked, parse_score
 from memory import peak_bytes
 
 # Sorted downwards: label 1 (1/2), labels 0 and 3 (1/8 each), label 4 (1/4) ...
@@ -200,3 +200,11 @@ def test_the_score_tensor_needs_little_memory_beside_itself():
     # beside the tensor: some arrays of a block of 2**15 entries, for each of a few threads
     peak = peak_bytes(lambda: cx.score_tensor(logits, names, kind="logits"))
     assert size < peak < size + 16 * 8 * 2**15 * 4
+
+
+@pytest.mark.parametrize("n_classes", [2, 5, 40])
+def test_the_floor_of_a_log_probability_is_a_mass_spread_evenly_over_the_labels(n_classes):
+    probs = np.random.default_rng(0).dirichlet(np.full(n_classes, 0.1), size=20)
+    masses = np.exp(cx.scores.Logp(floor=0.03)(Ranked(probs)))
+    assert_allclose(masses.sum(axis=1), 1.03, rtol=1e-12)
+    assert_allclose(masses - probs, 0.03 / n_classes, rtol=1e-9)

@@ -132,3 +132,16 @@ def test_roles_may_be_empty() -> None:
     assert Roles(none, none, none).separate
     assert_array_equal(Roles(none, none, some).unseen, some)
     assert_array_equal(Roles(some, some, none).unseen, none)
+
+
+def test_at_most_max_rows_tune_and_groups_stay_whole() -> None:
+    sizes = np.array([1, 2, 3, 4, 5, 6, 7, 8])
+    groups = np.repeat(np.arange(8), sizes)
+    for seed in range(20):
+        for most in (1, 5, 12, 30):
+            split = ValidityFirst(share=0.7, max_rows=most)
+            roles = split.roles(len(groups), 0, np.random.default_rng(seed), groups)
+            drawn = np.unique(groups[roles.tune])
+            assert len(roles.tune) == sizes[drawn].sum()
+            assert len(roles.tune) <= most or len(drawn) == 1  # one group there must be
+            assert_array_equal(np.union1d(roles.tune, roles.calibrate), np.arange(len(groups)))
