@@ -34,6 +34,18 @@ class Rows:
     y: np.ndarray
     strata: np.ndarray
 
+    def with_misses(self, share: float, rng: np.random.Generator) -> Rows:
+        """Return the rows with a share of them on which every model thinks least of the truth."""
+        wrong = np.flatnonzero(rng.random(len(self.y)) < share)
+        outputs = {}
+        for name, values in self.outputs.items():
+            changed = values.copy()
+            least = values[wrong].argmin(axis=1)
+            changed[wrong, self.y[wrong]] = values[wrong, least]
+            changed[wrong, least] = values[wrong, self.y[wrong]]
+            outputs[name] = changed
+        return replace(self, outputs=outputs)
+
     def take(self, rows: slice) -> Rows:
         outputs = {name: values[rows] for name, values in self.outputs.items()}
         return Rows(outputs, self.y[rows], self.strata[rows])
@@ -99,10 +111,13 @@ class Case:
         have = {"strata": rows.strata, "sample_weight": np.ones(len(rows.y))}
         return {name: have[name] for name in self.needs}
 
-    def fitted(self, rng: np.random.Generator, n: int, m: int, *, alpha: float) -> tuple[Any, Rows]:
-        """Return a model with n calibration rows, and m fresh rows of the same law."""
+    def fitted(
+        self, rng: np.random.Generator, n: int, m: int, *, alpha: float, planted: float = 0.0
+    ) -> tuple[Any, Rows]:
+        """Return a model with n calibration rows, and m fresh rows, a share of them planted."""
         both = self.draw(rng, (2 * n if self.separate else n) + m)
         labelled, test = both.take(slice(None, -m)), both.take(slice(-m, None))
+        test = test.with_misses(planted, rng)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", cx.ConformixWarning)
             return self.fit(labelled, test, rng, alpha), test
@@ -110,22 +125,15 @@ class Case:
     def judged(
         self, rng: np.random.Generator, n: int, m: int, *, alpha: float, planted: float = 0.0
     ) -> LabelledRows:
-        """Return m fresh rows judged by a model with n calibration rows.
-
-        A share `planted` of the labels becomes the label that the models think least of.
-        """
+        """Return m fresh rows judged by a model with n calibration rows."""
         from conformix.verdicts import LabelledRows
 
-        model, test = self.fitted(rng, n, m, alpha=alpha)
-        y = test.y.copy()
-        if planted:
-            wrong = rng.random(m) < planted
-            y[wrong] = sum(test.outputs.values()).argmin(axis=1)[wrong]
-        return LabelledRows.of(model.predictor_, test.outputs, y, **self.more(test))
+        model, test = self.fitted(rng, n, m, alpha=alpha, planted=planted)
+        return LabelledRows.of(model.predictor_, test.outputs, test.y, **self.more(test))
 
 
-# One model or the other, or both.
-SIDES = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.5, 0.5, 0.0, 0.0]]
+# One pair of models or the other: few candidates, as a union over many sees little.
+SIDES = [[0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 0.5, 0.5]]
 ALIKE: dict[str, Any] = {"search": np.eye(12)}
 
 CASES = [
