@@ -165,6 +165,12 @@ def refuse_masked(values: Any, name: str) -> None:
             )
 
 
+def unmasked(values: Any, name: str) -> Any:
+    """Return values as they are, a tensor as an array, for checks that others make."""
+    refuse_masked(values, name)
+    return to_host(values, name)
+
+
 def _nulls(values: Any) -> int:
     """Return how many values of a pyarrow, pandas or polars column or table are null."""
     if isinstance(values, np.ndarray | list | tuple | str | bytes) or values is None:

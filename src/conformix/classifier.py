@@ -24,15 +24,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from conformix.arrays import (
-    FloatArray,
-    IntArray,
-    RandomState,
-    as_generator,
-    host_array,
-    refuse_masked,
-    to_host,
-)
+from conformix.arrays import FloatArray, IntArray, RandomState, as_generator, host_array, unmasked
 from conformix.classnames import all_labels
 from conformix.errors import InvalidInput
 from conformix.estimators import ScoreAverage
@@ -287,8 +279,7 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
         """Return checked features and labels of `fit`, and note what features look like."""
         X = rows_of(X)
         validate_data(self, X, skip_check_array=True)
-        refuse_masked(y, "y")
-        y = _check_y(to_host(y, "y"), estimator=self)
+        y = _check_y(unmasked(y, "y"), estimator=self)
         check_consistent_length(X, y)
         check_classification_targets(y)
         return X, y
