@@ -73,11 +73,11 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn.naive_bayes import GaussianNB
+    >>> from sklearn.neighbors import KNeighborsClassifier
     >>> X, y = load_digits(return_X_y=True)
     >>> clf = ConformalClassifier(
-    ...     [("nb", GaussianNB()), ("lr", LogisticRegression(max_iter=3000))],
+    ...     [("nb", GaussianNB()), ("knn", KNeighborsClassifier())],
     ...     alpha=0.05, random_state=0,
     ... ).fit(X[:1200], y[:1200])
     >>> clf.predict_set(X[1200:])
@@ -353,8 +353,9 @@ def small_sets_scorer(estimator: ConformalClassifier, X: Any, y: Any = None) -> 
     Examples
     --------
     >>> from sklearn.datasets import load_iris
+    >>> from sklearn.naive_bayes import GaussianNB
     >>> X, y = load_iris(return_X_y=True)
-    >>> clf = ConformalClassifier(alpha=0.2, random_state=0).fit(X, y)
+    >>> clf = ConformalClassifier(GaussianNB(), alpha=0.2, random_state=0).fit(X, y)
     >>> small_sets_scorer(clf, X) < 0
     True
     """
