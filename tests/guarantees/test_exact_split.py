@@ -317,6 +317,23 @@ def test_leave_one_out_coverage_of_efcp_agrees_with_refitting(bag, resolution):
     assert leave_one_out_efcp(scores, y, weights, alpha=alpha) == np.mean(covered)
 
 
+def test_weights_that_win_only_without_a_row_of_many_labels_are_not_left_out():
+    weights = candidate_weights(GridSearch(6), 3)
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(5, 9))
+        y, scores = rng.integers(15, size=n), rng.random((n, 15, 3))
+        # Half of the scores of a row are small together: sets differ widely from row to row.
+        scores = np.where(rng.random((n, 1, 3)) < 0.5, scores**4, scores)
+        covered = [
+            efcp_member(
+                np.delete(scores, i, axis=0), np.delete(y, i), scores[i], alpha=0.3, resolution=6
+            )[y[i]]
+            for i in range(n)
+        ]
+        assert leave_one_out_efcp(scores, y, weights, alpha=0.3) == np.mean(covered)
+
+
 def test_a_fitted_exact_split_can_be_pickled_and_copied():
     import copy
     import pickle

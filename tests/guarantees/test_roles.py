@@ -157,10 +157,9 @@ def test_several_models_at_once() -> None:
 def test_rows_of_one_group_have_one_role(settings: dict[str, Any]) -> None:
     report = audited(settings, groups=GROUPS)
     assert_separate(report)
-    learns, calibrates = (
-        rows.reshape(-1, 2).any(axis=1) for rows in (report.learns, report.calibrates)
-    )
-    assert not (learns & calibrates).any()
+    learns, calibrates = report.learns.reshape(-1, 2), report.calibrates.reshape(-1, 2)
+    assert_array_equal(calibrates[:, 0], calibrates[:, 1])
+    assert not (learns.any(axis=1) & calibrates.any(axis=1)).any()
 
 
 WITHOUT_LEARNING: dict[str, dict[str, Any]] = {
@@ -321,8 +320,9 @@ def test_rows_of_one_patient_train_tune_or_calibrate_and_never_two_of_these() ->
         assert_separate(report)
         trains = report.by_label["models"] | report.by_outputs["models"]
         roles = np.array([trains, report.learns & ~trains, report.calibrates])
-        by_patient = roles.reshape(3, 12, 2).any(axis=2)
-        assert (by_patient.sum(axis=0) <= 1).all()
+        by_patient = roles.reshape(3, 12, 2)
+        assert (by_patient.any(axis=2).sum(axis=0) <= 1).all()
+        assert_array_equal(*by_patient[2].T)  # all rows of a patient calibrate, or none
 
 
 def test_sample_weights_follow_their_rows_into_training_and_nowhere_else() -> None:

@@ -184,8 +184,8 @@ class RoleReport:
     def __str__(self) -> str:
         learn, calibrate = int(self.learns.sum()), int(self.calibrates.sum())
         if self.holds:
-            told = f"{learn} row{'s learn' if learn != 1 else ' learns'}"
-            return f"holds: {told}, {calibrate} calibrate{'s' * (calibrate == 1)}, none does both"
+            rows = f"{learn} row{'s learn' if learn != 1 else ' learns'}"
+            return f"holds: {rows}, {calibrate} calibrate{'s' * (calibrate == 1)}, none does both"
         told = [
             f"{int(self.both.sum())} of {calibrate} rows that calibrate move what was learnt too"
         ]
@@ -256,7 +256,7 @@ def audit_roles(
             table[name][i] = True
         calibrates[i] |= bool(calibration) and not learnt
 
-    for i in rows:
+    for i in range(n):
         for label in _other_labels(labels, i, rng):
             note(i, read(fit(outputs, np.where(rows == i, label, labels))), by_label)
         donor = (i + 1 + rng.integers(n - 1)) % n
