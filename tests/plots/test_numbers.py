@@ -14,6 +14,7 @@ import conformix as cx
 from conformix import plots
 from conformix.plots.numbers import fit_rows
 from conformix.search.stability import bootstrap_weights
+from conformix.splits import ValidityFirst
 
 DATA = cx.datasets.load("cifar100")
 LOGITS, Y = DATA.outputs["wideresnet_16_4"][:1500], DATA.labels[:1500]
@@ -42,7 +43,7 @@ def test_the_found_weights_have_the_size_that_the_search_reported(split: str) ->
         {"tune_alpha": 0.08},
         {"split": "efcp", "guarantee": "pac"},
         {"normalize": "none"},
-        {"scores": ("thr",)},
+        {"scores": ("thr",), "split": ValidityFirst()},
         {"scores": ("thr", "rank")},
         {"scores": ("thr", "aps", "rank", "logp"), "search": cx.search.simplex_grid(4, 5) / 5},
         {"calibration": "class"},
@@ -55,6 +56,11 @@ def test_the_objective_of_every_kind_of_fit_is_built_again(options: dict[str, An
     numbers = plots.weights_numbers(cp, CAL, Y_CAL, resolution=5)
     assert numbers.found_size == cp.search_.size
     assert numbers.weights.shape[1] == len(cp.weights_)
+
+
+def test_one_score_has_its_size_on_all_rows_since_none_was_spent_on_a_search() -> None:
+    cp = model(scores="thr").fit(CAL, Y_CAL)
+    assert plots.weights_numbers(cp, CAL, Y_CAL, resolution=5).found_size == cp.held_out_size_
 
 
 def test_grouped_rows_are_found_again() -> None:

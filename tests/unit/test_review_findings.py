@@ -8,6 +8,7 @@ import conformix as cx
 from conformix import guarantees as gs
 from conformix import metrics
 from conformix.errors import InvalidInput
+from conformix.splits import ValidityFirst
 
 DATA = cx.datasets.load("cifar10")
 LOGITS, LABELS = DATA.outputs["vgg16"], DATA.labels
@@ -30,9 +31,7 @@ def test_smoothed_p_values_are_uniform_over_fits_even_with_three_distinct_rows()
 
 def test_the_split_does_not_depend_on_whether_a_score_is_randomised():
     rows = [
-        cx.ScoreAverage(
-            (score,), alpha=0.1, kind="logits", split=cx.splits.ValidityFirst(), random_state=5
-        )
+        cx.ScoreAverage((score,), alpha=0.1, kind="logits", split=ValidityFirst(), random_state=5)
         .fit(LOGITS[:300], LABELS[:300])
         .predictor_.fitted.n
         for score in ("aps", "aps(randomized=True)")
