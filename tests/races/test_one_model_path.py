@@ -22,14 +22,14 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes are f
 
 
 def test_two_writers_and_a_reader_never_see_a_broken_model(tmp_path: Path) -> None:
-    found = run_rounds(tmp_path, 150)
+    found = run_rounds(tmp_path, 100)
     assert found.broken == []
     assert found.loads > 20
     assert found.left == 1
 
 
 def test_a_kill_between_any_two_steps_leaves_a_whole_model(tmp_path: Path) -> None:
-    found = run_kills(tmp_path, 10)
+    found = run_kills(tmp_path, 6)
     assert found.broken == []
     assert found.left == 1  # what the killed ones left behind, the next save has removed
 

@@ -77,7 +77,6 @@ def write_model(params: dict[str, Any], predictor: Predictor, path: str | os.Pat
     ...     read_model(f"{folder}/model.json")[0]["alpha"]
     0.5
     """
-    _refuse_other_settings(params, predictor)
     target = as_path(path)
     arrays = Arrays()
     document = {
@@ -87,6 +86,7 @@ def write_model(params: dict[str, Any], predictor: Predictor, path: str | os.Pat
         "params": settings_out(params, predictor, arrays),
         "predictor": _predictor_out(predictor, arrays),
     }
+    _refuse_other_settings(params, predictor)  # after what cannot be saved at all
     with saving(target):
         if arrays.stored:
             buffer = BytesIO()
