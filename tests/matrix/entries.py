@@ -125,6 +125,9 @@ ENTRIES: dict[str, Entry] = {
     "ScoreAverage.predict_pvalues": lambda outputs=P: fitted().predict_pvalues(outputs),
     "ScoreAverage.recalibrate": lambda outputs=P, y=Y: good().fit(P, Y).recalibrate(outputs, y),
     "ScoreAverage.check_drift": lambda outputs=P, y=Y: fitted().check_drift(outputs, y),
+    "ScoreAverage.verdict": lambda outputs=P, y=Y, alpha=None: fitted().verdict(
+        outputs, y, alpha=alpha
+    ),
     "ScoreAverage.measured_coverage": lambda outputs=P, y=Y: fitted("efcp").measured_coverage(
         outputs, y
     ),

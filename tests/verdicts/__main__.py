@@ -37,7 +37,8 @@ def wrong(case: Case, n: int, m: int, draws: int, seed: int) -> tuple[int, int, 
 def seen(case: Case, n: int, m: int, draws: int, seed: int) -> tuple[int, float]:
     """Return how often a planted shortfall was called broken, and the mean coverage.
 
-    So many rows are made misses that coverage lies five points below its level on average.
+    So many rows are made misses that coverage lies five points below its level on average, or
+    below what it is on exchangeable rows, where the choice of the weights keeps it under its level.
     """
 
     def verdicts(many: int, planted: float) -> list[Verdict]:
@@ -47,7 +48,7 @@ def seen(case: Case, n: int, m: int, draws: int, seed: int) -> tuple[int, float]
 
     plain = verdicts(draws, 0.0)
     usual = float(np.mean([one.coverage for one in plain]))
-    found = verdicts(draws, 1 - (plain[0].asked - SHORTFALL) / usual)
+    found = verdicts(draws, 1 - (min(plain[0].asked, usual) - SHORTFALL) / usual)
     broken = sum(one.word == "broken" for one in found)
     return broken, float(np.mean([one.coverage for one in found]))
 
@@ -87,7 +88,7 @@ def main() -> None:
         f"alpha = {ALPHA}. Exchangeable: {asked.rows} calibration and {asked.test_rows} test rows, "
         f"{asked.draws} draws: broken at most {allowed(SUSPICIOUS, max(asked.draws, 1)):.4f}, "
         f"drifted at most {allowed(LEVEL, max(asked.draws, 1)):.4f}.\n"
-        f"Planted: coverage {SHORTFALL} below its level, 1,000 and 1,000 rows, "
+        f"Planted: coverage {SHORTFALL} lower, 1,000 and 1,000 rows, "
         f"{asked.power_draws} draws: seen in at least {SEEN}.\n"
         f"{'case':26} {'judged':>7} {'broken':>7} {'drifted':>8} {'coverage':>9} {'seen':>6}"
     )

@@ -35,14 +35,16 @@ class Rows:
     strata: np.ndarray
 
     def with_misses(self, share: float, rng: np.random.Generator) -> Rows:
-        """Return the rows with a share of them on which every model thinks least of the truth."""
+        """Return the rows with a share of them on which every model rules out the truth."""
         wrong = np.flatnonzero(rng.random(len(self.y)) < share)
         outputs = {}
         for name, values in self.outputs.items():
             changed = values.copy()
-            least = values[wrong].argmin(axis=1)
-            changed[wrong, self.y[wrong]] = values[wrong, least]
-            changed[wrong, least] = values[wrong, self.y[wrong]]
+            rest = values[wrong].copy()
+            rest[np.arange(len(wrong)), self.y[wrong]] = np.inf
+            least = rest.argmin(axis=1)
+            changed[wrong, least] += values[wrong, self.y[wrong]]
+            changed[wrong, self.y[wrong]] = 0.0
             outputs[name] = changed
         return replace(self, outputs=outputs)
 
