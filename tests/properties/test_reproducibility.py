@@ -137,9 +137,7 @@ def test_the_same_random_state_gives_the_same_result(split: str, bag: Bag, seed:
 def test_different_random_states_draw_different_splits(cifar10: tuple) -> None:
     logits, y = cifar10[0][:400], cifar10[1][:400]
     cp = cx.ScoreAverage("thr", kind="logits", split=ValidityFirst())
-    thresholds = {
-        cp.set_params(random_state=seed).fit(logits, y).threshold_ for seed in range(10)
-    }
+    thresholds = {cp.set_params(random_state=seed).fit(logits, y).threshold_ for seed in range(10)}
     assert len(thresholds) > 1
 
 
