@@ -13,6 +13,7 @@ import copy
 import fnmatch
 import json
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,11 @@ def promises(model: cx.ScoreAverage) -> set[Any]:
 STRENGTH = {"none": 0, "approximate": 1, "pac": 2, "exact": 3}
 
 
+@cache
+def _answers_before(name: str) -> tuple[Any, ...]:
+    return answers(fitted(name), name)
+
+
 def judge(name: str, place: tuple[Any, ...], edited: dict[str, Any], path: Path) -> str | None:
     """Return what is wrong with how an edited file is met; None where nothing is."""
     path.write_text(json.dumps(edited))
@@ -85,7 +91,7 @@ def judge(name: str, place: tuple[Any, ...], edited: dict[str, Any], path: Path)
     faults = {f"promises more: {model.guarantee_}": STRENGTH[model.guarantee_.kind]
               > STRENGTH[before.guarantee_.kind]}  # fmt: skip
     try:
-        same = answers(model, name) == answers(before, name)
+        same = answers(model, name) == _answers_before(name)
     except Exception as error:
         return f"loads, and predicts with {error!r}"
     if not is_data(place):

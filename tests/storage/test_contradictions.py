@@ -148,6 +148,7 @@ CASES: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("group", (*CUTS, "cells", "data", 0), 2, r"cells are not those of one stratum per group"),
     ("group and class", (*CUTS, "cells", "data", 5), 4, r"cells are not those of one stratum per"),
     ("cluster", (*CUTS, "cells", "data", 0), 7, r"cuts\.cells are no clusters of classes"),
+    ("cluster", (*CUTS, "cells", "data", 0), 2**62, r"cuts\.cells are no clusters of classes"),
     ("clusters given", (*CUTS, "n_rare"), 2, r"cuts\.cells are no clusters of classes"),
     ("weighted", (*CUTS, "weight", "data", 0), -1.0, r"weight are not one finite number from 0 on"),
     ("weighted", (*CUTS, "weight", "data"), lambda old: [0.0] * len(old), r"some above 0"),
