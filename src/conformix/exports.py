@@ -113,6 +113,7 @@ def write_csv(
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_csv(f"{folder}/sets.csv", {"size": [2, 0], "labels": [["a", "b"], []]})
     ...     Path(f"{folder}/sets.csv").read_bytes()

@@ -305,6 +305,7 @@ ELSEWHERE = {
     "oracle.": "tests/unit",
     "scores.": "score_tensor",
     "conformal.": "threshold",
+    "RankRule.rows_needed": "a number of rows, asked for by the plan of a blend: tests/frontier",
     **dict.fromkeys(("LabelShift.", "RankedPerClass.", "Weighted.", "ACI.", "Betting."),
                     "called by the pipeline and the stream, with what they checked"),
     **dict.fromkeys(("Normalizer.", "NaturalScale.", "Unscaled.", "Ecdf.", "Interpolated.",

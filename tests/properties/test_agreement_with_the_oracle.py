@@ -128,6 +128,9 @@ def test_every_split_agrees_from_outputs_to_sets(
 
     needs_test = split.startswith("dlcp")
     roles = resolve_split(split).roles(n, m if needs_test else 0, np.random.default_rng(seed))
+    settled = split == "vfcp" and len(cp.weights_) == 1  # one score: all rows calibrate
+    if settled:
+        roles = roles._replace(calibrate=np.arange(n))
     labelled, test = oracle.tensor(bag.models, names), oracle.tensor(bag.test_models, names)
     rows = labelled + test
 
@@ -138,7 +141,7 @@ def test_every_split_agrees_from_outputs_to_sets(
     weights, count = oracle.grid_search(*tune, at(roles.size)[0], resolution, meant)
     t = oracle.threshold(*calibrate, weights, meant)
     assert tuple(cp.weights_) == weights
-    assert cp.search_.count == count
+    assert cp.search_ is None if settled else cp.search_.count == count
     assert cp.threshold_ == t
     assert_array_equal(sets, oracle.sets(test, weights, t))
 

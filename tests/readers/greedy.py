@@ -22,6 +22,9 @@ from pathlib import Path
 
 import numpy as np
 
+from conformix.storage.migrations import SCHEMA
+
+
 MIB = 2**20
 # What a reader may take beyond its limit.
 BEYOND = 200 * MIB
@@ -59,7 +62,7 @@ def model_npz(folder: Path, name: str, write: Callable[[Path], None]) -> Path:
     arrays = folder / f"{model.name}.0.npz"
     write(arrays)
     digest = hashlib.sha256(arrays.read_bytes()).hexdigest()
-    document = {"format": "conformix model", "schema": 2, "version": "0", "params": {},
+    document = {"format": "conformix model", "schema": SCHEMA, "version": "0", "params": {},
                 "predictor": {}, "npz": arrays.name, "npz_sha256": digest}  # fmt: skip
     model.write_text(json.dumps(document))
     return model

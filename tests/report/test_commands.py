@@ -47,7 +47,7 @@ def test_on_a_terminal_it_says_what_came_out(files: Path, capsys, tmp_path) -> N
     arguments = [str(files / "model.json"), str(files / "new.npz"), "-o", str(out)]
     assert main(["report", *arguments, "--table"]) == 0
     first, second = capsys.readouterr().out.splitlines()
-    assert "of the sets hold the true label" in first
+    assert "of 500 rows are covered" in first
     assert second == f"report: {out} ({out.stat().st_size / 1e6:.1f} MB)"
 
 

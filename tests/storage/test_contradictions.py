@@ -216,7 +216,7 @@ def test_what_fit_leaves_behind_contradicts_nothing(name: str, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ('"schema": 2', '"schema": 2, "schema": 1', r"damaged model file \(it holds 'schema' twic"),
+        ('"schema": 3', '"schema": 3, "schema": 1', r"damaged model file \(it holds 'schema' twic"),
         ('"n_cal": 60', '"n_cal": 60, "n_cal": 10', r"\(it holds 'n_cal' twice\)\.$"),
         ('"n_cal": 60', '"n_cal": NaN', r"is no JSON"),
         ('"n_cal": 60', '"n_cal": Infinity', r"is no JSON"),
