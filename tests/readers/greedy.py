@@ -24,7 +24,6 @@ import numpy as np
 
 from conformix.storage.migrations import SCHEMA
 
-
 MIB = 2**20
 # What a reader may take beyond its limit.
 BEYOND = 200 * MIB
