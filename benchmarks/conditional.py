@@ -15,11 +15,11 @@ from benchmarks.measure import Report, fastest, interleaved
 
 import conformix as cx
 from conformix.calibration import Clustered, PerClass
-from conformix.calibration.rows import NO_DATA
 from conformix.calibration.schemes import Seen
-from conformix.fitted import Rule
-from conformix.normalize import Scaled
-from conformix.pipeline import calibrated, fixed_ledger
+from conformix.data.row_data import NO_DATA
+from conformix.fit.fit import calibrated, fixed_ledger
+from conformix.fit.rule import Rule
+from conformix.scores.scale import Scaled
 
 ALPHA = 0.1
 WEIGHTS = np.array([0.5, 0.3, 0.2])

@@ -13,8 +13,8 @@ import time
 import numpy as np
 
 import conformix as cx
-from conformix.exact.fit import candidate_weights
-from conformix.exact.fitted import FullFitted
+from conformix.fit.exact.fitted import FullFitted
+from conformix.fit.exact.split import candidate_weights
 from conformix.search import GridSearch
 
 CASES = (

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 import conformix as cx
-from conformix.search.simplex import simplex_grid
+from conformix.kernels.simplex import simplex_grid
 
 RESULTS = Path(__file__).resolve().parent / "results"
 ALPHA = 0.1
@@ -164,10 +164,10 @@ def on_gpu(bench: Bench):
 def stages(bench: Bench, scores, wait) -> None:
     """Time thresholds and counting apart."""
     from conformix.conformal import conformal_rank
-    from conformix.kernels import triton_counts
-    from conformix.kernels.torch_thresholds import all_thresholds
-    from conformix.kernels.weight_cells import fit_brackets, weight_cells
-    from conformix.search.device import THRESHOLD_CELLS
+    from conformix.kernels.device import triton as triton_counts
+    from conformix.kernels.device.cells import fit_brackets, weight_cells
+    from conformix.kernels.device.search import THRESHOLD_CELLS
+    from conformix.kernels.device.thresholds import all_thresholds
 
     weights = bench.grid / 100
     n = len(bench.y)

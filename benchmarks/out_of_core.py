@@ -102,7 +102,8 @@ def mapped(folder: Path, kind: str, max_rows: int) -> dict:
 def subset(folder: Path, kind: str, max_rows: int, n: int) -> dict:
     """Fit and predict the first rows in memory and from the file, and compare all of it."""
     import conformix as cx
-    from conformix import budget, recipe
+    from conformix.fit import memory as budget
+    from conformix.fit import settings as recipe
 
     ways: list[str] = []
     gather = recipe.gather_rows

@@ -10,7 +10,7 @@ from benchmarks import references
 from benchmarks.measure import Report, fastest, interleaved, peak_mib
 
 import conformix as cx
-from conformix.inputs import check_scores
+from conformix.data.outputs import check_scores
 from conformix.search import grid_size, landscape, search_weights
 
 ALPHAS = (0.01, 0.02, 0.05, 0.1)

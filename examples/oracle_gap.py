@@ -16,7 +16,7 @@ import argparse
 import numpy as np
 
 import conformix as cx
-from conformix.oracle import find_oracle, regrets
+from conformix.guarantees.oracle import find_oracle, regrets
 
 SPLITS = ("vfcp", "efcp", "dlcp", "dlcp+")
 CASES = ((300, 0.05), (1000, 0.05), (4000, 0.05), (1000, 0.01), (4000, 0.01))

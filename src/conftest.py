@@ -2,6 +2,6 @@
 
 from importlib.util import find_spec
 
-NEEDS = {"conformix/kernels/triton_counts.py": "triton", "conformix/tensors.py": "torch"}
+NEEDS = {"conformix/kernels/device/triton.py": "triton", "conformix/data/tensors.py": "torch"}
 
 collect_ignore = [path for path, package in NEEDS.items() if find_spec(package) is None]

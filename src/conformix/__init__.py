@@ -19,31 +19,24 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from conformix import (
-        blend,
         calibration,
-        cluster,
         conformal,
-        cross,
-        datasets,
         guarantees,
-        merge,
         metrics,
-        normalize,
-        online,
-        oracle,
         plots,
         scores,
         search,
-        shift,
+        sets,
         splits,
-        stream,
-        tensors,
         testing,
     )
-    from conformix.classifier import ConformalClassifier, small_sets_scorer
+    from conformix.calibration import merge, shift
     from conformix.conformal import conformal_rank
-    from conformix.cross.classifier import CrossConformalClassifier
-    from conformix.cross.folds import CrossAverage
+    from conformix.data import batches as stream
+    from conformix.data import bundled as datasets
+    from conformix.data import tensors
+    from conformix.data import workers as cluster
+    from conformix.data.topk import TopK
     from conformix.errors import (
         ConformixWarning,
         InvalidInput,
@@ -51,58 +44,62 @@ if TYPE_CHECKING:
         SmallBatchWarning,
         TrivialSetsWarning,
     )
-    from conformix.estimators import ScoreAverage, load
-    from conformix.influence import contributions
-    from conformix.online import OnlineAverage
-    from conformix.scores import score_tensor
-    from conformix.sets import NestedSets, PredictionSets
-    from conformix.storage import load_predictor
-    from conformix.topk import TopK
+    from conformix.estimators import cross, online
+    from conformix.estimators.average import ScoreAverage, load
+    from conformix.estimators.classifier import ConformalClassifier, small_sets_scorer
+    from conformix.estimators.cross.classifier import CrossConformalClassifier
+    from conformix.estimators.cross.folds import CrossAverage
+    from conformix.estimators.online import OnlineAverage
+    from conformix.fit.contributions import contributions
+    from conformix.fit.saved import load_predictor
+    from conformix.guarantees import oracle
+    from conformix.scores import blend, score_tensor
+    from conformix.scores import scale as normalize
+    from conformix.sets.prediction import NestedSets, PredictionSets
 
-_MODULES = frozenset(
-    {
-        "blend",
-        "calibration",
-        "cluster",
-        "conformal",
-        "cross",
-        "datasets",
-        "guarantees",
-        "merge",
-        "metrics",
-        "normalize",
-        "online",
-        "oracle",
-        "plots",
-        "scores",
-        "search",
-        "shift",
-        "splits",
-        "stream",
-        "tensors",
-        "testing",
-    }
-)
+_MODULES = {
+    "blend": "scores.blend",
+    "calibration": "calibration",
+    "cluster": "data.workers",
+    "conformal": "conformal",
+    "cross": "estimators.cross",
+    "datasets": "data.bundled",
+    "guarantees": "guarantees",
+    "merge": "calibration.merge",
+    "metrics": "metrics",
+    "normalize": "scores.scale",
+    "online": "estimators.online",
+    "oracle": "guarantees.oracle",
+    "plots": "plots",
+    "scores": "scores",
+    "search": "search",
+    "sets": "sets",
+    "shift": "calibration.shift",
+    "splits": "splits",
+    "stream": "data.batches",
+    "tensors": "data.tensors",
+    "testing": "testing",
+}
 _NAMES = {
-    "ConformalClassifier": "classifier",
+    "ConformalClassifier": "estimators.classifier",
     "ConformixWarning": "errors",
-    "CrossAverage": "cross.folds",
-    "CrossConformalClassifier": "cross.classifier",
+    "CrossAverage": "estimators.cross.folds",
+    "CrossConformalClassifier": "estimators.cross.classifier",
     "InvalidInput": "errors",
-    "NestedSets": "sets",
+    "NestedSets": "sets.prediction",
     "NotFitted": "errors",
-    "OnlineAverage": "online",
-    "PredictionSets": "sets",
-    "ScoreAverage": "estimators",
+    "OnlineAverage": "estimators.online",
+    "PredictionSets": "sets.prediction",
+    "ScoreAverage": "estimators.average",
     "SmallBatchWarning": "errors",
-    "TopK": "topk",
+    "TopK": "data.topk",
     "TrivialSetsWarning": "errors",
     "conformal_rank": "conformal",
-    "contributions": "influence",
-    "load": "estimators",
-    "load_predictor": "storage",
+    "contributions": "fit.contributions",
+    "load": "estimators.average",
+    "load_predictor": "fit.saved",
     "score_tensor": "scores",
-    "small_sets_scorer": "classifier",
+    "small_sets_scorer": "estimators.classifier",
 }
 
 __all__ = [
@@ -139,6 +136,7 @@ __all__ = [
     "score_tensor",
     "scores",
     "search",
+    "sets",
     "shift",
     "small_sets_scorer",
     "splits",
@@ -150,7 +148,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return importlib.import_module(f"{__name__}.{name}")
+        return importlib.import_module(f"{__name__}.{_MODULES[name]}")
     if name in _NAMES:
         value = getattr(importlib.import_module(f"{__name__}.{_NAMES[name]}"), name)
         globals()[name] = value

@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import BoolArray, FloatArray, IntArray, as_float64, places, to_device
+from conformix.data.checks import check_matrix
 from conformix.errors import InvalidInput, TrivialSetsWarning, shown, warn
-from conformix.values import check_matrix
+from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, as_float64, places, to_device
 
 # A float such as 1 - 0.9 is meant as 1/10: the nearest fraction with a small denominator is
 # taken when it is this close.

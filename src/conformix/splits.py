@@ -13,9 +13,9 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from conformix.arrays import IntArray
 from conformix.errors import InvalidInput, shown
 from conformix.guarantees import EXACT, EXACT_FULL, SELECTED, TRANSDUCTIVE, Guarantee
+from conformix.kernels.arrays import IntArray
 from conformix.registry import Registry
 
 
@@ -219,7 +219,7 @@ class Exact:
     """Full-conformal selection: all rows do everything and the guarantee is exact.
 
     Every candidate label of a test row takes part in the choice of the weights
-    (`conformix.exact`), so the rule treats calibration and test rows alike.
+    (`conformix.fit.exact`), so the rule treats calibration and test rows alike.
 
     Parameters
     ----------

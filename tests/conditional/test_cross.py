@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import conformix as cx
 from conditional.rows import Z, covered, softmax
-from conformix.cross import Fold, cross_coverage
+from conformix.estimators.cross import Fold, cross_coverage
 from conformix.search import GridSearch
 
 pytestmark = pytest.mark.filterwarnings("ignore::conformix.errors.ConformixWarning")

@@ -11,7 +11,13 @@ from scipy.stats import combine_pvalues
 
 import conformix as cx
 from conditional.rows import Z, covered, uneven_classes
-from conformix.merge import MERGES, harmonic_factor, merge_guarantee, merge_pvalues, merge_sets
+from conformix.calibration.merge import (
+    MERGES,
+    harmonic_factor,
+    merge_guarantee,
+    merge_pvalues,
+    merge_sets,
+)
 
 DEPENDENT = [name for name in MERGES if name != "fisher"]
 

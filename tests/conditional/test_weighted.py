@@ -20,10 +20,10 @@ from cases import Bag, bags, levels
 from conditional.rows import NAMES, WEIGHTS, Z, covered, softmax, uneven_classes
 from conformix.calibration import LabelShift, Weighted
 from conformix.calibration.cuts import Single
-from conformix.calibration.rows import RowData
+from conformix.calibration.shift import density_ratio, effective_rows, label_ratios
 from conformix.calibration.weighted import Reweighted
 from conformix.conformal import conformal_rank
-from conformix.shift import density_ratio, effective_rows, label_ratios
+from conformix.data.row_data import RowData
 
 pytestmark = pytest.mark.filterwarnings("ignore::conformix.errors.ConformixWarning")
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from conformix.metrics import METRICS
-from conformix.normalize import NORMALIZERS, NaturalScale
+from conformix.scores.scale import NORMALIZERS, NaturalScale
 from conformix.testing import MetricContract, NormalizerContract
 
 

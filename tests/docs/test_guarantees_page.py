@@ -17,10 +17,10 @@ import pytest
 
 import conformix as cx
 from conformix.calibration import Clustered, LabelShift, PerClass, PerGroup, Weighted
-from conformix.cross import Fold
+from conformix.calibration.merge import MERGES, VOTES, merge_guarantee
 from conformix.errors import InvalidInput
+from conformix.estimators.cross import Fold
 from conformix.guarantees import KINDS, Guarantee
-from conformix.merge import MERGES, VOTES, merge_guarantee
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guarantees.md").read_text(encoding="utf-8")
 FITS = ("vfcp", "fixed weights", "after recalibrate", "efcp", "dlcp", "dlcp+", "exact")
@@ -139,7 +139,7 @@ def test_what_stands_beside_score_average_is_exact_as_stated_or_none() -> None:
     vacuous = cx.CrossAverage("thr", alpha=0.6, weights=[1.0]).fit(folds)
     assert vacuous.guarantee_.kind == "none"
     assert {merge_guarantee(name).kind for name in (*MERGES, *VOTES)} == {"exact"}
-    for named in ("`CrossAverage`", "`OnlineAverage`", "`conformix.merge`"):
+    for named in ("`CrossAverage`", "`OnlineAverage`", "`conformix.calibration.merge`"):
         assert named in PAGE
 
 

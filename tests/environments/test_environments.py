@@ -67,7 +67,7 @@ def test_a_read_only_installation_without_a_home_compiles_for_itself(tmp_path: P
     code = (
         FIXED
         + """
-import conformix.search.engine
+import conformix.kernels.host.engine
 print(cx.metrics.worst_slab_coverage(cp.predict_set(rows), y, features=rows, random_state=0))
 """
     )
@@ -132,7 +132,7 @@ def test_a_model_killed_while_it_is_saved_is_the_old_one_or_the_new(
         + f"""
 import os, random, signal, sys, time
 from pathlib import Path
-import conformix.storage.arrays as arrays
+import conformix.fit.saved.arrays as arrays
 arrays.INLINE = {inline}
 path = Path({str(path)!r})
 other = cx.ScoreAverage(alpha=0.2, weights=[0.5, 0.25, 0.25]).fit(rows[:24], y[:24])

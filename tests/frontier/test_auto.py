@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import conformix as cx
-from conformix.auto import plan_auto
-from conformix.blend import DICTIONARY, plan_rows
-from conformix.blend.fit import most_likely
 from conformix.conformal import conformal_rank
-from conformix.inputs import check_outputs
+from conformix.data.outputs import check_outputs
+from conformix.fit.auto import plan_auto
+from conformix.scores.blend import DICTIONARY, plan_rows
+from conformix.scores.blend.learn import most_likely
 from conformix.scores.ranked import Ranked
 from conformix.splits import Exact, ValidityFirst
 from conformix.testing import leave_one_out

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import conformix as cx
-from conformix.blend import Blend, plan_rows
-from conformix.blend.dictionary import dictionary_columns, prior_of
-from conformix.blend.fit import fit_blend
 from conformix.calibration import PerClass
 from conformix.conformal import conformal_rank, rows_needed
-from conformix.inputs import check_outputs
+from conformix.data.outputs import check_outputs
+from conformix.scores.blend import Blend, plan_rows
+from conformix.scores.blend.dictionary import dictionary_columns, prior_of
+from conformix.scores.blend.learn import fit_blend
 from conformix.scores.ranked import Ranked
 from conformix.splits import Exact, ValidityFirst
 from frontier.few_rows import measure

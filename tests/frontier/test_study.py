@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import conformix as cx
-from conformix.auto import shared_out
-from conformix.blend import DICTIONARY
 from conformix.experiments.frontier import frontier_tables, run_frontier
 from conformix.experiments.frontier.baseline import planes
 from conformix.experiments.frontier.blended import AUTO
 from conformix.experiments.frontier.cases import HELD_OUT, STUDIED, Setting
 from conformix.experiments.frontier.tables import ratios
 from conformix.experiments.pool import Pool
+from conformix.fit.auto import shared_out
+from conformix.scores.blend import DICTIONARY
 
 SMALL = Setting("mmlu_llama13b", ("llama13b_prompt0", "llama13b_prompt1"), "two prompts")
 

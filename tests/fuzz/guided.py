@@ -13,9 +13,9 @@ from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(include=["conformix.readers", "conformix.storage"]):
-    import conformix.readers
-    import conformix.storage  # noqa: F401  instrumented here, used by the targets
+with atheris.instrument_imports(include=["conformix.data.files", "conformix.fit.saved"]):
+    import conformix.data.files
+    import conformix.fit.saved  # noqa: F401  instrumented here, used by the targets
     from fuzz.mutate import damaged
     from fuzz.targets import TARGETS
 

@@ -20,7 +20,7 @@ from unittest import mock
 import numpy as np
 
 import conformix as cx
-from conformix.readers import Limits, Sources
+from conformix.data.files import Limits, Sources
 from conformix.search import GridSearch
 
 PROBS = np.array([[0.5, 0.25, 0.25], [0.125, 0.75, 0.125], [0.0, 0.0, 1.0], [0.25, 0.5, 0.25]])
@@ -159,7 +159,7 @@ def saved_models(inline: int) -> list[tuple[bytes, bytes]]:
     probs, found = rng.dirichlet(np.ones(3), size=24), []
     with (
         tempfile.TemporaryDirectory() as folder,
-        mock.patch("conformix.storage.arrays.INLINE", inline),
+        mock.patch("conformix.fit.saved.arrays.INLINE", inline),
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import conformix as cx
-from conformix.storage.migrations import SCHEMA, STEPS
+from conformix.fit.saved.migrations import SCHEMA, STEPS
 from golden.write import RECIPES, inputs, outputs_of, ranks_out, sets_out
 
 HERE = Path(__file__).parent

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 import conformix as cx
+from conformix.fit.saved.migrations import SCHEMA
 from conformix.search import GridSearch, LabelCosts
 from conformix.splits import ValidityFirst
-from conformix.storage.migrations import SCHEMA
 
 HERE = Path(__file__).parent
 SMALL = GridSearch(4)

@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 import conformix as cx
 from conformix.conformal import conformal_rank, simple_fraction
 from conformix.errors import InvalidInput
-from conformix.exact import candidate_weights, leave_one_out_efcp
+from conformix.fit.exact import candidate_weights, leave_one_out_efcp
 from conformix.kernels import combine
 from conformix.search import Candidates, GridSearch, search_weights
 from conformix.splits import Exact
@@ -61,7 +61,7 @@ def plain(values):
 
 
 def fitted(scores, y, weights, alpha):
-    from conformix.exact.fitted import FullFitted
+    from conformix.fit.exact.fitted import FullFitted
 
     return FullFitted(scores, y, weights, plain, alpha)
 

@@ -17,14 +17,14 @@ from numpy.testing import assert_array_equal
 from sklearn.naive_bayes import GaussianNB
 
 import conformix as cx
-from conformix import budget
 from conformix.calibration import Clustered, LabelShift, PerClass, PerGroup, Weighted
-from conformix.cross import CrossAverage, Fold
-from conformix.cross.classifier import CrossConformalClassifier
+from conformix.calibration.shift import density_ratio, label_ratios
+from conformix.estimators.cross import CrossAverage, Fold
+from conformix.estimators.cross.classifier import CrossConformalClassifier
+from conformix.estimators.online import OnlineAverage
+from conformix.fit import memory as budget
 from conformix.guarantees import EXACT, Guarantee
-from conformix.online import OnlineAverage
 from conformix.search import GradientSearch, GridSearch, LineSearch
-from conformix.shift import density_ratio, label_ratios
 from conformix.splits import Exact, Roles, ValidityFirst
 from conformix.testing import (
     RoleReport,
@@ -252,7 +252,7 @@ def test_rows_that_are_never_all_in_memory_keep_their_roles(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(budget, "TENSOR_BYTES", 1)
-    monkeypatch.setattr("conformix.recipe.rows_held", lambda n_classes, d: 10**9)
+    monkeypatch.setattr("conformix.fit.settings.rows_held", lambda n_classes, d: 10**9)
     for settings in ({"scores": "auto", "search": "auto"}, {"calibration": "rc3p"}):
         assert_separate(audited(settings))
 

@@ -15,7 +15,7 @@ from numpy.testing import assert_array_equal
 
 import conformix as cx
 from conformix.conformal import smoothed_ranks
-from conformix.inputs import check_outputs
+from conformix.data.outputs import check_outputs
 from conformix.scores.uniforms import row_uniforms
 
 Z = 4.5

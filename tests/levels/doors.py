@@ -29,9 +29,9 @@ from conformix.calibration import (
     Weighted,
 )
 from conformix.cli.entry import main
-from conformix.cross import Fold
+from conformix.data.batches import from_arrays
+from conformix.estimators.cross import Fold
 from conformix.search import GridSearch
-from conformix.stream import from_arrays
 
 N_CLASSES, N_NEW = 4, 12
 SCORES = ("thr", "rank")

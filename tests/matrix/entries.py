@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 
 import conformix as cx
-from conformix import guarantees, merge, metrics, readers, search, shift
-from conformix.cross import Fold
+from conformix import guarantees, metrics, search
+from conformix.calibration import merge, shift
+from conformix.data import files as readers
+from conformix.estimators.cross import Fold
 
 RNG = np.random.default_rng(0)
 N, K = 120, 4

@@ -10,9 +10,9 @@ from numpy.testing import assert_array_equal
 
 import conformix as cx
 from cases import UNEVEN
-from conformix import fitted
-from conformix.fitted import Rule
-from conformix.normalize import Ecdf, Interpolated, Scaled
+from conformix.fit import rule as fitted
+from conformix.fit.rule import Rule
+from conformix.scores.scale import Ecdf, Interpolated, Scaled
 
 K = 4
 

@@ -13,8 +13,8 @@ from numpy.testing import assert_array_equal
 
 import conformix as cx
 from cases import probability_rows
-from conformix.arrays import of_labels
-from conformix.inputs import check_outputs
+from conformix.data.outputs import check_outputs
+from conformix.kernels.arrays import of_labels
 from conformix.scores import SCORES, Aps, Score, score_columns
 from conformix.scores import one_label as module
 from conformix.scores.one_label import true_label_scores

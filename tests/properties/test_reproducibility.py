@@ -11,9 +11,9 @@ from numpy.testing import assert_array_equal
 import conformix as cx
 from cases import UNEVEN, Bag, bags, frozen_copy, levels, tensors
 from conformix.kernels import combine
+from conformix.kernels.host.engine import counts_and_thresholds
+from conformix.kernels.host.engine.lists import count_in
 from conformix.search import GridSearch, landscape, search_weights
-from conformix.search.engine import counts_and_thresholds
-from conformix.search.engine.lists import count_in
 from conformix.splits import ValidityFirst
 
 pytestmark = pytest.mark.filterwarnings("ignore::conformix.errors.ConformixWarning")

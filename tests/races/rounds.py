@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 import conformix as cx
+from conformix.fit.saved import arrays, load_predictor, write_model
 from conformix.search import GridSearch
-from conformix.storage import arrays, load_predictor, write_model
 
 ROWS = np.random.default_rng(0).dirichlet(np.ones(4), size=60)
 PROCESSES = multiprocessing.get_context("fork")

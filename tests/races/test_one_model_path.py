@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from conformix.errors import InvalidInput
-from conformix.storage import arrays, folder, load_predictor
-from conformix.storage.files import write
+from conformix.fit.saved import arrays, folder, load_predictor
+from conformix.fit.saved.files import write
 from races.rounds import answers, run_kills, run_rounds, save_in_turn, two_models
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes are forked")

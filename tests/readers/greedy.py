@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from conformix.storage.migrations import SCHEMA
+from conformix.fit.saved.migrations import SCHEMA
 
 MIB = 2**20
 # What a reader may take beyond its limit.
@@ -233,9 +233,9 @@ FILES: dict[str, tuple[Callable[[Path], Path], int]] = {
 MEASURE = """
 import json, resource, sys
 import conformix as cx
-from conformix.storage import load_predictor
+from conformix.fit.saved import load_predictor
 from conformix.cli.info import _data
-from conformix.readers import Limits, Sources
+from conformix.data.files import Limits, Sources
 beyond = int(sys.argv[1])
 def held(what):
     with open("/proc/self/status") as file:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from conformix import InvalidInput
-from conformix.readers import Limits, Sources
+from conformix.data.files import Limits, Sources
 
 MIB = 2**20
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from conformix import InvalidInput
-from conformix.readers import READERS, Choice, Limits, Sources, read_contents
+from conformix.data.files import READERS, Choice, Limits, Sources, read_contents
 
 PROBS = np.array([[0.75, 0.25, 0.0], [0.125, 0.5, 0.375], [0.25, 0.25, 0.5]])
 NAMES = ("cat", "dog", "emu")
@@ -163,7 +163,7 @@ def test_numbers_of_a_csv_are_those_that_python_reads(tmp_path: Path) -> None:
 def test_long_csv_files_are_read_in_pieces_without_a_seam(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from conformix.readers import delimited
+    from conformix.data.files import delimited
 
     monkeypatch.setattr(delimited, "CHUNK", 64)
     rows = [f"{i},{i + 0.5},c{i % 7}" for i in range(200)]
@@ -206,7 +206,7 @@ def test_every_ending_has_a_reader_and_others_are_refused() -> None:
 
 
 def test_rounded_probabilities_are_not_taken_for_logits(tmp_path: Path) -> None:
-    from conformix.readers import guess_kind
+    from conformix.data.files import guess_kind
 
     assert guess_kind({"": np.array([[0.333, 0.333, 0.333]])}) == "probs"
     file = tmp_path / "a.csv"

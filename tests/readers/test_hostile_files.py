@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from conformix import InvalidInput
-from conformix.readers import Limits, Sources, read_contents
+from conformix.data.files import Limits, Sources, read_contents
 from readers.hostile import (
     MIB,
     Bomb,

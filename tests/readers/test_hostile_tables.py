@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from conformix.readers import Limits
+from conformix.data.files import Limits
 from readers.hostile import MIB, refused
 
 # -- csv ------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ def test_a_parquet_of_very_many_rows_is_refused_by_its_footer(tmp_path: Path) ->
 import resource, sys, time
 import numpy as np, pyarrow as pa, pyarrow.parquet as pq
 from conformix import InvalidInput
-from conformix.readers import read_contents, Limits
+from conformix.data.files import read_contents, Limits
 file = sys.argv[1]
 with pq.ParquetWriter(file, pa.schema([("a", pa.float32()), ("label", pa.int8())])) as out:
     part = pa.table({"a": pa.array(np.ones(10**6, np.float32)),

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import conformix as cx
-from conformix import stream
+from conformix.data import batches as stream
+from conformix.data.checks import let_go
 from conformix.splits import ValidityFirst
-from conformix.values import let_go
 
 N = 1500
 
@@ -105,8 +105,8 @@ def test_an_iterator_is_read_once_and_its_batches_do_not_matter(rows, settings) 
 
 
 def test_the_sample_of_an_iterator_is_uniform_over_rows() -> None:
-    from conformix.inputs import Outputs
-    from conformix.stream.sample import RowSample
+    from conformix.data.batches.sample import RowSample
+    from conformix.data.outputs import Outputs
 
     hits, runs, size = np.zeros(40), 3000, 10
     rng = np.random.default_rng(0)
@@ -124,8 +124,8 @@ def test_the_sample_of_an_iterator_is_uniform_over_rows() -> None:
 
 
 def test_a_sample_rounds_no_row_whatever_types_the_batches_have() -> None:
-    from conformix.inputs import Outputs
-    from conformix.stream.sample import RowSample
+    from conformix.data.batches.sample import RowSample
+    from conformix.data.outputs import Outputs
 
     values = np.random.default_rng(0).random((60, 3))
     sample = RowSample(40, np.random.default_rng(1))

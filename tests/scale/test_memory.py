@@ -9,12 +9,13 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import conformix as cx
-from conformix import budget, pipeline
-from conformix.normalize import Ecdf, Interpolated, NaturalScale
+from conformix.fit import fit as pipeline
+from conformix.fit import memory as budget
+from conformix.fit.tuning import TuningRows
 from conformix.scores import score_columns, score_tensor
+from conformix.scores.scale import Ecdf, Interpolated, NaturalScale
 from conformix.search import GridSearch
 from conformix.splits import resolve_split
-from conformix.tuning import TuningRows
 from memory import peak_bytes
 
 N, K, D = 800, 4000, 3
@@ -33,8 +34,8 @@ def rows() -> tuple[np.ndarray, np.ndarray]:
 @pytest.fixture
 def small_blocks(monkeypatch) -> Iterator[None]:
     """Blocks and samples whose size does not grow with the rows, small beside these few rows."""
-    monkeypatch.setattr("conformix.inputs.BLOCK_ENTRIES", 2**16)
-    monkeypatch.setattr("conformix.normalize.MAX_VALUES", 2**16)
+    monkeypatch.setattr("conformix.data.outputs.BLOCK_ENTRIES", 2**16)
+    monkeypatch.setattr("conformix.scores.scale.MAX_VALUES", 2**16)
     return
 
 

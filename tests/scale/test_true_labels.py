@@ -14,8 +14,8 @@ import pytest
 
 import conformix as cx
 from conformix.calibration import LabelShift
+from conformix.fit.true_scores import HeldScores, merged, rising
 from conformix.splits import ValidityFirst
-from conformix.truelabels import HeldScores, merged, rising
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -49,7 +49,7 @@ def first(scores: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("arity", [2, 3, 8, 100])
 @pytest.mark.parametrize("n_runs", [1, 2, 7, 8, 9, 65])
 def test_a_tree_of_merges_is_the_stable_sort_of_all(n_runs, arity) -> None:
-    from conformix.cluster.tree import fold
+    from conformix.data.workers.tree import fold
 
     parts = np.array_split(tied(300)[:, 0], n_runs)
     whole = np.concatenate(parts)
@@ -70,7 +70,7 @@ CUTS = {
 @pytest.mark.parametrize("sizes", CUTS.values(), ids=CUTS)
 @pytest.mark.parametrize("scheduler", ["synchronous", "threads"])
 def test_scores_in_chunks_answer_as_scores_here(sizes, scheduler) -> None:
-    from conformix.cluster.scores import ChunkScores
+    from conformix.fit.chunk_scores import ChunkScores
 
     values = tied(40, 2)
     ends = np.cumsum(sizes)

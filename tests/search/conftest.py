@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from conformix.search.engine import argmin, blocks, landscape
+from conformix.kernels.host.engine import argmin, blocks, landscape
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+from conformix.kernels.host.engine import candidate_counts, smallest_count
 from conformix.search import Candidates, GridSearch, SizeObjective, landscape, search_weights
-from conformix.search.engine import candidate_counts, smallest_count
 from search.problems import (
     KINDS,
     LAYOUTS,
@@ -121,7 +121,7 @@ def test_what_a_sample_predicts_is_confirmed(kind: str, threads: int) -> None:
 
 @pytest.mark.usefixtures("sampled")
 def test_cells_that_cannot_win_are_not_counted() -> None:
-    from conformix.search.engine import argmin
+    from conformix.kernels.host.engine import argmin
 
     rng = np.random.default_rng(5)
     fit, noise = rng.random((3000, 20)) ** 8, rng.random((3000, 20))
@@ -186,7 +186,7 @@ def test_arrays_are_untouched_and_may_be_read_only() -> None:
 
 
 def test_kernels_are_compiled_for_one_signature() -> None:
-    from conformix.search.engine import brackets, cells, thresholds, walk
+    from conformix.kernels.host.engine import brackets, cells, thresholds, walk
 
     for kind, dtype in (("plain", np.float64), ("ties", np.float32)):
         true, parts = problem(12, kind, 50, 5, 3, dtype=dtype)

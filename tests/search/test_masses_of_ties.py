@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from conformix.search.engine import candidate_counts
-from conformix.search.engine.landscape import pose
+from conformix.kernels.host.engine import candidate_counts
+from conformix.kernels.host.engine.landscape import pose
 from search.problems import brute_counts, combine, compositions, problem
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import conformix as cx
-from conformix import arrays
+from conformix.kernels import arrays
 
 try:
     import torch

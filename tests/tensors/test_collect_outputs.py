@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 import conformix as cx
-from conformix.tensors import collect_outputs
+from conformix.data.tensors import collect_outputs
 
 torch = pytest.importorskip("torch")
 data = pytest.importorskip("torch.utils.data")

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import conformix as cx
-from conformix.kernels import torch_counts, torch_thresholds, weight_cells
-from conformix.search import device
+from conformix.kernels.device import cells as weight_cells
+from conformix.kernels.device import counts as torch_counts
+from conformix.kernels.device import search as device
+from conformix.kernels.device import thresholds as torch_thresholds
 from search.problems import KINDS, LAYOUTS, RESOLUTIONS, brute_counts, compositions, problem
 
 torch = pytest.importorskip("torch")
@@ -117,7 +119,7 @@ for name in ("numba", "scipy", "sklearn", "pandas", "matplotlib", "joblib", "ric
     sys.modules[name] = None
 import numpy as np, torch
 import conformix as cx
-from conformix import arrays
+from conformix.kernels import arrays
 rng = np.random.default_rng(0)
 counts = rng.multinomial(8, [0.4, 0.3, 0.2, 0.1], size=90)
 probs, y = torch.from_numpy(counts / 8), torch.from_numpy(counts.argmax(axis=1))

@@ -184,7 +184,7 @@ def test_two_places_in_one_call_are_refused_in_one_sentence(tied) -> None:
 
 
 def test_test_rows_elsewhere_are_refused_in_one_sentence(tied, monkeypatch) -> None:
-    from conformix import arrays
+    from conformix.kernels import arrays
 
     monkeypatch.setattr(arrays, "COMPUTING_DEVICES", {"cuda", "cpu"})
     probs, y = tied

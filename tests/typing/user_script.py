@@ -15,8 +15,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 import conformix as cx
+from conformix.fit.predictor import Predictor
 from conformix.guarantees import Ledger
-from conformix.predictor import Predictor
 from conformix.search.result import SearchResult
 
 data = cx.datasets.load("cifar10")

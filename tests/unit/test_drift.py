@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import conformix as cx
-from conformix.drift import drift_report
 from conformix.errors import InvalidInput
+from conformix.fit.drift import drift_report
 
 DATA = cx.datasets.load("cifar10")
 LOGITS, LABELS = DATA.outputs["vgg16"], DATA.labels

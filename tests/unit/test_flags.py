@@ -10,7 +10,7 @@ import pytest
 
 import conformix as cx
 from conformix.calibration import LabelShift, PerClass, PerGroup, RankedPerClass, Weighted
-from conformix.cross import Fold
+from conformix.estimators.cross import Fold
 from conformix.scores import Aps, Energy, Entropy, Maxprob, Raps, Saps
 
 RNG = np.random.default_rng(0)

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from conformix import metrics
 from conformix.errors import InvalidInput
-from conformix.kernels.slabs import worst_window
+from conformix.kernels.host.slabs import worst_window
 
 #                 sizes: 1, 2, 0, 3, 1
 SETS = np.array(

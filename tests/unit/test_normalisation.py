@@ -5,12 +5,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import conformix as cx
-from conformix import pipeline
 from conformix.conformal import conformal_rank
 from conformix.errors import InvalidInput
+from conformix.fit import fit as pipeline
 from conformix.kernels import combine
-from conformix.normalize import Ecdf, NaturalScale, rising_line
 from conformix.scores import score_columns
+from conformix.scores.scale import Ecdf, NaturalScale, rising_line
 from conformix.search import GridSearch
 from conformix.splits import ValidityFirst
 

@@ -8,8 +8,8 @@ from numpy.testing import assert_array_equal
 
 import conformix as cx
 from conformix.conformal import confidence, conformity_ranks, credibility, smoothed_ranks
+from conformix.data.outputs import check_outputs
 from conformix.errors import InvalidInput, TrivialSetsWarning
-from conformix.inputs import check_outputs
 from conformix.scores.uniforms import row_uniforms
 from conformix.testing import assert_same_sets
 

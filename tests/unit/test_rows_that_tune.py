@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import conformix as cx
-from conformix import budget
 from conformix.calibration import (
     Clustered,
     LabelShift,
@@ -18,9 +17,10 @@ from conformix.calibration import (
     RankedPerClass,
     Weighted,
 )
+from conformix.data.batches import from_arrays
+from conformix.fit import memory as budget
 from conformix.search import GradientSearch, GridSearch, LineSearch, OneStandardError
 from conformix.splits import Exact, ValidityFirst
-from conformix.stream import from_arrays
 
 pytestmark = pytest.mark.filterwarnings("ignore::conformix.errors.ConformixWarning")
 

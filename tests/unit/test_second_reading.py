@@ -10,11 +10,11 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import conformix as cx
-from conformix import budget
 from conformix.calibration import LabelShift, PerGroup
-from conformix.cross import CrossAverage, Fold
 from conformix.errors import InvalidInput
-from conformix.influence import contributions
+from conformix.estimators.cross import CrossAverage, Fold
+from conformix.fit import memory as budget
+from conformix.fit.contributions import contributions
 from conformix.scores import Thr
 from conformix.search import ClassGap
 from conformix.splits import Roles, ValidityFirst

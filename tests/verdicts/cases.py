@@ -21,7 +21,7 @@ from conformix.search import GridSearch, LineSearch
 from conformix.splits import Exact
 
 if TYPE_CHECKING:
-    from conformix.verdicts import LabelledRows
+    from conformix.fit.verdict import LabelledRows
 
 K = 4
 
@@ -128,7 +128,7 @@ class Case:
         self, rng: np.random.Generator, n: int, m: int, *, alpha: float, planted: float = 0.0
     ) -> LabelledRows:
         """Return m fresh rows judged by a model with n calibration rows."""
-        from conformix.verdicts import LabelledRows
+        from conformix.fit.verdict import LabelledRows
 
         model, test = self.fitted(rng, n, m, alpha=alpha, planted=planted)
         return LabelledRows.of(model.predictor_, test.outputs, test.y, **self.more(test))

@@ -11,10 +11,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 import conformix as cx
+from conformix.fit.saved import load_predictor
+from conformix.fit.verdict import LabelledRows
 from conformix.guarantees import Cell, Facts, covered_law, pooled_tail, shortfall_tail
 from conformix.guarantees.verdict import Law, Verdict, beta_binomial, n_chosen_among, no_law
-from conformix.storage import load_predictor
-from conformix.verdicts import LabelledRows
 from verdicts.cases import CASES
 
 BY_NAME = {case.name: case for case in CASES}

@@ -6,7 +6,7 @@ To add one, write a frozen dataclass with `name`, `needs`, `tune` and `learn(see
 
 from conformix.calibration.clusters import Clustered
 from conformix.calibration.names import CALIBRATIONS, resolve_calibration
-from conformix.calibration.ranks import RankedPerClass
+from conformix.calibration.rc3p import RankedPerClass
 from conformix.calibration.schemes import Marginal, PerClass, PerGroup
 from conformix.calibration.weighted import LabelShift, Weighted, effective_rows
 

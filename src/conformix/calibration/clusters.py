@@ -13,12 +13,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray
 from conformix.calibration.cuts import Plan
 from conformix.calibration.schemes import Seen, check_fallback, stand_in
 from conformix.calibration.strata import Partition
 from conformix.conformal import conformal_rank, kth_largest, rows_needed
 from conformix.errors import InvalidInput
+from conformix.kernels.arrays import FloatArray, IntArray
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9)
 RESTARTS, STEPS = 10, 100

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from conformix.arrays import FloatArray, IntArray, quotient
-from conformix.calibration.rows import NO_DATA, RowData
 from conformix.conformal import kth_largest, pvalue_ranks, warn_if_trivial
+from conformix.data.row_data import NO_DATA, RowData
 from conformix.guarantees import Guarantee
+from conformix.kernels.arrays import FloatArray, IntArray, quotient
 
 Rank: TypeAlias = Callable[[int, float], int]
 

@@ -21,12 +21,12 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray
 from conformix.calibration.cuts import Plan, SinglePlan
-from conformix.calibration.rows import RowData
 from conformix.calibration.strata import ALWAYS, EVERY, Partition
 from conformix.conformal import rows_needed
+from conformix.data.row_data import RowData
 from conformix.errors import InvalidInput
+from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.registry import unknown_name
 
 FALLBACKS = ("all", "marginal", "pooled")

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray
 from conformix.calibration.cuts import Cuts, Plan, Rank
-from conformix.calibration.rows import NO_DATA, RowData
 from conformix.conformal import kth_largest, pvalue_ranks
+from conformix.data.row_data import NO_DATA, RowData
 from conformix.errors import InvalidInput, TrivialSetsWarning, warn
 from conformix.guarantees import Guarantee
+from conformix.kernels.arrays import FloatArray, IntArray
 
 # Cells without a stratum of their own: always in the set, or cut where all rows together are cut.
 ALWAYS, EVERY = -1, -2

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray
+from conformix.kernels.arrays import FloatArray, IntArray
 
 # Sums and bounds of floats below are right to a few parts in 2**53; what is closer is not decided.
 SLACK = 2.0**-49

@@ -19,15 +19,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray
 from conformix.calibration.cuts import Cuts, Plan, Rank
-from conformix.calibration.rows import NO_DATA, RowData
 from conformix.calibration.schemes import Seen
 from conformix.calibration.sums import RunningSums
 from conformix.conformal import conformal_rank, simple_fraction
+from conformix.data.checks import check_numbers
+from conformix.data.row_data import NO_DATA, RowData
 from conformix.errors import InvalidInput, TrivialSetsWarning, warn
 from conformix.guarantees import Guarantee
-from conformix.values import check_numbers
+from conformix.kernels.arrays import FloatArray, IntArray
 
 
 def effective_rows(weight: Any) -> float:
@@ -54,7 +54,7 @@ class Weighted:
     """Thresholds under covariate shift: importance weights as ``sample_weight=``.
 
     `fit` and every prediction get ``sample_weight=``: the ratio of the density of the new rows to
-    that of the calibration rows, known or estimated (`conformix.shift.density_ratio`).
+    that of the calibration rows, known or estimated (`conformix.calibration.shift.density_ratio`).
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class LabelShift:
     ----------
     ratios : sequence of length K
         New class frequency over old class frequency, known or estimated
-        (`conformix.shift.label_ratios`).
+        (`conformix.calibration.shift.label_ratios`).
     known : bool
         Whether these are the true ratios, or these times one factor: the guarantee is then exact,
         up to the rounding of the ratios to floats.

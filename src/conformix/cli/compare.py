@@ -123,7 +123,7 @@ def _one_file(given: Any, out: Path | None) -> Iterator[str]:
     Files of other formats are read once and gathered in an npz, in the folder of the rows where
     there is one. So are those of which only some rows or arrays count.
     """
-    from conformix import datasets  # noqa: PLC0415  late
+    from conformix.data import bundled as datasets  # noqa: PLC0415  late
 
     plain = not (given.labels or given.part or given.choice.label or given.choice.drop)
     ready = given.file is not None and (

@@ -56,14 +56,14 @@ def sources(
     kind: str = "auto",
     max_memory: str = "4G",
 ) -> Any:
-    """Return the `conformix.readers.Sources` that the options of a command describe.
+    """Return the `conformix.data.files.Sources` that the options of a command describe.
 
     Examples
     --------
     >>> sources(None, ["vgg=vgg.csv"]).models
     {'vgg': 'vgg.csv'}
     """
-    from conformix.readers import Choice, Limits, Sources, parse_size  # noqa: PLC0415  late
+    from conformix.data.files import Choice, Limits, Sources, parse_size  # noqa: PLC0415  late
 
     return Sources(
         file,

@@ -56,9 +56,9 @@ def evaluate(
     as_json: Json = None,
 ) -> None:
     """Measure sets on labelled rows, with intervals."""
+    from conformix.fit.saved import load_predictor  # noqa: PLC0415
+    from conformix.fit.verdict import LabelledRows  # noqa: PLC0415
     from conformix.metrics import measures  # noqa: PLC0415  late
-    from conformix.storage import load_predictor  # noqa: PLC0415
-    from conformix.verdicts import LabelledRows  # noqa: PLC0415
 
     predictor = load_predictor(model_file, max_memory=max_memory)
     given = sources(

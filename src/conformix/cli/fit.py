@@ -70,7 +70,7 @@ def fit(
     as_json: Json = None,
 ) -> None:
     """Weights and threshold from labelled outputs."""
-    from conformix.estimators import ScoreAverage  # noqa: PLC0415  late
+    from conformix.estimators.average import ScoreAverage  # noqa: PLC0415  late
     from conformix.search import GridSearch  # noqa: PLC0415
 
     shared: dict[str, Any] = {"drop": drop, "models": models, "max_memory": max_memory}

@@ -36,7 +36,7 @@ def info(
 
 
 def _model(file: str, max_memory: str) -> dict[str, Any]:
-    from conformix.storage import load_predictor  # noqa: PLC0415  late
+    from conformix.fit.saved import load_predictor  # noqa: PLC0415  late
 
     predictor = load_predictor(file, max_memory=max_memory)
     fitted = predictor.fitted
@@ -114,8 +114,8 @@ def _few(names: list[Any] | None, n: int) -> str:
 
 
 def _data(file: str, label_column: str | None, max_memory: str) -> dict[str, Any]:
-    from conformix import datasets  # noqa: PLC0415  late
-    from conformix.readers import Choice, Contents, Limits, parse_size, read_contents  # noqa: PLC0415
+    from conformix.data import bundled as datasets  # noqa: PLC0415  late
+    from conformix.data.files import Choice, Contents, Limits, parse_size, read_contents  # noqa: PLC0415
 
     if file in datasets.names():
         data = datasets.load(file)
@@ -134,7 +134,7 @@ def _data(file: str, label_column: str | None, max_memory: str) -> dict[str, Any
 
 
 def _array(name: str, values: Any) -> dict[str, Any]:
-    from conformix.readers import guess_kind  # noqa: PLC0415  late
+    from conformix.data.files import guess_kind  # noqa: PLC0415  late
 
     return {
         "name": name,
@@ -149,7 +149,7 @@ def _array(name: str, values: Any) -> dict[str, Any]:
 def _labels(name: str | None, labels: Any) -> dict[str, Any]:
     import numpy as np  # noqa: PLC0415
 
-    from conformix.readers import Labels  # noqa: PLC0415  late
+    from conformix.data.files import Labels  # noqa: PLC0415  late
 
     if isinstance(labels, Labels):
         counts = labels.counts()

@@ -56,7 +56,7 @@ def report(
     as_json: Json = None,
 ) -> None:
     """Promised and measured, as one HTML page."""
-    from conformix.estimators import load  # noqa: PLC0415  late
+    from conformix.estimators.average import load  # noqa: PLC0415  late
     from conformix.report import build_report  # noqa: PLC0415
 
     estimator = load(model_file, max_memory=max_memory)

@@ -44,7 +44,7 @@ def reproduce(
     as_json: Json = None,
 ) -> None:
     """Tables and figures of the paper, or your own."""
-    from conformix.cluster import connected  # noqa: PLC0415
+    from conformix.data.workers import connected  # noqa: PLC0415
     from conformix.experiments import Setup  # noqa: PLC0415  loads scipy
 
     json_lines = wants_json(as_json)

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from conformix import datasets, metrics
-from conformix.arrays import FloatArray, IntArray
+from conformix import metrics
+from conformix.data import bundled as datasets
 from conformix.errors import InvalidInput
-from conformix.estimators import ScoreAverage
+from conformix.estimators.average import ScoreAverage
+from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.plots import new_figure, plot_triangle
 from conformix.scores import score_tensor
 from conformix.search import landscape

@@ -13,10 +13,10 @@ from typing import Literal
 
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray
-from conformix.datasets import Dataset
+from conformix.data.bundled import Dataset
+from conformix.data.outputs import Outputs, check_labels, check_outputs
 from conformix.errors import InvalidInput
-from conformix.inputs import Outputs, check_labels, check_outputs
+from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.registry import unknown_name
 from conformix.scores import Column, ScoreLike, score_columns
 from conformix.scores.ranked import Ranked
@@ -40,7 +40,7 @@ class Pool:
 
     Examples
     --------
-    >>> from conformix.datasets import load
+    >>> from conformix.data.bundled import load
     >>> pool = Pool(load("mmlu_llama13b"), ["llama13b_prompt0"])
     >>> columns = pool.columns(("thr", "rank"))
     >>> pool.tensor(columns, np.array([5, 3])).shape

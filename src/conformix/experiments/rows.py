@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from conformix.errors import InvalidInput
-from conformix.storage.files import strict_json
+from conformix.fit.saved.files import strict_json
 
 Row = dict[str, Any]
 

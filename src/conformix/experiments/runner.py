@@ -15,7 +15,7 @@ from conformix.experiments.methods import Task
 from conformix.experiments.rows import Row, RowLog
 from conformix.experiments.sources import load_pool
 from conformix.experiments.spec import Case, Spec
-from conformix.storage.fields import is_number, is_whole, shortened
+from conformix.fit.saved.fields import is_number, is_whole, shortened
 
 Progress = Callable[[int, int], None]
 
@@ -30,7 +30,7 @@ def run(
     """Return the rows of all cases of some experiments; those in the file are not computed again.
 
     Cases run through joblib, so that any backend of it (``joblib.parallel_config``) can take them;
-    inside ``conformix.cluster.connected(...)`` they are the workers of a Dask cluster.
+    inside ``conformix.data.workers.connected(...)`` they are the workers of a Dask cluster.
     A row depends on its case alone, and rows are written in the order of the cases: the file is
     the same whatever the number of workers and however often the run was killed and resumed.
 

@@ -7,11 +7,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from conformix import datasets
-from conformix.datasets import Dataset
+from conformix.data import bundled as datasets
+from conformix.data.bundled import Dataset
+from conformix.data.files import Sources, check_kind
 from conformix.errors import InvalidInput
 from conformix.experiments.pool import Pool
-from conformix.readers import Sources, check_kind
 
 
 def load_data(name: str, kind: str = "auto") -> Dataset:
@@ -20,7 +20,7 @@ def load_data(name: str, kind: str = "auto") -> Dataset:
     Parameters
     ----------
     name : str
-        A name of `conformix.datasets`, or a file that `conformix.readers` reads: an npz with
+        A name of `conformix.data.bundled`, or a file that `conformix.data.files` reads: an npz with
         ``labels`` (n,) and one array (n, K) per model, a csv with one column per class, ...
     kind : {"auto", "probs", "logits"}
         What the arrays of a file hold; ``auto`` looks whether all rows sum to one.
@@ -48,7 +48,7 @@ def digest(data: Dataset) -> str:
 
     Examples
     --------
-    >>> from conformix.datasets import load
+    >>> from conformix.data.bundled import load
     >>> len(digest(load("mmlu_llama13b")))
     12
     """

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from conformix import __version__
-from conformix.arrays import IntArray
 from conformix.conformal import simple_fraction
+from conformix.data.files import check_kind
 from conformix.errors import InvalidInput
 from conformix.experiments.methods import Choices, Method, resolve_method
 from conformix.experiments.sources import digest, drawn, load_data
-from conformix.normalize import resolve_normalizer
-from conformix.readers import check_kind
+from conformix.kernels.arrays import IntArray
 from conformix.registry import unknown_name
+from conformix.scores.scale import resolve_normalizer
 
 _LISTS = ("methods", "alphas", "models", "scores")
 # More cases than this, or more text in a file of specs, is a slip of the hand.

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import FloatArray
 from conformix.errors import InvalidInput
 from conformix.experiments.rows import Row
+from conformix.kernels.arrays import FloatArray
 
 LEVEL = 0.95
 

@@ -26,8 +26,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from conformix.arrays import FloatArray
 from conformix.guarantees.ledger import Facts
+from conformix.kernels.arrays import FloatArray
 
 # So few covered rows are called broken where they come in a smaller share of all draws.
 SUSPICIOUS = 0.01

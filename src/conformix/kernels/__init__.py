@@ -6,6 +6,6 @@ tie into a wrong set. The compiled kernels repeat the same operations in the sam
 """
 
 from conformix.kernels.combine import combine, lift_best
-from conformix.kernels.pool import available_threads, run_blocks
+from conformix.kernels.threads import available_threads, run_blocks
 
 __all__ = ["available_threads", "combine", "lift_best", "run_blocks"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import FloatArray, is_tensor, to_device
+from conformix.kernels.arrays import FloatArray, is_tensor, to_device
 
 
 def combine(scores: FloatArray, weights: FloatArray) -> FloatArray:

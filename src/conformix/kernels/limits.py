@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray, is_tensor, to_device
+from conformix.kernels.arrays import FloatArray, IntArray, is_tensor, to_device
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray, RandomState, as_generator
 from conformix.conformal import simple_fraction
+from conformix.data.checks import check_matrix, check_numbers
 from conformix.errors import InvalidInput
+from conformix.kernels.arrays import FloatArray, IntArray, RandomState, as_generator
 from conformix.metrics.coverage import as_labels, as_mask, covered, share_interval
-from conformix.values import check_matrix, check_numbers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -104,7 +104,7 @@ def worst_slab_coverage(
     >>> worst_slab_coverage(sets, np.zeros(2000, int), features=x, directions=2, random_state=0)
     0.0
     """
-    from conformix.kernels.slabs import worst_window  # noqa: PLC0415  numba loads late
+    from conformix.kernels.host.slabs import worst_window  # noqa: PLC0415  numba loads late
 
     hits = covered(sets, y)
     points = check_numbers(features, "features")

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import BoolArray, IntArray, host_array
-from conformix.classnames import label_indices
 from conformix.conformal import simple_fraction
+from conformix.data.labels import label_indices
 from conformix.errors import InvalidInput
+from conformix.kernels.arrays import BoolArray, IntArray, host_array
 
 
 def as_mask(sets: Any) -> BoolArray:

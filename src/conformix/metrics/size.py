@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from conformix.conformal import kth_largest, simple_fraction
+from conformix.data.checks import check_numbers
+from conformix.data.outputs import check_labels
 from conformix.errors import InvalidInput
-from conformix.inputs import check_labels
 from conformix.metrics.coverage import as_mask, covered
-from conformix.values import check_numbers
 
 
 def mean_size(sets: Any, y: Any = None) -> float:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from conformix.arrays import FloatArray
+from conformix.kernels.arrays import FloatArray
 from conformix.plots.numbers.labels import Explanation, explain_numbers
 from conformix.plots.style import (
     HATCHES,

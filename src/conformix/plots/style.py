@@ -7,7 +7,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from conformix.storage.files import write
+from conformix.fit.saved.files import write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

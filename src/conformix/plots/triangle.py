@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from conformix.arrays import BoolArray, FloatArray
 from conformix.errors import InvalidInput
+from conformix.kernels.arrays import BoolArray, FloatArray
 from conformix.plots.style import INK, NORMAL, PALETTE, axes_for, explain_with, plain
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from conformix.conformal import conformal_rank, simple_fraction
-from conformix.datasets import Dataset
+from conformix.data.bundled import Dataset
 from conformix.errors import InvalidInput
-from conformix.estimators import ScoreAverage
+from conformix.estimators.average import ScoreAverage
 from conformix.experiments.compare import Comparison, compare
 from conformix.experiments.runner import Progress
 from conformix.experiments.sources import drawn, load_data

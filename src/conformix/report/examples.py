@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from conformix import metrics
-from conformix.arrays import BoolArray, FloatArray, IntArray
 from conformix.kernels import combine
+from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
 from conformix.report.rows import Rows
 
 PER_KIND = 2

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conformix.estimators import ScoreAverage
+from conformix.estimators.average import ScoreAverage
 from conformix.experiments.compare import Comparison
 from conformix.guarantees.ledger import Entry
 from conformix.report.examples import Examples, examples

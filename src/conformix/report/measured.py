@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from conformix import metrics
-from conformix.arrays import FloatArray, IntArray
+from conformix.fit.verdict import LabelledRows
 from conformix.guarantees import Verdict
+from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.report.rows import Rows
-from conformix.verdicts import LabelledRows
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from conformix import metrics
-from conformix.arrays import FloatArray
 from conformix.experiments.compare import Comparison
 from conformix.experiments.statistics import interval
+from conformix.kernels.arrays import FloatArray
 from conformix.report.rows import Rows
 from conformix.report.weights import row_sizes
 

@@ -21,11 +21,11 @@ from markupsafe import Markup
 
 from conformix import __version__
 from conformix.errors import InvalidInput
-from conformix.pipeline import Fitted
+from conformix.fit.fit import Fitted
+from conformix.fit.saved.files import write
 from conformix.report.compact import as_json, fixed, packed
 from conformix.report.examples import KINDS
 from conformix.report.gather import MOST_CLASSES, Report
-from conformix.storage.files import write
 
 SCRIPTS = ("core", "svg", "tables", "gauge", "curve", "weights", "triangle", "lines", "examples")
 VERDICTS = {

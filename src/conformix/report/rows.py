@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import BoolArray, FloatArray, IntArray
-from conformix.calibration.rows import RowData
 from conformix.conformal import simple_fraction
+from conformix.data.outputs import Outputs
+from conformix.data.row_data import RowData
 from conformix.errors import InvalidInput
-from conformix.estimators import ScoreAverage
-from conformix.inputs import Outputs
-from conformix.pipeline import Fitted
-from conformix.predictor import Predictor
-from conformix.sets import NestedSets
+from conformix.estimators.average import ScoreAverage
+from conformix.fit.fit import Fitted
+from conformix.fit.predictor import Predictor
+from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
+from conformix.sets.prediction import NestedSets
 
 ALPHAS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
 # Normalised scores held at once while weights are compared; beyond it rows are drawn.

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray
 from conformix.conformal import conformal_rank, kth_largest
 from conformix.kernels import combine
+from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.kernels.simplex import grid_size, simplex_grid
 from conformix.report.rows import Rows
 from conformix.search.objective import SizeObjective
-from conformix.search.simplex import grid_size, simplex_grid
 
 # A grid that can be seen and listed: three scores in steps of 0.02.
 MOST_WEIGHTS = 1326

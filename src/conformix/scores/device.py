@@ -13,8 +13,8 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from conformix.arrays import FloatArray, to_device, to_host, torch_module
-from conformix.inputs import Outputs
+from conformix.data.outputs import Outputs
+from conformix.kernels.arrays import FloatArray, to_device, to_host, torch_module
 from conformix.scores.names import Column
 from conformix.scores.ranked import Ranked
 from conformix.scores.uniforms import row_uniforms

@@ -12,8 +12,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from conformix.arrays import FloatArray
 from conformix.errors import InvalidInput
+from conformix.kernels.arrays import FloatArray
 from conformix.scores.ranked import Ranked
 from conformix.scores.score import Score, _number
 

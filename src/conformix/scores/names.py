@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple, TypeAlias
 
-from conformix.arrays import FloatArray, is_tensor
 from conformix.errors import InvalidInput, shown
+from conformix.kernels.arrays import FloatArray, is_tensor
 from conformix.registry import Registry
 from conformix.scores.aps import Aps
 from conformix.scores.logs import Logit, Logp

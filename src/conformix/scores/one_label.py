@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray, of_labels
-from conformix.inputs import Kind, Outputs, row_blocks
+from conformix.data.outputs import Kind, Outputs
 from conformix.kernels import available_threads, run_blocks
+from conformix.kernels.arrays import FloatArray, IntArray, of_labels
+from conformix.kernels.blocks import row_blocks
 from conformix.scores.names import SCORES, Column
 from conformix.scores.ranked import Ranked
 from conformix.scores.tensor import CACHE_ENTRIES, fill_tensor, uniforms_of
@@ -170,7 +171,7 @@ def true_label_scores(
 
     Examples
     --------
-    >>> from conformix.inputs import check_outputs
+    >>> from conformix.data.outputs import check_outputs
     >>> from conformix.scores import score_columns
     >>> outputs = check_outputs([[0.25, 0.5, 0.25], [0.125, 0.125, 0.75]])
     >>> columns = score_columns(("",), ("thr", "aps", "rank"))

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from conformix.arrays import FloatArray, quotient
 from conformix.errors import InvalidInput
+from conformix.kernels.arrays import FloatArray, quotient
 from conformix.scores.ranked import Ranked
 from conformix.scores.score import Score
 

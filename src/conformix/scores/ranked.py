@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray
+from conformix.data.outputs import Kind
 from conformix.errors import InvalidInput
-from conformix.inputs import Kind
+from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.scores.sorting import rising_order
 
 # Logarithms are cut at the smallest normal number: smaller probabilities carry no information.

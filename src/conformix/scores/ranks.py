@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from conformix.arrays import FloatArray
+from conformix.kernels.arrays import FloatArray
 from conformix.scores.ranked import Ranked
 from conformix.scores.score import Score
 

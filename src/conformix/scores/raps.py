@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from conformix.arrays import FloatArray
+from conformix.kernels.arrays import FloatArray
 from conformix.scores.aps import Aps
 from conformix.scores.ranked import Ranked
 from conformix.scores.score import Score

@@ -12,7 +12,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-from conformix.arrays import FloatArray
+from conformix.kernels.arrays import FloatArray
 from conformix.scores.ranked import Ranked
 from conformix.scores.score import Score
 

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from conformix.arrays import FloatArray
 from conformix.errors import InvalidInput
+from conformix.kernels.arrays import FloatArray
 from conformix.registry import check_flags
 from conformix.scores.ranked import Ranked
 

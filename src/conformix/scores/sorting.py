@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray
+from conformix.kernels.arrays import FloatArray, IntArray
 
 
 def rising_order(values: FloatArray) -> IntArray:

@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import FloatArray, RandomState, as_generator
+from conformix.data.checks import check_numbers
+from conformix.data.outputs import Kind, Outputs, check_outputs
 from conformix.errors import InvalidInput
-from conformix.inputs import Kind, Outputs, check_outputs, row_blocks
 from conformix.kernels import available_threads, run_blocks
+from conformix.kernels.arrays import FloatArray, RandomState, as_generator
+from conformix.kernels.blocks import row_blocks
 from conformix.scores.names import Column, ScoreLike, score_columns
 from conformix.scores.ranked import Ranked
 from conformix.scores.score import Custom
 from conformix.scores.uniforms import row_uniforms
-from conformix.values import check_numbers
 
 # Outputs held by one thread at once: what follows from the sort stays in a core's cache, and the
 # allocator keeps such arrays instead of giving their pages back after every block.

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from conformix.arrays import FloatArray, to_host
-from conformix.inputs import Outputs
+from conformix.data.outputs import Outputs
+from conformix.kernels.arrays import FloatArray, to_host
 
 # The multipliers and shifts of the splitmix64 finaliser (Steele, Lea & Flood, 2014).
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
@@ -41,7 +41,7 @@ def row_uniforms(outputs: Outputs, rows: slice, key: int) -> FloatArray:
 
     Examples
     --------
-    >>> from conformix.inputs import check_outputs
+    >>> from conformix.data.outputs import check_outputs
     >>> outputs = check_outputs([[0.2, 0.8], [0.8, 0.2], [0.5, 0.5]])
     >>> u = row_uniforms(outputs, slice(0, 3), key=1)
     >>> bool(u[0] == u[1]), bool(u[0] == u[2])  # label order does not matter

@@ -4,6 +4,7 @@ A search strategy is one callable on a batched objective. To add one, write a fi
 dataclass whose ``__call__(objective, rng)`` returns a `SearchResult`.
 """
 
+from conformix.kernels.simplex import first_best, grid_size, simplex_grid
 from conformix.search.auto import AutoSearch
 from conformix.search.candidates import Candidates
 from conformix.search.goals import (
@@ -21,7 +22,6 @@ from conformix.search.grid import GridSearch
 from conformix.search.line import LineSearch
 from conformix.search.objective import SizeObjective
 from conformix.search.result import SearchResult
-from conformix.search.simplex import first_best, grid_size, simplex_grid
 from conformix.search.stability import (
     OneStandardError,
     Region,

@@ -13,12 +13,12 @@ from typing import Protocol, Self
 
 import numpy as np
 
-from conformix.arrays import BoolArray, FloatArray, IntArray
 from conformix.conformal import simple_fraction
 from conformix.kernels import combine
+from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
+from conformix.kernels.simplex import first_best
 from conformix.search.objective import SizeObjective
 from conformix.search.result import SearchResult
-from conformix.search.simplex import first_best
 
 # Costs and penalties are counted in millionths of a label.
 UNIT = 10**6
@@ -114,7 +114,7 @@ class GoalObjective(SizeObjective):
         self, weights: FloatArray, of_size: IntArray, of_label: IntArray | None = None
     ) -> IntArray:
         """Return the costs of the size rows by set size and by label, int64 (m,)."""
-        from conformix.kernels.rowcosts import row_costs  # noqa: PLC0415  numba loads late
+        from conformix.kernels.host.rowcosts import row_costs  # noqa: PLC0415  numba loads late
 
         thresholds = self.thresholds(weights)
 
@@ -129,7 +129,7 @@ class GoalObjective(SizeObjective):
 
     def tune_sizes(self, weights: FloatArray) -> IntArray:
         """Return the sizes of the sets of the tuning rows, int64 (m, n)."""
-        from conformix.kernels.rowcosts import row_sizes  # noqa: PLC0415  numba loads late
+        from conformix.kernels.host.rowcosts import row_sizes  # noqa: PLC0415  numba loads late
 
         thresholds = self.thresholds(weights)
         sizes = np.empty((len(weights), len(self.tune_scores)), dtype=np.int64)

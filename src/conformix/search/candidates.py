@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import FloatArray, refuse_missing, to_host
 from conformix.errors import InvalidInput
+from conformix.kernels.arrays import FloatArray, refuse_missing, to_host
 from conformix.search.objective import SizeObjective
 from conformix.search.result import SearchResult
 

@@ -13,12 +13,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray, to_host
+from conformix.data.checks import check_numbers
 from conformix.errors import InvalidInput
+from conformix.kernels.arrays import FloatArray, IntArray, to_host
 from conformix.registry import Registry
 from conformix.search.bound import UNIT, Goal, GoalObjective
 from conformix.search.objective import SizeObjective
-from conformix.values import check_numbers
 
 # Up to so many different label costs the exact engine counts each group of labels by itself.
 FEW_COSTS = 8

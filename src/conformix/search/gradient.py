@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray
 from conformix.errors import InvalidInput
+from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.search.line import SWEEPS, check_positive, finish, some_size_rows
 from conformix.search.objective import SizeObjective
 from conformix.search.result import SearchResult

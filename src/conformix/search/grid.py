@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from conformix.kernels.simplex import grid_size, simplex_grid
 from conformix.search.objective import SizeObjective
 from conformix.search.result import SearchResult
-from conformix.search.simplex import grid_size, simplex_grid
 
 # What `search="auto"` allows itself: three scores at resolution 100, four at 50, six at 20.
 AUTO_WEIGHTS = 60_000

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray
 from conformix.errors import InvalidInput
+from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.search.objective import SizeObjective
 from conformix.search.result import SearchResult
 from conformix.search.span import on_simplex

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray
 from conformix.conformal import kth_largest
 from conformix.errors import InvalidInput
 from conformix.kernels import combine
+from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.search.objective import SizeObjective
 
 

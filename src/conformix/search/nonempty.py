@@ -12,11 +12,18 @@ from typing import Self
 
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray, as_tensor, of_labels, to_host, torch_counts
 from conformix.conformal import kth_largest
 from conformix.kernels import combine
+from conformix.kernels.arrays import (
+    FloatArray,
+    IntArray,
+    as_tensor,
+    of_labels,
+    to_host,
+    torch_counts,
+)
+from conformix.kernels.simplex import first_best
 from conformix.search.objective import SizeObjective
-from conformix.search.simplex import first_best
 
 # Row maxima are held for this many weight vectors at once.
 WEIGHTS_AT_ONCE = 256
@@ -72,9 +79,9 @@ class NonEmptyObjective(SizeObjective):
     def row_tops(self, weights: FloatArray) -> FloatArray:
         """Return the largest combined score of every tuning row, under every weight, (m, n)."""
         if torch_counts(self.tune_scores):
-            kernels = import_module("conformix.kernels.torch_nonempty")
+            kernels = import_module("conformix.kernels.device.nonempty")
             return kernels.row_tops(as_tensor(self.tune_scores), weights)  # type: ignore[no-any-return]
-        from conformix.kernels.counting import row_tops  # noqa: PLC0415  numba loads late
+        from conformix.kernels.host.counting import row_tops  # noqa: PLC0415  numba loads late
 
         tops = np.empty((len(weights), len(self.tune_scores)))
 
@@ -89,10 +96,10 @@ class NonEmptyObjective(SizeObjective):
     def counts(self, weights: FloatArray) -> IntArray:
         """Return the labels in all non-empty sets of the size rows, int64 (m,)."""
         if any(torch_counts(part) for part in self.size_parts):
-            kernels = import_module("conformix.kernels.torch_nonempty")
+            kernels = import_module("conformix.kernels.device.nonempty")
             parts = [as_tensor(part) for part in self.size_parts]
             return kernels.count_nonempty(parts, weights, self.thresholds(weights))  # type: ignore[no-any-return]
-        from conformix.kernels.counting import count_nonempty  # noqa: PLC0415  numba loads late
+        from conformix.kernels.host.counting import count_nonempty  # noqa: PLC0415  numba loads late
 
         weights = np.ascontiguousarray(weights, dtype=np.float64)
         thresholds = self.thresholds(weights)

@@ -13,13 +13,13 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray, is_tensor, to_host, torch_counts
 from conformix.conformal import conformal_rank, in_words, kth_largest, rows_needed
 from conformix.errors import TrivialSetsWarning, warn
-from conformix.inputs import row_blocks
 from conformix.kernels import available_threads, combine, run_blocks
+from conformix.kernels.arrays import FloatArray, IntArray, is_tensor, to_host, torch_counts
+from conformix.kernels.blocks import row_blocks
+from conformix.kernels.simplex import preference
 from conformix.search.result import SearchResult
-from conformix.search.simplex import preference
 
 R = TypeVar("R")
 
@@ -89,7 +89,8 @@ class SizeObjective:
         Where numba is absent and PyTorch is there, PyTorch counts arrays too.
         """
         tensors = any(torch_counts(part) for part in self.size_parts)
-        return import_module("conformix.search.device" if tensors else "conformix.search.engine")
+        twin = "device.search" if tensors else "host.engine"
+        return import_module(f"conformix.kernels.{twin}")
 
     def thresholds(self, weights: FloatArray) -> FloatArray:
         """Return the k-th largest combined true-label score for every weight vector, (m,)."""

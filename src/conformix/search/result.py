@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from conformix.arrays import FloatArray
+from conformix.kernels.arrays import FloatArray
 
 
 @dataclass(frozen=True)

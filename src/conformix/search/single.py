@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import FloatArray
+from conformix.kernels.arrays import FloatArray
 from conformix.search.auto import AutoSearch
 from conformix.search.candidates import Candidates, check_candidates
 from conformix.search.gradient import GradientSearch

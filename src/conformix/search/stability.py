@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import FloatArray, RandomState, as_generator, to_host
+from conformix.data.outputs import check_labels, check_scores
 from conformix.errors import InvalidInput
-from conformix.inputs import check_labels, check_scores
+from conformix.kernels.arrays import FloatArray, RandomState, as_generator, to_host
+from conformix.kernels.simplex import simplex_grid
 from conformix.search.noise import Draws
 from conformix.search.objective import SizeObjective
 from conformix.search.result import SearchResult
-from conformix.search.simplex import simplex_grid
 from conformix.search.span import on_simplex
 from conformix.search.walk import Walk, around
 

@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conformix.arrays import FloatArray
 from conformix.conformal import kth_largest
 from conformix.kernels import combine
+from conformix.kernels.arrays import FloatArray
 
 # Pairs that are summed at once: their scores stay in a core's cache for the second pass over them.
 BLOCK = 2**12
@@ -110,7 +110,7 @@ class Surrogate:
 
 
 def _sums(planes: FloatArray, weights: FloatArray, threshold: float, width: float) -> FloatArray:
-    from conformix.kernels.surrogate import sigmoid_sums  # noqa: PLC0415  numba loads late
+    from conformix.kernels.host.surrogate import sigmoid_sums  # noqa: PLC0415  numba loads late
 
     sums = np.zeros(len(weights) + 2)
     sigmoid_sums(planes, weights, threshold, width, sums)

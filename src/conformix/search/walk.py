@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray
+from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.kernels.simplex import preference
 from conformix.search.objective import SizeObjective
 from conformix.search.result import SearchResult
-from conformix.search.simplex import preference
 from conformix.search.span import Span, on_simplex, spreads
 
 # A weight is tried from a ten-thousandth to ten thousand times what would balance the scores,

@@ -7,9 +7,17 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from conformix.arrays import FloatArray, RandomState, as_generator, as_tensor, is_tensor, of_labels
+from conformix.data.outputs import check_labels, check_scores
 from conformix.errors import InvalidInput, shown
-from conformix.inputs import check_labels, check_scores
+from conformix.kernels.arrays import (
+    FloatArray,
+    RandomState,
+    as_generator,
+    as_tensor,
+    is_tensor,
+    of_labels,
+)
+from conformix.kernels.simplex import simplex_grid
 from conformix.registry import unknown_name
 from conformix.search.auto import AutoSearch
 from conformix.search.candidates import Candidates
@@ -19,7 +27,6 @@ from conformix.search.grid import GridSearch
 from conformix.search.line import LineSearch
 from conformix.search.objective import SizeObjective, tuning_rank
 from conformix.search.result import SearchResult
-from conformix.search.simplex import simplex_grid
 
 Search: TypeAlias = Callable[[SizeObjective, np.random.Generator], SearchResult]
 STRATEGIES: dict[str, Search] = {

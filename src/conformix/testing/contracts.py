@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.testing import assert_array_equal, assert_array_less
 
-from conformix.arrays import FloatArray
+from conformix.kernels.arrays import FloatArray
 from conformix.metrics import Metric
-from conformix.normalize import Normalizer
 from conformix.scores import Column, Ranked, Score, Thr
+from conformix.scores.scale import Normalizer
 
 
 def awkward_rows(n_classes: int = 5, *, logits: bool = False) -> FloatArray:
@@ -136,7 +136,7 @@ class NormalizerContract:
 
     Examples
     --------
-    >>> from conformix.normalize import Ecdf
+    >>> from conformix.scores.scale import Ecdf
     >>> class TestEcdf(NormalizerContract):
     ...     normalizer = Ecdf()
     >>> TestEcdf().test_never_turns_an_order_round()
@@ -238,7 +238,7 @@ class MetricContract:
 
     def test_takes_prediction_sets_and_arrays_alike(self) -> None:
         """`PredictionSets` and its mask give the same value."""
-        from conformix.sets import PredictionSets  # noqa: PLC0415
+        from conformix.sets.prediction import PredictionSets  # noqa: PLC0415
 
         sets, y = self.case()
         assert self.value(PredictionSets(sets), y) == self.value(sets, y)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from conformix.arrays import BoolArray, RandomState, as_generator
+from conformix.kernels.arrays import BoolArray, RandomState, as_generator
 from conformix.testing.audit import take_rows
 
 # Other labels that are tried for every row.
@@ -89,7 +89,7 @@ def fold_numbers(fitted: Any, fold: int) -> FittedNumbers:
 
     Examples
     --------
-    >>> from conformix.cross import CrossAverage, Fold
+    >>> from conformix.estimators.cross import CrossAverage, Fold
     >>> folds = [Fold([[0.7, 0.3], [0.4, 0.6]], [0, 1]), Fold([[0.2, 0.8]], [1])]
     >>> cross = CrossAverage("thr", weights=[1.0]).fit(folds)
     >>> [fold_numbers(cross, fold).n_calibration for fold in (0, 1)]

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from conformix import pipeline
-from conformix.arrays import BoolArray, FloatArray, IntArray
 from conformix.experiments.pool import Pool
+from conformix.fit import fit as pipeline
+from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
 from conformix.search import resolve_search
 from conformix.splits import ValidityFirst
 

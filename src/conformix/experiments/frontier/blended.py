@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from conformix.arrays import BoolArray, FloatArray, IntArray
-from conformix.blend.dictionary import DICTIONARY, LADDER, plan_rows, prior_of, ridge_of
-from conformix.blend.fit import most_likely
 from conformix.conformal import conformal_rank, kth_largest
-from conformix.exact.fitted import FullFitted
 from conformix.experiments.pool import Pool
+from conformix.fit.exact.fitted import FullFitted
 from conformix.kernels import combine
-from conformix.normalize import Scaled
+from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
+from conformix.scores.blend.dictionary import DICTIONARY, LADDER, plan_rows, prior_of, ridge_of
+from conformix.scores.blend.learn import most_likely
+from conformix.scores.scale import Scaled
 
 
 @dataclass(frozen=True)

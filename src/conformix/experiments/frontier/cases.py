@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from conformix.arrays import IntArray
+from conformix.kernels.arrays import IntArray
 
 ALPHAS = (0.01, 0.02, 0.05, 0.1)
 SIZES: tuple[int | None, ...] = (300, 1000, None)

@@ -13,7 +13,6 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from conformix.atomic import write_whole
-from conformix.blend import DICTIONARY
 from conformix.experiments.frontier.averaged import Averaging
 from conformix.experiments.frontier.baseline import Chosen
 from conformix.experiments.frontier.blended import ABLATIONS
@@ -22,6 +21,7 @@ from conformix.experiments.frontier.run import METHODS, PLAIN, RUNS, run_frontie
 from conformix.experiments.frontier.tables import Ratio, frontier_tables, ratios
 from conformix.experiments.rows import Row
 from conformix.plots.style import MARKERS, PALETTE, explain_with, new_figure, save_figure, tidy
+from conformix.scores.blend import DICTIONARY
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from conformix.datasets import load
+from conformix.data.bundled import load
 from conformix.experiments.frontier.averaged import Averaging
 from conformix.experiments.frontier.baseline import Case, Chosen, run_baseline
 from conformix.experiments.frontier.blended import AUTO, EXACT, Blending

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from conformix.arrays import IntArray
-from conformix.estimators import ScoreAverage
+from conformix.estimators.average import ScoreAverage
 from conformix.experiments.methods.task import Outcome, Task
-from conformix.predictor import Predictor
+from conformix.fit.predictor import Predictor
+from conformix.kernels.arrays import IntArray
 
 
 @dataclass(frozen=True)
 class Auto:
-    """A blend of the dictionary's scores of all models (`conformix.blend`).
+    """A blend of the dictionary's scores of all models (`conformix.scores.blend`).
 
     Parameters
     ----------

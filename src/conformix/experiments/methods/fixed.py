@@ -10,8 +10,8 @@ from conformix.conformal import conformal_rank, kth_largest
 from conformix.errors import InvalidInput
 from conformix.experiments.methods.task import Outcome, Task
 from conformix.experiments.pool import Ensembling
-from conformix.normalize import resolve_normalizer
-from conformix.pipeline import Rule
+from conformix.fit.fit import Rule
+from conformix.scores.scale import resolve_normalizer
 
 
 @dataclass(frozen=True)

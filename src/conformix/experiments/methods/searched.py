@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from conformix import pipeline
-from conformix.exact.fit import fit_exact
 from conformix.experiments.methods.task import Outcome, Task
-from conformix.normalize import resolve_normalizer
-from conformix.oracle import find_oracle
-from conformix.pipeline import Fitted, Rule
+from conformix.fit import fit as pipeline
+from conformix.fit.exact.split import fit_exact
+from conformix.fit.fit import Fitted, Rule
+from conformix.guarantees.oracle import find_oracle
 from conformix.scores import Column
+from conformix.scores.scale import resolve_normalizer
 from conformix.search import GridSearch
 from conformix.splits import Exact, resolve_split
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from conformix.arrays import IntArray
 from conformix.conformal import conformal_rank, kth_largest
 from conformix.errors import InvalidInput
 from conformix.experiments.methods.task import Outcome, Task
+from conformix.kernels.arrays import IntArray
 from conformix.scores import Column
 from conformix.search import first_best
 from conformix.splits import Exact, Roles, resolve_split

@@ -8,8 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
-from conformix.arrays import BoolArray, FloatArray, IntArray
 from conformix.experiments.pool import Pool
+from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
 from conformix.scores import Column
 
 

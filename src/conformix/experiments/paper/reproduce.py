@@ -20,9 +20,9 @@ from conformix.experiments.paper.setup import Product, Setup
 from conformix.experiments.runner import Progress, run
 from conformix.experiments.spec import Spec
 from conformix.experiments.statistics import Results, check_spread
+from conformix.fit.saved.files import write
 from conformix.plots import contact_sheet, save_figure
 from conformix.registry import Registry, unknown_name
-from conformix.storage.files import write
 
 
 @dataclass(frozen=True)

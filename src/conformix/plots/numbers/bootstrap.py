@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import FloatArray, RandomState, as_generator
 from conformix.errors import InvalidInput
+from conformix.kernels.arrays import FloatArray, RandomState, as_generator
 from conformix.plots.numbers.fit_rows import fit_rows
 from conformix.search import resolve_search
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import FloatArray
 from conformix.errors import InvalidInput
+from conformix.kernels.arrays import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray, as_generator, to_host
 from conformix.calibration.names import resolve_calibration
 from conformix.conformal import conformal_rank, kth_largest
+from conformix.data.outputs import check_groups
 from conformix.errors import InvalidInput
-from conformix.exact.fitted import FullFitted
+from conformix.fit.exact.fitted import FullFitted
+from conformix.fit.fit import size_parts
 from conformix.guarantees import RankRule
-from conformix.inputs import check_groups
 from conformix.kernels import combine, lift_best
-from conformix.pipeline import size_parts
+from conformix.kernels.arrays import FloatArray, IntArray, as_generator, to_host
 from conformix.search.nonempty import NonEmptyObjective
 from conformix.search.objective import SizeObjective
 from conformix.splits import Roles, resolve_split

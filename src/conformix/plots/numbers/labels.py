@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import BoolArray, FloatArray, IntArray, to_host
-from conformix.calibration.rows import RowData
 from conformix.conformal import conformal_rank, simple_fraction
+from conformix.data.row_data import RowData
 from conformix.errors import InvalidInput
-from conformix.exact.fitted import FullFitted
+from conformix.fit.exact.fitted import FullFitted
 from conformix.kernels import combine
+from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, to_host
 from conformix.plots.numbers.classes import class_names
 
 

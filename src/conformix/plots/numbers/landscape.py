@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from conformix.arrays import BoolArray, FloatArray
 from conformix.errors import InvalidInput
+from conformix.kernels.arrays import BoolArray, FloatArray
+from conformix.kernels.simplex import grid_size, simplex_grid
 from conformix.plots.numbers.fit_rows import fit_rows
 from conformix.search.grid import AUTO_RESOLUTIONS
-from conformix.search.simplex import grid_size, simplex_grid
 
 # A picture of more than three scores needs no more grid weights than this.
 ENOUGH_WEIGHTS = 2_000

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from conformix import metrics
-from conformix.arrays import FloatArray
 from conformix.conformal import rows_needed, simple_fraction
 from conformix.errors import InvalidInput
-from conformix.fitted import Fitted
+from conformix.fit.rule import Fitted
+from conformix.kernels.arrays import FloatArray
 
 LEVELS = (0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2)
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import FloatArray, IntArray
 from conformix.conformal import simple_fraction
 from conformix.errors import InvalidInput
+from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.metrics import covered, share_interval
 from conformix.metrics.coverage import as_mask
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from conformix.arrays import BoolArray, FloatArray
+from conformix.kernels.arrays import BoolArray, FloatArray
 from conformix.search import ClassGap, landscape
 
 

@@ -1,0 +1,343 @@
+"""From one or several files to rows that can be worked with: outputs by model, labels, classes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from conformix.data import bundled as datasets
+from conformix.data.files.contents import LABEL_NAMES, Choice, Contents, a_few, missing
+from conformix.data.files.formats import READERS, read_contents
+from conformix.data.files.kinds import check_kind, check_rounding, guess_kind
+from conformix.data.files.labels import Labels, indices_of, same_labels
+from conformix.data.files.limits import Limits
+from conformix.data.labels import label_indices
+from conformix.data.outputs import Kind
+from conformix.errors import InvalidInput
+from conformix.kernels.arrays import IntArray
+from conformix.kernels.blocks import row_blocks
+from conformix.registry import unknown_name
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Outputs of models on some rows.
+
+    Parameters
+    ----------
+    name : str
+        For titles: the stem of the file, or the data set.
+    outputs : dict of str to array of shape (n, K)
+        By model; a single model without a name is called ``""``.
+    labels : integer array of shape (n,) or None
+        True class indices, where they were asked for.
+    classes : tuple or None
+        Names of the classes.
+    kind : {"probs", "logits"}
+        What the outputs are: as said, else as they look.
+
+    Examples
+    --------
+    >>> batch = Sources("cifar10", only=("vgg16",), part=":100").read(labelled=True)
+    >>> batch.n, batch.kind, batch.outputs["vgg16"].shape
+    (100, 'logits', (100, 10))
+    """
+
+    name: str
+    outputs: dict[str, Any]
+    labels: IntArray | None
+    classes: tuple[Any, ...] | None
+    kind: Kind
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return len(next(iter(self.outputs.values())))
+
+    def labels_for(self, classes: tuple[Any, ...] | None) -> Any:
+        """Return the labels as `fit`, metrics and predictors with these class names take them.
+
+        Integers beside names that are numbers would be taken for names, so names they are.
+
+        Examples
+        --------
+        >>> batch = Batch("", {"": np.eye(2)}, np.array([0, 1]), (7, 5), "probs")
+        >>> batch.labels_for((7, 5)), batch.labels_for(("a", "b"))
+        (array([7, 5]), array([0, 1]))
+        """
+        numbers = classes is not None and not any(isinstance(name, str) for name in classes)
+        return np.asarray(classes)[self.labels] if numbers else self.labels
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where the rows are.
+
+    Parameters
+    ----------
+    file : str or None
+        A file, or the name of a bundled data set.
+    models : mapping of str to str
+        One file per model, by the name of the model, instead of `file`.
+    labels : str or None
+        A file of labels, where the outputs have none beside them.
+    choice : Choice
+        What to take from the files.
+    only : tuple of str
+        Which models of the files; empty for all.
+    part : str or None
+        Which rows, as ``first:last`` counted from 0, the last one left out.
+    kind : {"auto", "probs", "logits"}
+        What the outputs are; ``auto`` looks whether all rows are distributions.
+    limits : Limits
+        How much memory all files together may ask for.
+
+    Examples
+    --------
+    >>> Sources(models={"vgg": "vgg.csv", "resnet": "resnet.csv"}).read(labelled=True)
+    Traceback (most recent call last):
+    conformix.errors.InvalidInput: vgg.csv does not exist or is no file.
+    """
+
+    file: str | None = None
+    models: Mapping[str, str] | None = None
+    labels: str | None = None
+    choice: Choice = field(default_factory=Choice)
+    only: tuple[str, ...] = ()
+    part: str | None = None
+    kind: str = "auto"
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def paths(self) -> list[Path]:
+        """All files that are read."""
+        named = [self.file, *(self.models or {}).values(), self.labels]
+        return [Path(name) for name in named if name is not None]
+
+    def read(self, *, labelled: bool) -> Batch:
+        """Return the rows; with labels where they are needed.
+
+        Examples
+        --------
+        >>> Sources("cifar10", only=("vgg16",), part=":100").read(labelled=True).n
+        100
+        """
+        check_kind(self.kind)
+        if (self.file is None) == (not self.models):
+            raise InvalidInput("give one file of outputs, or one --model NAME=FILE for each model.")
+        found = [_bundled(self.file)] if _is_bundled(self.file) else self._contents()
+        outputs = _chosen(found, self.only)
+        classes = next((one.classes for one in found if one.classes is not None), None)
+        classes = self.choice.classes or classes
+        n, n_classes = next(iter(outputs.values())).shape
+        if classes is not None and len(classes) != n_classes:
+            raise InvalidInput(
+                f"{found[0].path} names {len(classes)} classes, and its outputs have {n_classes} "
+                "columns."
+            )
+        labels = None
+        if labelled:
+            labels = _indices(*self._label_source(found), classes, n, n_classes)
+        rows = parse_part(self.part, n)
+        outputs = {name: values[rows] for name, values in outputs.items()}
+        # A bundled data set says itself what it holds.
+        asked = "logits" if _is_bundled(self.file) else self.kind
+        kind = guess_kind(outputs) if asked == "auto" else asked
+        if kind == "probs":
+            check_rounding(outputs)
+        name = Path(self.file or next(iter(self.models or {}), "")).stem
+        labels = None if labels is None else labels[rows]
+        return Batch(name, outputs, labels, classes, kind)  # type: ignore[arg-type]
+
+    def _contents(self) -> list[Contents]:
+        """Read every file once, the later ones in the class order of the first."""
+        named = [("", self.file)] if self.file is not None else list((self.models or {}).items())
+        found: list[Contents] = []
+        limits, choice = self.limits, self.choice
+        for name, file in named:
+            one = aligned(read_contents(str(file), limits=limits, choice=choice), choice.classes)
+            taken = sum(values.nbytes for values in one.models.values())
+            limits = replace(limits, memory=max(limits.memory - taken, 1))
+            choice = replace(choice, classes=choice.classes or one.classes)
+            found.append(_renamed(one, name) if name else one)
+        return found
+
+    def _label_source(self, found: list[Contents]) -> tuple[Any, Path]:
+        """Return the labels as they stand in a file, and the file; all files must agree."""
+        if self.labels is not None:
+            choice = Choice(self.choice.label) if _is_table(self.labels) else Choice()
+            found = [read_contents(self.labels, limits=self.limits, choice=choice)]
+        having = [one for one in found if one.labels is not None]
+        if not having:
+            one = found[0]
+            listed = [*one.others, *one.models, *map(str, one.classes or ())]
+            raise InvalidInput(
+                f"{one.path} has no labels: none of {', '.join(map(repr, LABEL_NAMES))}; name "
+                "them with --label-column, or give their file with --labels; it has "
+                f"{a_few([name for name in listed if name])}."
+            )
+        first, *others = having
+        for other in others:
+            if not same_labels(first.labels, other.labels):
+                raise InvalidInput(
+                    f"{first.path} and {other.path} have different labels; their rows must be the "
+                    "same, in the same order."
+                )
+        return first.labels, first.path
+
+
+def _is_table(file: str) -> bool:
+    return Path(file).suffix.lower() in (".csv", ".tsv", ".parquet")
+
+
+def _is_bundled(file: str | None) -> bool:
+    if file is None or file in datasets.names():
+        return file is not None
+    if Path(file).suffix.lower() in READERS or Path(file).exists():
+        return False
+    if "/" not in file and "." not in file:
+        raise unknown_name("data set or file", file, datasets.names())
+    return False
+
+
+def _bundled(name: str | None) -> Contents:
+    data = datasets.load(str(name))
+    return Contents(Path(str(name)), data.outputs, data.labels, "labels", data.class_names)
+
+
+def aligned(contents: Contents, classes: tuple[Any, ...] | None) -> Contents:
+    """Return the contents with their columns in the order of `classes`, where both have names.
+
+    The columns change places where they are: a second array would double what reading takes.
+
+    Examples
+    --------
+    >>> one = Contents(Path("a.npz"), {"": np.array([[0.2, 0.8]])}, classes=("b", "a"))
+    >>> aligned(one, ("a", "b")).models[""].tolist()
+    [[0.8, 0.2]]
+    """
+    if classes is None or contents.classes is None or contents.classes == classes:
+        return contents
+    own = [str(name) for name in contents.classes]
+    if sorted(own) != sorted(map(str, classes)):
+        raise InvalidInput(
+            f"{contents.path} has other classes than expected: {a_few(own)} instead of "
+            f"{a_few([str(name) for name in classes])}."
+        )
+    order = [own.index(str(name)) for name in classes]
+    for values in contents.models.values():
+        for rows in row_blocks(*values.shape):
+            values[rows] = values[rows][:, order]
+    return replace(contents, classes=classes)
+
+
+def _renamed(contents: Contents, name: str) -> Contents:
+    """Return the contents of a file of one model under the name that the user gave it."""
+    if len(contents.models) > 1:
+        raise InvalidInput(
+            f"{contents.path} holds the models {a_few(list(contents.models))}; --model takes a "
+            "file with one of them."
+        )
+    models = dict(zip([name], contents.models.values(), strict=False))
+    return replace(contents, models=models)
+
+
+def _chosen(found: list[Contents], only: Sequence[str]) -> dict[str, Any]:
+    outputs = {name: values for one in found for name, values in one.models.items()}
+    if not outputs:
+        held = [*found[0].others, *([found[0].label_name] if found[0].label_name else [])]
+        raise InvalidInput(
+            f"{found[0].path} holds no outputs, an array of numbers (n, K); it has {a_few(held)}."
+        )
+    for name in only:
+        if name not in outputs:
+            raise missing(found[0].path, "model", name, list(outputs))
+    return {name: outputs[name] for name in only} if only else outputs
+
+
+def _indices(
+    labels: Any, path: Path, classes: tuple[Any, ...] | None, n: int, n_classes: int
+) -> IntArray:
+    """Return labels as class indices, or say which label no class has."""
+    if len(labels) != n:
+        raise InvalidInput(f"{path} holds {len(labels):,} labels for {n:,} rows of outputs.")
+    if isinstance(labels, Labels):
+        return _named_indices(labels, path, classes)
+    values = np.asarray(labels)
+    blocks = list(row_blocks(n, 1))  # Python's integers take four times the room
+    whole = values.dtype.kind == "f" and all(
+        bool((values[rows] == np.floor(values[rows])).all()) for rows in blocks
+    )
+    by_name = _are_names(values, path, classes)
+    indices = np.empty(n, dtype=np.intp)
+    for rows in blocks:
+        some = values[rows].astype(np.int64) if whole else values[rows]
+        if by_name:
+            numbers, codes = np.unique(some, return_inverse=True)
+            texts = Labels([str(number) for number in numbers.tolist()], codes)
+            indices[rows] = _named_indices(texts, path, classes)
+            continue
+        try:
+            indices[rows] = label_indices(some, classes, len(some), n_classes, first=rows.start)
+        except InvalidInput as error:
+            raise InvalidInput(f"{path}: {error}") from None
+    return indices
+
+
+def _named_indices(labels: Labels, path: Path, classes: tuple[Any, ...] | None) -> IntArray:
+    """Return class indices of labels that are names, or say which label no class has."""
+    if classes is None:
+        raise InvalidInput(
+            f"{path} holds labels such as {labels.names[labels.codes[0]][:40]!r}, and no class "
+            "names; add an array 'class_names' in the order of the columns, or use integers."
+        )
+    names = tuple(map(str, classes))
+    if len(set(names)) < len(names):
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        raise InvalidInput(f"{path} has two classes {twice[:40]!r}; labels cannot tell them apart.")
+    indices = indices_of(labels, names)
+    if isinstance(indices, int):
+        what = f"class for row {indices}, whose label is"
+        raise missing(path, what, labels.names[labels.codes[indices]], names)
+    return indices
+
+
+def _are_names(values: Any, path: Path, classes: tuple[Any, ...] | None) -> bool:
+    """Return whether integers are names of classes of which some are no numbers: 1, 2, other."""
+    if values.dtype.kind not in "iu" or not any(isinstance(name, str) for name in classes or ()):
+        return False
+    known = set(map(str, classes or ()))
+    some, every = False, True
+    for rows in row_blocks(len(values), 1):
+        named = [str(value) in known for value in np.unique(values[rows]).tolist()]
+        some, every = some or any(named), every and all(named)
+    if some and not every:
+        raise InvalidInput(
+            f"{path} holds labels of which some are names of classes and some are not; give the "
+            "names of all, or name the classes otherwise."
+        )
+    return every
+
+
+def parse_part(text: str | None, n: int) -> slice:
+    """Return the rows of a text such as ``:5000`` or ``5000:``.
+
+    Examples
+    --------
+    >>> parse_part("2:", 5)
+    slice(2, 5, None)
+    """
+    if text is None:
+        return slice(0, n)
+    found = re.fullmatch(r"(\d{0,15}):(\d{0,15})", text.strip())
+    if found is None:
+        raise InvalidInput(f"a part is FIRST:LAST, such as :5000 or 5000:; got {text!r}.")
+    first, last = int(found[1] or 0), min(int(found[2] or n), n)
+    if first >= last:
+        raise InvalidInput(f"the part {text!r} holds none of the {n:,} rows.")
+    return slice(first, last)

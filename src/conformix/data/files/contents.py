@@ -1,0 +1,236 @@
+"""What a file holds, whatever its format: models, labels, class names."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np  # noqa: F401  for the examples
+
+from conformix.data.files.labels import LONGEST_LABEL, coded
+from conformix.data.files.limits import Limits
+from conformix.errors import InvalidInput
+
+# What labels are called where nobody says.
+LABEL_NAMES = ("labels", "label", "y", "target", "class")
+CLASS_NAMES = "class_names"
+# The way out of a column that cannot be outputs.
+NO_OUTPUTS = "labels are named with --label-column, other columns are left out with --drop"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What to take from a file.
+
+    Parameters
+    ----------
+    label : str or None
+        Name of the label column or array; None looks for one of `LABEL_NAMES`.
+    drop : tuple of str
+        Columns or arrays to leave out.
+    classes : tuple or None
+        Class names of a fitted model: those columns of a table are taken, in that order.
+
+    Examples
+    --------
+    >>> Choice(label="truth", drop=("id",)).label
+    'truth'
+    """
+
+    label: str | None = None
+    drop: tuple[str, ...] = ()
+    classes: tuple[Any, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The parts of one file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    models : dict of str to array of shape (n, K)
+        By name; a table or a bare array has the name ``""``.
+    labels : array of shape (n,), Labels or None
+        As they stand in the file: numbers, or text by codes.
+    label_name : str or None
+        What they are called there.
+    classes : tuple or None
+        Names of the classes: the columns of a table, or the array ``class_names``.
+    others : dict of str to str
+        What else there is, described.
+
+    Examples
+    --------
+    >>> Contents(Path("a.csv"), {"": np.eye(2)}, classes=("cat", "dog")).labels is None
+    True
+    """
+
+    path: Path
+    models: dict[str, Any]
+    labels: Any = None
+    label_name: str | None = None
+    classes: tuple[Any, ...] | None = None
+    others: dict[str, str] = field(default_factory=dict)
+
+
+def find_label(path: Path, names: Sequence[str], choice: Choice) -> str | None:
+    """Return the name of the labels among `names`: as asked for, else a usual one, else None."""
+    if choice.label is None:
+        return next((name for name in LABEL_NAMES if name in names), None)
+    if choice.label not in names:
+        raise missing(path, "label column", choice.label, names)
+    return choice.label
+
+
+def check_dropped(path: Path, names: Sequence[str], choice: Choice) -> None:
+    """Refuse to leave out what is not there: a slip of the pen would go unseen."""
+    for name in choice.drop:
+        if name not in names:
+            raise missing(path, "column to drop", name, names)
+
+
+def missing(path: Path, what: str, name: str, known: Sequence[str]) -> InvalidInput:
+    """Return the error for a name that a file does not have; of many names, it shows a few."""
+    close = difflib.get_close_matches(name[:100], known[:2000], n=1)
+    hint = f"did you mean {close[0]!r}? it" if close else "it"
+    return InvalidInput(f"{path} has no {what} {name[:40]!r}; {hint} has {a_few(known)}.")
+
+
+def a_few(names: Sequence[str], most: int = 8) -> str:
+    """Return names for a sentence, the first few of many.
+
+    Examples
+    --------
+    >>> a_few([f"c{i}" for i in range(100)], most=3)
+    "'c0', 'c1', 'c2' and 97 more"
+    """
+    told = ", ".join(repr(str(name)[:40]) for name in names[:most])
+    return f"{told} and {len(names) - most:,} more" if len(names) > most else told or "nothing"
+
+
+def from_arrays(path: Path, arrays: dict[str, Any], choice: Choice, limits: Limits) -> Contents:
+    """Return the contents of named arrays: matrices are models, one vector holds the labels.
+
+    Examples
+    --------
+    >>> arrays = {"y": np.array([1]), "vgg": np.eye(1)}
+    >>> made = from_arrays(Path("a.npz"), arrays, Choice(), Limits())
+    >>> list(made.models), made.label_name
+    (['vgg'], 'y')
+    """
+    check_dropped(path, list(arrays), choice)
+    left = {name: array for name, array in arrays.items() if name not in choice.drop}
+    label = find_label(path, list(left), choice)
+    labels = None if label is None else left.pop(label)
+    if labels is not None and labels.ndim != 1:
+        raise InvalidInput(
+            f"{path} must hold one label per row in {label!r}, shape (n,); got {labels.shape}."
+        )
+    if labels is not None and labels.dtype.kind in "US":
+        labels = coded(labels, path, str(label), limits)
+    classes = left.pop(CLASS_NAMES, None)
+    if classes is not None and classes.ndim != 1:
+        raise InvalidInput(f"{path} must hold {CLASS_NAMES!r} of shape (K,); got {classes.shape}.")
+    models = {name: a for name, a in left.items() if a.ndim == 2 and a.dtype.kind in "fiu"}
+    others = {
+        name: f"{array.dtype.name} {array.shape}"
+        for name, array in left.items()
+        if name not in models
+    }
+    named = None if classes is None else _class_names(classes, path, limits)
+    return Contents(path, models, labels, label, named, others)
+
+
+def _class_names(classes: Any, path: Path, limits: Limits) -> tuple[Any, ...]:
+    """Return the names of the classes, few enough and short enough to be names."""
+    limits.check_columns(path, len(classes))
+    names = tuple(classes.tolist())
+    check_names(path, names)
+    return names
+
+
+def check_names(path: Path, names: Sequence[Any]) -> None:
+    """Refuse a class name that is as long as a page."""
+    long = next((name for name in names if isinstance(name, str | bytes) and
+                 len(name) > LONGEST_LABEL), None)  # fmt: skip
+    if long is not None:
+        raise InvalidInput(
+            f"{path} has a class whose name is {len(long):,} characters long, {str(long)[:20]!r}"
+            f"...; names have at most {LONGEST_LABEL}."
+        )
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a table are taken.
+
+    Parameters
+    ----------
+    label : int or None
+        Position of the labels.
+    numbers : list of int
+        Positions of the outputs, in the order of the classes.
+    classes : tuple
+        Names of the classes; integers where all of them are.
+    others : dict of str to str
+        The columns that are left out, described as in `Contents`.
+    """
+
+    label: int | None
+    numbers: list[int]
+    classes: tuple[Any, ...]
+    others: dict[str, str]
+
+
+def choose_columns(path: Path, names: Sequence[str], choice: Choice) -> Columns:
+    """Return which columns of a table hold labels and outputs.
+
+    Examples
+    --------
+    >>> choose_columns(Path("a.csv"), ["id", "cat", "dog", "y"], Choice(drop=("id",)))
+    Columns(label=3, numbers=[1, 2], classes=('cat', 'dog'), others={'id': 'column left out'})
+    """
+    place = {name: position for position, name in enumerate(names)}
+    if len(place) < len(names):
+        twice = next(name for position, name in enumerate(names) if place[name] != position)
+        raise InvalidInput(
+            f"{path} has two columns {twice[:40]!r}; columns need names of their own."
+        )
+    check_dropped(path, names, choice)
+    fitted = set(map(str, choice.classes or ()))  # a class may be called y
+    free = [name for name in names if name not in fitted] if choice.label is None else names
+    label = find_label(path, free, choice)
+    if label in fitted:
+        raise InvalidInput(
+            f"{path} has {label!r} as one of the fitted classes, so it cannot be the label column."
+        )
+    if choice.classes is not None:
+        wanted = [str(name) for name in choice.classes]
+        absent = [name for name in wanted if name not in place]
+        if absent:
+            raise InvalidInput(
+                f"{path} lacks columns of the fitted classes: {a_few(absent)}; it has "
+                f"{a_few(list(names))}."
+            )
+    else:
+        wanted = [name for name in names if name != label and name not in choice.drop]
+    check_names(path, wanted)
+    named: tuple[Any, ...] = tuple(wanted)
+    if named and all(_is_integer(name) for name in named):
+        named = tuple(int(name) for name in named)
+    taken = {*wanted, label}
+    return Columns(
+        None if label is None else place[label],
+        [place[name] for name in wanted],
+        named,
+        {name: "column left out" for name in names if name not in taken},
+    )
+
+
+def _is_integer(name: str) -> bool:
+    return name.isascii() and name.isdigit() and name == str(int(name)) if len(name) < 19 else False

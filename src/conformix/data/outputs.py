@@ -1,0 +1,274 @@
+"""What comes in: model outputs and labels, checked once at the edge.
+
+Everything behind this module may rely on the shapes, ranges and types checked here. Arrays are
+never modified and are converted to float64 one block of rows at a time. Tensors of PyTorch in host
+memory are read as arrays; tensors on a CUDA device stay where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from conformix.data.arguments import by_model, called, is_truncated, matrix, numeric
+from conformix.data.checks import check_values, let_go
+from conformix.data.devices import all_finite, as_wide, common_home, is_half, is_suspect
+from conformix.errors import InvalidInput, shown
+from conformix.kernels.arrays import (
+    FloatArray,
+    IntArray,
+    host_array,
+    is_tensor,
+    on_device,
+    to_host,
+    torch_module,
+)
+from conformix.kernels.blocks import BLOCK_ENTRIES, DEVICE_ENTRIES, row_blocks
+
+Kind: TypeAlias = Literal["probs", "logits"]
+KINDS = ("probs", "logits")
+
+# How far a row of probabilities may sum from 1, by the width of its numbers: half precision
+# rounds every entry by up to 2**-12 of its size and drops small ones altogether.
+SUM_TOLERANCE = 1e-4
+HALF_SUM_TOLERANCE = 5e-3
+
+
+@dataclass(frozen=True)
+class Unchecked:
+    """What a check of the numbers needs: the argument's name, and by model how far sums may be off.
+
+    Models that are not named, such as truncated outputs, have been checked before.
+    """
+
+    name: str
+    tolerances: dict[str, float]
+    first: int = 0
+
+    def settled(self, part: Outputs, start: int) -> Outputs:
+        """Return a block of rows whose numbers are fine; `start` is where it begins."""
+        for key, tolerance in self.tolerances.items():
+            block = part.models[key]
+            if not on_device(block) or is_suspect(
+                block, probabilities=part.kind == "probs", tolerance=tolerance
+            ):
+                told, first = called(self.name, key), self.first + start
+                check_values(to_host(block), part.kind, told, first, tolerance)
+        return replace(part, unchecked=None)
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The checked outputs of one or several models on the same rows.
+
+    Parameters
+    ----------
+    models : dict of str to array of shape (n, K)
+        In the order given by the user; a single unnamed model is called ``""``.
+    kind : {"probs", "logits"}
+        What the numbers are.
+    home : torch.device or None
+        Where answers go: None for NumPy arrays, else they become tensors on this device.
+    unchecked : Unchecked or None
+        How the numbers are to be checked when they are read, where that is still to be done.
+    """
+
+    models: dict[str, FloatArray]
+    kind: Kind
+    home: Any = None
+    unchecked: Unchecked | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return int(next(iter(self.models.values())).shape[0])
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes, K."""
+        return int(next(iter(self.models.values())).shape[1])
+
+    def rows(self, rows: slice) -> Outputs:
+        """Return the outputs on some of the rows."""
+        return replace(self, models={name: values[rows] for name, values in self.models.items()})
+
+    def read(self, rows: slice) -> Outputs:
+        """Return the outputs on a block of rows, whose numbers are checked now if not before."""
+        part = self.rows(rows)
+        return part if self.unchecked is None else self.unchecked.settled(part, rows.start)
+
+    def settled(self) -> Outputs:
+        """Return the outputs with all numbers checked."""
+        if self.unchecked is not None and self.unchecked.tolerances:
+            own = {name: self.models[name] for name in self.unchecked.tolerances}
+            for rows in self.blocks():
+                replace(self, models=own).read(rows)
+                self.let_go()
+        return replace(self, unchecked=None)
+
+    def let_go(self) -> None:
+        """Give up the memory of rows that have been read from a memory-mapped file."""
+        for values in self.models.values():
+            let_go(values)
+
+    def blocks(self) -> Iterator[slice]:
+        """Yield slices of rows whose (rows, K) block stays small."""
+        entries = DEVICE_ENTRIES if self.on_device else BLOCK_ENTRIES
+        yield from row_blocks(self.n, self.n_classes, entries)
+
+    @property
+    def on_device(self) -> bool:
+        """Whether the outputs are tensors that are computed on their device."""
+        return on_device(next(iter(self.models.values())))
+
+    def empty(self, dtype: str) -> Any:
+        """Return room for one answer per label, shape (n, K), where the outputs are computed."""
+        shape = (self.n, self.n_classes)
+        if not self.on_device:
+            return np.empty(shape, dtype=dtype)
+        torch = torch_module()
+        return torch.empty(shape, dtype=getattr(torch, dtype), device=self.home)
+
+    def sent_home(self, answer: Any) -> Any:
+        """Return an answer as the user's kind of array, on the user's device."""
+        if self.home is None or is_tensor(answer):
+            return answer
+        return torch_module().from_numpy(answer).to(self.home)
+
+
+def check_outputs(
+    outputs: Any,
+    kind: Kind = "probs",
+    *,
+    name: str = "outputs",
+    first: int = 0,
+    later: bool = False,
+) -> Outputs:
+    """Return `outputs` as checked arrays by model name.
+
+    Parameters
+    ----------
+    outputs : array or tensor of shape (n, K), or a mapping or sequence of such
+        Several models are given as ``{"vgg": P1, "resnet": P2}`` or ``[P1, P2]``. An object with
+        ``.logits``, as models of transformers return, stands for these.
+    kind : {"probs", "logits"}
+        What the numbers are.
+    name : str
+        What to call the argument in an error.
+    first : int
+        Number of the first row, for errors in a later batch of rows.
+    later : bool
+        Check the numbers when rows are read (`Outputs.read`), not now: large outputs are then
+        read once.
+
+    Examples
+    --------
+    >>> check_outputs({"a": [[0.2, 0.8]], "b": [[0.5, 0.5]]}).models.keys()
+    dict_keys(['a', 'b'])
+    """
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise InvalidInput(f'kind must be "probs" or "logits"; got {shown(kind)}.')
+    named = by_model(outputs, name)
+    home = common_home(named, name)
+    half = {key for key, value in named.items() if is_half(value)}
+    models = {key: matrix(value, called(name, key)) for key, value in named.items()}
+    shapes = {value.shape for value in models.values()}
+    if len(shapes) > 1:
+        told = ", ".join(f"{key!r} {tuple(value.shape)}" for key, value in models.items())
+        raise InvalidInput(f"{name} of several models must share one shape (n, K); got {told}.")
+    dense = {key: value for key, value in models.items() if not is_truncated(value)}
+    for key in models:
+        if key not in dense and kind != "probs":
+            told = called(name, key)
+            raise InvalidInput(f'{told} is a TopK of probabilities; say kind="probs".')
+    widths = {key: HALF_SUM_TOLERANCE if key in half else SUM_TOLERANCE for key in dense}
+    checked = Outputs(models, kind, home, Unchecked(name, widths, first))
+    return checked if later else checked.settled()
+
+
+def check_labels(y: Any, n: int, n_classes: int, *, name: str = "y", first: int = 0) -> IntArray:
+    """Return `y` as an integer array of shape (n,) with values in ``0 .. n_classes - 1``.
+
+    `first` is the number of the first row, for errors in a later batch of rows.
+
+    Examples
+    --------
+    >>> check_labels([0, 2], n=2, n_classes=3)
+    array([0, 2])
+    """
+    labels = host_array(y, name)
+    if labels.ndim != 1:
+        raise InvalidInput(f"{name} must be one label per row, shape (n,); got {labels.shape}.")
+    if len(labels) != n:
+        raise InvalidInput(f"{name} must hold one label per row; got {len(labels)} for {n} rows.")
+    if not np.issubdtype(labels.dtype, np.integer):
+        raise InvalidInput(
+            f"{name} must hold integer class indices 0..{n_classes - 1}; got {labels.dtype} "
+            "(map class names to indices, or convert with astype(int))."
+        )
+    wrong = (labels < 0) | (labels >= n_classes)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise InvalidInput(
+            f"{name} must hold class indices 0..{n_classes - 1}; row {first + row} holds "
+            f"{labels[row]}."
+        )
+    return labels.astype(np.intp)
+
+
+def check_groups(groups: Any, n: int) -> IntArray | None:
+    """Return group numbers ``0 .. G-1`` of shape (n,), or None where no groups are given.
+
+    Examples
+    --------
+    >>> check_groups(["b", "a", "b"], n=3)
+    array([1, 0, 1])
+    """
+    if groups is None:
+        return None
+    values = host_array(groups, "groups")
+    if values.shape != (n,):
+        raise InvalidInput(f"groups must hold one value per row, shape ({n},); got {values.shape}.")
+    try:
+        return np.unique(values, return_inverse=True)[1].reshape(n)
+    except TypeError:
+        raise InvalidInput(
+            "groups must hold values of one type, all text or all numbers."
+        ) from None
+
+
+def check_scores(scores: Any, *, name: str = "scores") -> FloatArray:
+    """Return bare scores of shape (n, K, d), finite and float32 or float64, on a device or not.
+
+    Examples
+    --------
+    >>> check_scores(np.zeros((2, 3))).shape
+    Traceback (most recent call last):
+    conformix.errors.InvalidInput: scores must be an array of shape (n, K, d); got shape (2, 3).
+    """
+    tensor = numeric(scores, name)
+    shape = tuple(tensor.shape)
+    if len(shape) != 3:
+        raise InvalidInput(f"{name} must be an array of shape (n, K, d); got shape {shape}.")
+    if 0 in shape:
+        raise InvalidInput(f"{name} must not be empty; got shape {shape}.")
+    if on_device(tensor):
+        wide: FloatArray = as_wide(tensor)
+        return wide if all_finite(wide) else check_scores(to_host(wide), name=name)
+    if tensor.dtype not in (np.float32, np.float64):
+        tensor = tensor.astype(np.float64)
+    for rows in row_blocks(tensor.shape[0], tensor.shape[1] * tensor.shape[2]):
+        block = tensor[rows]
+        # One pass without temporaries: NaN and inf reach the sum. So may an overflow; look again.
+        with np.errstate(all="ignore"):
+            total = block.sum()
+        if not np.isfinite(total) and not np.isfinite(block).all():
+            bad = np.argwhere(~np.isfinite(block))[0]
+            raise InvalidInput(
+                f"{name} must be finite; row {rows.start + bad[0]}, label {bad[1]}, score {bad[2]} "
+                f"is {block[tuple(bad)]}."
+            )
+    return tensor

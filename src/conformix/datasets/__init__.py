@@ -1,9 +1,0 @@
-"""Real classifier outputs with labels, for examples, tests and experiments.
-
-Files are read with ``numpy.load(..., allow_pickle=False)``. Sources and licences:
-``LICENSES.md`` beside the files.
-"""
-
-from conformix.datasets.bundled import Dataset, load, names
-
-__all__ = ["Dataset", "load", "names"]

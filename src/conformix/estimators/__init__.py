@@ -1,0 +1,1 @@
+"""What people instantiate: averages of scores, around outputs, classifiers, folds and streams."""

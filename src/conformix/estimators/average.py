@@ -1,0 +1,397 @@
+"""The estimators: what most users hold in their hands."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Self, overload
+
+from conformix.data.outputs import Kind
+from conformix.data.row_data import NO_DATA
+from conformix.errors import InvalidInput
+from conformix.estimators.batches import InBatches
+from conformix.fit import fit as pipeline
+from conformix.fit.drift import DriftReport
+from conformix.fit.exact import candidate_weights, leave_one_out_efcp
+from conformix.fit.fit import Fitted
+from conformix.fit.saved import MAX_MEMORY, read_model, write_model
+from conformix.fit.settings import Recipe
+from conformix.fit.verdict import LabelledRows
+from conformix.fit.workers import fit_anywhere, predict_anywhere
+from conformix.guarantees import Verdict
+from conformix.kernels.arrays import FloatArray, RandomState
+from conformix.scores import ScoreLike
+from conformix.search import MeanSize, resolve_objective, resolve_search
+from conformix.sets.prediction import NestedSets, PredictionSets
+from conformix.splits import Split
+
+
+class ScoreAverage(InBatches):
+    """Prediction sets from an average of conformity scores, with the weights that keep them small.
+
+    The combined score of label y is ``w_1 s_1(x, y) + ... + w_d s_d(x, y)``; y is in the set when
+    it is at least the threshold, the k-th largest combined score of the true calibration labels,
+    ``k = ceil((n+1)(1-alpha))``. The weights minimise the mean set size on the tuning rows.
+
+    Parameters
+    ----------
+    scores : "auto", or a sequence of names, `Score` objects or functions of probabilities
+        What is averaged. With several models, every score of every model. ``auto`` blends a
+        dictionary of scores of all models by likelihood (`conformix.scores.blend`,
+        docs/frontier.md); it goes with split "vfcp", the recommended one, and "exact".
+    alpha : float
+        Allowed miscoverage: how often a set may miss the true label. Whether that is promised, and
+        of whom, follows from `split` and stands in ``guarantee_``.
+    split : {"vfcp", "efcp", "dlcp", "dlcp+", "exact"} or a split object
+        Who may see what, and so which guarantee holds. ``ValidityFirst(share=...)`` sets the
+        share of the tuning rows. By name, ``vfcp`` spends rows on tuning only where there is
+        something to choose or to learn: with one score all rows calibrate.
+    search : {"auto", "grid"}, a strategy, or an array of weights of shape (m, d)
+        How the weights are found.
+    normalize : {"auto", "none", "scale", "ecdf"}, array of shape (d,) or a normaliser
+        On which scale scores are averaged. ``auto`` never voids a guarantee: it is ``ecdf``
+        where tuning and calibration rows are apart, ``none`` under ``exact``, else ``scale``,
+        also for one score, which has the same sets on every scale.
+    kind : {"probs", "logits"}
+        What the outputs are, in `fit` and in every prediction.
+    weights : array of shape (d,), optional
+        Weights fixed by hand: no search, all rows calibrate, and the guarantee is exact if these
+        rows had no part in choosing them.
+    tune_alpha : float, optional
+        Level used while searching; by default alpha.
+    allow_empty : bool
+        Whether a set may be empty. If not, the best label of a row is always in, by one rule in
+        search, calibration and prediction, so that the guarantee stays.
+    guarantee : {"marginal", "pac"}
+        ``pac`` takes a larger order statistic, so that coverage is at least ``1 - alpha`` for all
+        but a share `delta` of the calibration draws, not only on average over them.
+    delta : float
+        See `guarantee`.
+    calibration : {"marginal", "class", "cluster", "group", "weighted"} or an object
+        How thresholds are taken from the calibration scores (`conformix.calibration`): one for
+        all, or one per class, cluster of classes or given group, or with importance weights.
+    random_state : int, Generator or None
+        Draws the split.
+    objective : str or goal
+        What the weights minimise: ``"size"``, ``"singletons"``, ``"class_gap"``,
+        ``"size_stratified"``, or a goal of `conformix.search` such as ``CappedSize(5)``.
+    threads : int or None
+        Threads of the search; None takes the available cores.
+
+    Attributes
+    ----------
+    weights_ : float64 array of shape (d,)
+        One weight per score.
+    threshold_ : float
+        A label is in the set when its combined score is at least this.
+    score_names_ : tuple of str
+        Names of the scores, ``model.score`` with several models.
+    guarantee_ : Ledger
+        What holds for the sets; ``guarantee_.table()`` is everything that is known.
+    search_ : SearchResult or None
+        What the search found; its size is minimised, hence optimistic. None where there was
+        nothing to choose: weights given by hand, or one score.
+    held_out_size_ : float or None
+        Mean set size on rows that had no part in the search, where there are any.
+    predictor_ : Predictor
+        The fitted rule with what its inputs must look like.
+
+    Examples
+    --------
+    >>> import conformix as cx
+    >>> data = cx.datasets.load("cifar10")
+    >>> logits, y = data.outputs["vgg16"], data.labels
+    >>> cp = cx.ScoreAverage(("thr", "aps", "rank"), alpha=0.05, kind="logits", random_state=0)
+    >>> sets = cp.fit(logits[:2000], y[:2000]).predict_set(logits[2000:])
+    >>> sets
+    PredictionSets(8,000 sets over 10 classes, mean size 1.0...)
+    >>> cp.guarantee_.kind
+    'exact'
+    """
+
+    def __init__(
+        self,
+        scores: ScoreLike | Sequence[ScoreLike] = ("thr", "aps", "rank"),
+        *,
+        alpha: float = 0.1,
+        split: str | Split = "vfcp",
+        search: Any = "auto",
+        normalize: Any = "auto",
+        kind: Kind = "probs",
+        weights: Any = None,
+        tune_alpha: float | None = None,
+        allow_empty: bool = True,
+        guarantee: str = "marginal",
+        delta: float = 0.1,
+        calibration: Any = "marginal",
+        objective: Any = "size",
+        random_state: RandomState = None,
+        threads: int | None = None,
+    ) -> None:
+        self.scores = scores
+        self.alpha = alpha
+        self.split = split
+        self.search = search
+        self.normalize = normalize
+        self.kind = kind
+        self.weights = weights
+        self.tune_alpha = tune_alpha
+        self.allow_empty = allow_empty
+        self.guarantee = guarantee
+        self.delta = delta
+        self.calibration = calibration
+        self.objective = objective
+        self.random_state = random_state
+        self.threads = threads
+
+    def fit(
+        self,
+        outputs: Any,
+        y: Any,
+        *,
+        test: Any = None,
+        groups: Any = None,
+        classes: Any = None,
+        strata: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
+        """Choose the weights and the threshold.
+
+        Parameters
+        ----------
+        outputs : array of shape (n, K), `TopK`, or a mapping or sequence of such
+            Outputs of one or several models on labelled rows that trained none of them.
+        y : array of shape (n,)
+            True class indices, or class names where `classes` are given.
+        test : like `outputs`, optional
+            Outputs on the unlabelled test rows; the transductive splits need them.
+        groups : array of shape (n,), optional
+            Rows of one group (patient, user, document) stay on one side of the split. The
+            guarantee still speaks of exchangeable rows (docs/guarantees.md has that of groups).
+        classes : sequence of length K, optional
+            Names of the columns of `outputs`, for the sets. `y` then holds names; beside names
+            that are text it may hold integer indices as well.
+        strata : array of shape (n,), optional
+            The group of every row (text or integers), for ``calibration="group"``.
+        sample_weight : array of shape (n,), optional
+            The importance of every row, for ``calibration="weighted"``.
+        """
+        recipe = Recipe(**self.get_params())
+        self.predictor_ = fit_anywhere(
+            recipe, outputs, y, test=test, groups=groups, classes=classes,
+            strata=strata, sample_weight=sample_weight,
+        )  # fmt: skip
+        return self
+
+    @overload
+    def predict_set(
+        self, outputs: Any, *, alpha: float | None = None, **rows: Any
+    ) -> PredictionSets: ...
+    @overload
+    def predict_set(self, outputs: Any, *, alpha: Sequence[float], **rows: Any) -> NestedSets: ...
+
+    def predict_set(
+        self, outputs: Any, *, alpha: float | Sequence[float] | None = None, **rows: Any
+    ) -> PredictionSets | NestedSets:
+        """Return the prediction sets of new rows.
+
+        Parameters
+        ----------
+        outputs : like in `fit`
+            Outputs of the same models on new rows.
+        alpha : float or sequence of float, optional
+            Another level than the fitted one, with the same weights. It must not be chosen by
+            looking at calibration or test labels. Several levels give `NestedSets`.
+        **rows
+            ``strata=`` and ``sample_weight=`` of the new rows, arrays of shape (n,), where the
+            calibration needs them.
+        """
+        return predict_anywhere(self._check_fitted(), outputs, alpha, **rows)  # type: ignore[no-any-return]
+
+    def predict_pvalues(self, outputs: Any, *, smoothed: bool = False, **rows: Any) -> FloatArray:
+        """Return the conformal p-value of every label, shape (n, K).
+
+        ``p(x, y) = (1 + #{c_i <= s(x, y)}) / (n + 1)``; the set at level alpha is where p exceeds
+        alpha, both as fractions (``1 - 0.9`` is 1/10). With ``guarantee="pac"`` sets hold more.
+
+        Parameters
+        ----------
+        outputs : like in `fit`
+            Outputs of the same models on new rows.
+        smoothed : bool
+            Break ties by one number per row: the p-value of a true label is then uniform, not
+            only valid, over the draw of the key (`random_state`) and of exchangeable rows. The
+            number is a hash of the row's outputs, so that rows with equal outputs share it: under
+            one key their p-values are equal, and not independent.
+        **rows
+            As in `predict_set`.
+        """
+        return self._check_fitted().predict_pvalues(outputs, smoothed=smoothed, **rows)
+
+    def recalibrate(self, outputs: Any, y: Any, **rows: Any) -> Self:
+        """Keep the weights and take a fresh threshold from fresh labelled rows.
+
+        The guarantee is then exact, whatever the split was, for rows that are exchangeable with
+        these, where neither had a part in `fit`: not as labelled rows, and not as the test batch
+        of a transductive split, whose features chose the weights. Whether these rows were used in
+        `fit` cannot be seen here.
+
+        Parameters
+        ----------
+        outputs, y
+            Fresh labelled rows, not used in `fit`.
+        **rows
+            As in `predict_set`, for these rows.
+        """
+        predictor = self._check_fitted()
+        fresh = predictor.check(outputs)
+        labels = predictor.labels(y, fresh.n)
+        old = predictor.fitted
+        if not isinstance(old, Fitted):
+            raise InvalidInput(
+                'split "exact" has no single weights to keep; call fit on the fresh rows instead.'
+            )
+        data = predictor.row_data(fresh.n, **rows)
+        fitted = pipeline.calibrated(
+            predictor.labelled_scores(fresh, labels),
+            labels,
+            old.rule,
+            plan=old.cuts.plan.afresh(),
+            data=data,
+            alpha=predictor.alpha,
+            ledger=pipeline.fixed_ledger(
+                fresh.n,
+                fresh.n_classes,
+                len(predictor.columns),
+                alpha=predictor.alpha,
+                delta=old.ledger.facts.rank.delta,
+                n_test=old.ledger.facts.n_test,
+                grouped=old.ledger.facts.grouped,
+            ),
+            normalizer=old.normalizer,
+        )
+        self.predictor_ = replace(predictor, fitted=fitted)
+        return self
+
+    def check_drift(self, outputs: Any, y: Any, *, level: float = 0.01) -> DriftReport:
+        """Ask whether fresh labelled rows are exchangeable with the calibration rows.
+
+        Where calibration rows chose among M weightings, the p-value is multiplied by M; under
+        split "exact" weights are chosen on all rows alike. Where no false-alarm level is known
+        (rows in groups, a scale learnt on calibration rows, weightings that are not counted) the
+        call is refused.
+
+        Parameters
+        ----------
+        outputs, y
+            Fresh labelled rows, not used in `fit`.
+        level : float
+            Probability of a false alarm, at most.
+        """
+        predictor = self._check_fitted()
+        fresh = predictor.check(outputs)
+        labels = predictor.labels(y, fresh.n)
+        return LabelledRows(predictor, fresh, labels, NO_DATA).drift(level)
+
+    def verdict(self, outputs: Any, y: Any, *, alpha: float | None = None, **rows: Any) -> Verdict:
+        """Measure the coverage of labelled rows, and say whether it is less than chance allows.
+
+        The law of chance counts the draw of the test rows and of the calibration rows; it is
+        named in the answer, and where none is known that is said (docs/guarantees.md).
+
+        Parameters
+        ----------
+        outputs, y
+            Labelled rows, not used in `fit`.
+        alpha : float, optional
+            Another level than the fitted one, not chosen by looking at these labels.
+        **rows
+            As in `predict_set`.
+
+        Examples
+        --------
+        >>> import conformix as cx
+        >>> data = cx.datasets.load("cifar10")
+        >>> logits, y = data.outputs["vgg16"], data.labels
+        >>> cp = cx.ScoreAverage(kind="logits", random_state=0).fit(logits[:2000], y[:2000])
+        >>> print(cp.verdict(logits[2000:], y[2000:]))
+        88.64 % of 8,000 rows are covered and 90 % are promised, which chance allows: so few ...
+        """
+        return LabelledRows.of(self._check_fitted(), outputs, y, **rows).verdict(alpha)
+
+    def measured_coverage(self, outputs: Any, y: Any) -> float:
+        """Return the leave-one-out coverage of EFCP with this model's candidate weights.
+
+        Each of the labelled rows is held out in turn, weights and threshold are chosen on the
+        others. On the calibration rows of an EFCP fit it measures what the selection costs, where
+        bounds only say that it cannot cost more.
+
+        Parameters
+        ----------
+        outputs, y
+            Labelled rows, usually those of `fit`.
+        """
+        predictor = self._check_fitted()
+        facts = predictor.fitted.ledger.facts
+        altered = not predictor.fitted.rule.allow_empty or facts.rank.delta is not None
+        altered = altered or facts.calibration != "marginal"
+        altered = altered or not isinstance(resolve_objective(self.objective), MeanSize)
+        if altered or facts.learnt_scale or facts.tune_alpha != facts.alpha:
+            raise InvalidInput(
+                "measured_coverage is about plain EFCP: one threshold, the smallest mean size, no "
+                "PAC rank, no tune_alpha, empty sets allowed, and a scale that was not learnt on "
+                "the calibration rows."
+            )
+        if facts.n_weights == 0:
+            raise InvalidInput(
+                "measured_coverage selects among candidate weights that are counted, and this "
+                'search has none; fit with search="grid" or an array of weights.'
+            )
+        rows = predictor.check(outputs)
+        labels = predictor.labels(y, rows.n)
+        weights = candidate_weights(resolve_search(self.search), len(predictor.columns))
+        scores = predictor.fitted.rule.transform(predictor.scores(rows))
+        return leave_one_out_efcp(
+            scores, labels, weights, alpha=predictor.alpha, threads=self.threads
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model as JSON (`conformix.load` reads it), never as a pickle.
+
+        Parameters
+        ----------
+        path : path
+            Usually ``model.json``; large arrays go to an npz of the same name.
+        """
+        write_model(self.get_params(), self._check_fitted(), path)
+
+
+def load(path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) -> ScoreAverage:
+    """Return a model written by `ScoreAverage.save`.
+
+    To predict only, `conformix.load_predictor` is lighter: it loads no scikit-learn.
+
+    Parameters
+    ----------
+    path : path
+        The JSON file; a large model has an npz of the same name beside it.
+    max_memory : int or str
+        Bytes that the files may ask for, as a number or a text such as ``"512M"``.
+
+    Examples
+    --------
+    >>> import conformix as cx, tempfile
+    >>> data = cx.datasets.load("cifar10")
+    >>> logits, y = data.outputs["vgg16"], data.labels
+    >>> cp = cx.ScoreAverage(alpha=0.1, kind="logits", random_state=0).fit(logits[:500], y[:500])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     cp.save(f"{folder}/model.json")
+    ...     again = cx.load(f"{folder}/model.json")
+    >>> bool((again.predict_set(logits) == cp.predict_set(logits)).all())
+    True
+    """
+    params, predictor = read_model(path, max_memory=max_memory)
+    model = ScoreAverage(**params)
+    model.predictor_ = predictor
+    return model

@@ -1,0 +1,372 @@
+"""Prediction sets around scikit-learn classifiers: one estimator, or several with names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self, overload
+
+import numpy as np
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils import Bunch, _safe_indexing, get_tags
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metaestimators import _BaseComposition
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    _check_method_params,
+    _check_y,
+    _num_samples,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
+
+from conformix.data.labels import all_labels
+from conformix.data.outputs import check_groups
+from conformix.errors import InvalidInput
+from conformix.estimators.average import ScoreAverage
+from conformix.estimators.probabilities import probabilities, rows_of
+from conformix.guarantees import Ledger
+from conformix.kernels.arrays import (
+    FloatArray,
+    IntArray,
+    RandomState,
+    as_generator,
+    host_array,
+    unmasked,
+)
+from conformix.sets.prediction import NestedSets, PredictionSets
+from conformix.splits import ValidityFirst
+
+MET_IN_FIT = "classes_ are those met in fit, a label first met later is in no set (see classes=)"
+
+
+class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[misc]
+    """A scikit-learn classifier that also gives prediction sets.
+
+    `fit` trains the estimators on one part of the rows and gives their probabilities on the rest
+    to `conformix.ScoreAverage`, which chooses weights and threshold. `predict` stays the label of
+    the estimators; `predict_set` gives the sets.
+
+    Parameters
+    ----------
+    estimators : classifier, or list of (name, classifier); default LogisticRegression()
+        Whose probabilities are conformalised. Already fitted ones, trained on other rows than
+        these, come in a `FrozenEstimator`; when all are, every row calibrates.
+    alpha, scores, split, search, normalize, allow_empty, guarantee, delta, calibration, objective
+        As in `conformix.ScoreAverage`, and so are weights, tune_alpha and threads.
+    calibration_share : float
+        Share of the rows (or groups) set aside for calibration.
+    random_state : int, Generator or None
+        Draws the calibration rows and the split.
+    classes : sequence of labels, optional
+        All labels that can occur. By default those that `fit` meets, in the labelled rows and in
+        fitted estimators: a label first met later is then in no set, and the guarantee, which
+        speaks of labels among the classes, says so. A class that the estimators were not trained
+        on has probability 0, a score like any other: the guarantee holds for it too.
+
+    Attributes
+    ----------
+    classes_ : array of shape (K,)
+        The class labels, sorted.
+    estimators_ : Bunch
+        The fitted estimators by name.
+    conformal_ : ScoreAverage
+        What was fitted on their probabilities.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> clf = ConformalClassifier(
+    ...     [("nb", GaussianNB()), ("knn", KNeighborsClassifier())],
+    ...     alpha=0.05, random_state=0,
+    ... ).fit(X[:1200], y[:1200])
+    >>> clf.predict_set(X[1200:])
+    PredictionSets(597 sets over 10 classes, mean size 0.93)
+    >>> print(clf.guarantee_.kind)
+    exact
+    """
+
+    def __init__(
+        self,
+        estimators: Any = None,
+        *,
+        alpha: float = 0.1,
+        scores: Any = ("thr", "aps", "rank"),
+        split: Any = "vfcp",
+        search: Any = "auto",
+        normalize: Any = "auto",
+        weights: Any = None,
+        tune_alpha: float | None = None,
+        allow_empty: bool = True,
+        guarantee: str = "marginal",
+        delta: float = 0.1,
+        calibration: Any = "marginal",
+        objective: Any = "size",
+        calibration_share: float = 0.3,
+        random_state: RandomState = None,
+        threads: int | None = None,
+        classes: Any = None,
+    ) -> None:
+        self.estimators = estimators
+        self.alpha = alpha
+        self.scores = scores
+        self.split = split
+        self.search = search
+        self.normalize = normalize
+        self.weights = weights
+        self.tune_alpha = tune_alpha
+        self.allow_empty = allow_empty
+        self.guarantee = guarantee
+        self.delta = delta
+        self.calibration = calibration
+        self.objective = objective
+        self.calibration_share = calibration_share
+        self.random_state = random_state
+        self.threads = threads
+        self.classes = classes
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        X_calibration: Any = None,
+        y_calibration: Any = None,
+        X_test: Any = None,
+        groups: Any = None,
+        strata: Any = None,
+        calibration_weight: Any = None,
+        **fit_params: Any,
+    ) -> Self:
+        """Train the estimators and calibrate the sets.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n, p)
+            Features.
+        y : array-like of shape (n,)
+            Labels, numbers or text.
+        X_calibration, y_calibration : optional
+            Calibration rows of your own; then all of X trains.
+        X_test : optional
+            Features of the test rows, for the transductive splits.
+        groups : array of shape (n,), optional
+            Rows of one group stay on one side of every split; as in `ScoreAverage.fit`.
+        strata, calibration_weight : arrays with one entry per calibration row, optional
+            Group and importance, for ``calibration="group"`` and ``"weighted"``. Where this method
+            splits X, they have one entry per row of X.
+        **fit_params
+            Passed to the estimators' `fit`; arrays with one entry per row are split like X. With
+            scikit-learn's metadata routing each estimator gets what it has requested
+            (`set_fit_request`), else all get all.
+        """
+        X, y = self._training_rows(X, y)
+        y_own = y
+        if y_calibration is not None:
+            y_own = column_or_1d(host_array(y_calibration, "y_calibration"))
+        self._class_labels(y, y_own)  # a label too many is refused before the training
+        rng = as_generator(self.random_state)
+        parts = check_groups(groups, len(y))
+        train, calibrate = self._rows(_num_samples(X), rng, parts, X_calibration)
+        params = self._routed(X, fit_params, train)
+        self.estimators_ = Bunch()
+        for name, estimator in self._named():
+            fitted = clone(estimator)
+            if len(train):
+                fitted = fitted.fit(_safe_indexing(X, train), y[train], **params[name])
+            self.estimators_[name] = fitted
+        known = [np.asarray(e.classes_) for e in self.estimators_.values()]
+        self.classes_ = self._class_labels(y, y_own, *known)
+        X_own = _safe_indexing(X, calibrate) if X_calibration is None else X_calibration
+        y_own = y[calibrate] if y_calibration is None else y_own
+        own = slice(None) if X_calibration is not None else calibrate
+        self.conformal_ = self._average(rng).fit(
+            self._outputs(X_own),
+            y_own,
+            test=None if X_test is None else self._outputs(X_test),
+            groups=None if parts is None or X_calibration is not None else parts[calibrate],
+            classes=self.classes_,
+            strata=None if strata is None else host_array(strata, "strata")[own],
+            sample_weight=None
+            if calibration_weight is None
+            else host_array(calibration_weight, "calibration_weight")[own],
+        )
+        return self
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return the mean of the estimators' probabilities, shape (n, K)."""
+        return np.mean(list(self._checked_outputs(X).values()), axis=0)
+
+    def predict(self, X: Any) -> Any:
+        """Return the most probable label of every row, shape (n,)."""
+        probabilities = self.predict_proba(X)
+        return self.classes_[np.argmax(probabilities, axis=1)]
+
+    @overload
+    def predict_set(self, X: Any, *, alpha: float | None = None, **rows: Any) -> PredictionSets: ...
+    @overload
+    def predict_set(self, X: Any, *, alpha: Sequence[float], **rows: Any) -> NestedSets: ...
+
+    def predict_set(
+        self, X: Any, *, alpha: float | Sequence[float] | None = None, **rows: Any
+    ) -> PredictionSets | NestedSets:
+        """Return the prediction sets, with the class labels as names.
+
+        Parameters
+        ----------
+        X : like in `fit`
+            Features of new rows.
+        alpha : float or sequence of float, optional
+            Another level than the fitted one; several give `NestedSets`.
+        **rows
+            Given on to `ScoreAverage.predict_set`: what the calibration asks of new rows.
+        """
+        outputs = self._given(self._checked_outputs(X))
+        return self.conformal_.predict_set(outputs, alpha=alpha, **rows)  # type: ignore[arg-type]
+
+    def predict_pvalues(self, X: Any, *, smoothed: bool = False, **rows: Any) -> FloatArray:
+        """Return the conformal p-value of every label, shape (n, K)."""
+        outputs = self._given(self._checked_outputs(X))
+        return self.conformal_.predict_pvalues(outputs, smoothed=smoothed, **rows)
+
+    @property
+    def guarantee_(self) -> Ledger:
+        """What holds for the sets."""
+        check_is_fitted(self)
+        return self._with_classes(self.conformal_.guarantee_)  # type: ignore[no-any-return]
+
+    def _with_classes(self, promised: Any) -> Any:
+        """Return a guarantee that says where the classes come from, unless they were given."""
+        return promised if self.classes is not None else promised.assuming(MET_IN_FIT)
+
+    def _class_labels(self, *labels: Any) -> Any:
+        """Return the class labels, sorted: those given, or all that are among `labels`."""
+        met = np.unique(np.concatenate([np.unique(some) for some in labels]))
+        if self.classes is None:
+            return met
+        return all_labels(self.classes, met)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters, those of named estimators included."""
+        if isinstance(self.estimators, list):
+            return self._get_params("estimators", deep=deep)
+        return super().get_params(deep=deep)
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, those of named estimators included."""
+        if isinstance(params.get("estimators", self.estimators), list):
+            self._set_params("estimators", **params)
+            return self
+        return super().set_params(**params)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = [get_tags(estimator).input_tags for _, estimator in self._named()]
+        tags.input_tags.sparse = all(tag.sparse for tag in inner)
+        tags.input_tags.allow_nan = all(tag.allow_nan for tag in inner)
+        return tags
+
+    def get_metadata_routing(self) -> Any:
+        """Return who asks for what at `fit`: this classifier, and each of the estimators."""
+        # The owner's name before scikit-learn 1.8 or so, the owner since: it is only for reading.
+        router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
+        fits = MethodMapping().add(caller="fit", callee="fit")
+        return router.add(
+            method_mapping=fits, **{name or "estimator": e for name, e in self._named()}
+        )
+
+    def _training_rows(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Return checked features and labels of `fit`, and note what features look like."""
+        X = rows_of(X)
+        validate_data(self, X, skip_check_array=True)
+        y = _check_y(unmasked(y, "y"), estimator=self)
+        check_consistent_length(X, y)
+        check_classification_targets(y)
+        return X, y
+
+    def _new_rows(self, X: Any) -> Any:
+        """Return features for a prediction, checked against those of `fit`."""
+        check_is_fitted(self)
+        X = rows_of(X)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        return X
+
+    def _routed(self, X: Any, given: dict[str, Any], rows: IntArray) -> dict[str, dict[str, Any]]:
+        """Return the fit parameters of each estimator, those by row on the training rows."""
+        names = [name for name, _ in self._named()]
+        if get_config()["enable_metadata_routing"]:
+            routed = process_routing(self, "fit", **given)
+            by_name = {name: routed[name or "estimator"].fit for name in names}
+        else:
+            by_name = dict.fromkeys(names, given)
+        return {n: _check_method_params(X, own, indices=rows) for n, own in by_name.items()}
+
+    def _named(self) -> list[tuple[str, Any]]:
+        if self.estimators is None:
+            return [("", LogisticRegression())]
+        if isinstance(self.estimators, list | tuple):
+            if not self.estimators:
+                raise InvalidInput("estimators must hold at least one (name, classifier).")
+            return list(self.estimators)
+        return [("", self.estimators)]
+
+    def _average(self, rng: np.random.Generator) -> ScoreAverage:
+        names = set(ScoreAverage().get_params()) & set(BaseEstimator.get_params(self, deep=False))
+        options = {name: getattr(self, name) for name in names}
+        return ScoreAverage(**(options | {"random_state": int(rng.integers(2**31))}))
+
+    def _rows(
+        self, n: int, rng: np.random.Generator, groups: IntArray | None, given: Any
+    ) -> tuple[IntArray, IntArray]:
+        """Return the rows that train and the rows that calibrate."""
+        every = np.arange(n)
+        if given is not None:
+            return every, every[:0]
+        if all(isinstance(estimator, FrozenEstimator) for _, estimator in self._named()):
+            return every[:0], every
+        if n < 4:
+            raise InvalidInput(
+                f"ConformalClassifier needs at least 4 samples to train and calibrate; got {n} "
+                f"sample{'s' if n != 1 else ''}."
+            )
+        roles = ValidityFirst(1 - self.calibration_share).roles(n, 0, rng, groups)
+        return roles.tune, roles.calibrate
+
+    def _outputs(self, X: Any) -> Any:
+        return self._given(self._by_name(X))
+
+    @staticmethod
+    def _given(outputs: dict[str, FloatArray]) -> Any:
+        """Return a single unnamed model as its array, several as they are."""
+        return outputs[""] if set(outputs) == {""} else outputs
+
+    def _checked_outputs(self, X: Any) -> dict[str, FloatArray]:
+        return self._by_name(self._new_rows(X))
+
+    def _by_name(self, X: Any) -> dict[str, FloatArray]:
+        return {name: probabilities(e, X, self.classes_) for name, e in self.estimators_.items()}
+
+
+def small_sets_scorer(estimator: ConformalClassifier, X: Any, y: Any = None) -> float:
+    """Return minus the mean set size: a scorer for `GridSearchCV` and its kin.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> X, y = load_iris(return_X_y=True)
+    >>> clf = ConformalClassifier(GaussianNB(), alpha=0.2, random_state=0).fit(X, y)
+    >>> small_sets_scorer(clf, X) < 0
+    True
+    """
+    return -float(estimator.predict_set(X).sizes.mean())
+
+
+__all__: Sequence[str] = ["ConformalClassifier", "small_sets_scorer"]

@@ -1,0 +1,242 @@
+"""From outputs to sets and p-values, once everything is fitted.
+
+Prediction goes block by block: the scores of a block of rows, their combination, the comparison.
+No tensor of all rows is held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, overload
+
+import numpy as np
+
+from conformix.conformal import simple_fraction, warn_if_trivial
+from conformix.data.labels import label_indices
+from conformix.data.outputs import Kind, Outputs, check_outputs
+from conformix.data.row_data import RowData, check_rows
+from conformix.errors import InvalidInput
+from conformix.fit.exact.fitted import FullFitted
+from conformix.fit.fit import Fitted, Rule
+from conformix.fit.scored import gather_rows
+from conformix.kernels import combine
+from conformix.kernels.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    beside,
+    is_tensor,
+    to_device,
+    to_host,
+)
+from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks
+from conformix.kernels.host.ragged import falling_within_rows
+from conformix.registry import check_flag
+from conformix.scores import Column
+from conformix.scores.blend.model import Blend, host_outputs
+from conformix.scores.tensor import fill_tensor
+from conformix.scores.uniforms import row_uniforms
+from conformix.sets.prediction import NestedSets, PredictionSets
+
+# Entries of the sets whose members are put in order at once.
+ORDERED_ENTRIES = 2**16
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """A fitted rule together with what its inputs must look like: all that serving needs.
+
+    `conformix.load_predictor` reads one from a file; with ``predict_set`` and ``predict_pvalues``
+    it answers as the estimator does.
+
+    Parameters
+    ----------
+    columns : tuple of Column
+        Which score of which model every plane holds.
+    models : tuple of str
+        Names of the models.
+    n_classes : int
+        K.
+    kind : {"probs", "logits"}
+        What the outputs are.
+    key : int
+        Key of the row uniforms of randomised scores.
+    alpha : float
+        The level of the fit.
+    fitted : Fitted or FullFitted
+        What was learnt: one rule with its calibration, or the tables of the exact split.
+    threads : int or None
+        Threads for the scores; None takes the available cores.
+    classes : tuple, optional
+        Names of the classes.
+    blend : Blend, optional
+        The expert that ``scores="auto"`` made of the models; the columns are then its scores.
+
+    Examples
+    --------
+    >>> import conformix as cx
+    >>> P, y = [[0.7, 0.3], [0.4, 0.6], [0.2, 0.8]], ["cat", "dog", "dog"]
+    >>> cp = cx.ScoreAverage("thr", alpha=0.4, split="efcp").fit(P, y, classes=["cat", "dog"])
+    >>> cp.predictor_.predict_set([[0.1, 0.9]]).labels(0)
+    ['dog']
+    """
+
+    columns: tuple[Column, ...]
+    models: tuple[str, ...]
+    n_classes: int
+    kind: Kind
+    key: int
+    alpha: float
+    fitted: Fitted | FullFitted
+    threads: int | None = None
+    classes: tuple[Any, ...] | None = None
+    blend: Blend | None = None
+
+    def check(self, outputs: Any, name: str = "outputs", *, later: bool = False) -> Outputs:
+        """Return checked outputs of the fitted models, in the fitted order.
+
+        With `later` the numbers are checked as `blocks` reads them.
+        """
+        given = check_outputs(outputs, self.kind, name=name, later=later)
+        checked = matching(given, self.models, self.n_classes, name)
+        return checked if self.blend is None else host_outputs(checked)
+
+    def scores(self, outputs: Outputs) -> FloatArray:
+        """Return the score tensor (n, K, d) of checked outputs."""
+        given = outputs if self.blend is None else self.blend.over(outputs)
+        return fill_tensor(given, self.columns, key=self.key, threads=self.threads)
+
+    def labelled_scores(self, outputs: Outputs, y: IntArray) -> Any:
+        """Return the scores of labelled rows for calibration, gathered block by block."""
+        if outputs.on_device:
+            return self.scores(outputs)
+        given = outputs if self.blend is None else self.blend.over(outputs)
+        none = np.arange(0)
+        return gather_rows(given, y, none, self.columns, key=self.key, threads=self.threads)
+
+    def blocks(self, outputs: Outputs) -> Iterator[tuple[slice, FloatArray]]:
+        """Yield blocks of rows with their scores (rows, K, d)."""
+        for rows in outputs.blocks():
+            yield rows, self.scores(outputs.read(rows))
+            outputs.let_go()
+
+    def labels(self, y: Any, n: int) -> IntArray:
+        """Return true labels of n rows, given by index or by class name, as indices (n,)."""
+        return label_indices(y, self.classes, n, self.n_classes)
+
+    def row_data(self, n: int, strata: Any = None, sample_weight: Any = None) -> RowData:
+        """Return what n rows bring along, checked against what the calibration needs."""
+        if isinstance(self.fitted, Fitted):
+            cuts = self.fitted.cuts
+            return check_rows(strata, sample_weight, n, cuts.plan.needs, cuts.name)
+        return check_rows(strata, sample_weight, n, (), "marginal")
+
+    def warn_if_trivial(self, alpha: float) -> None:
+        """Warn where calibration rows are too few for another level."""
+        rank = self.fitted.ledger.facts.rank
+        if isinstance(self.fitted, Fitted):
+            self.fitted.cuts.warn(alpha, rank)
+        else:
+            warn_if_trivial(self.fitted.n, alpha, rank)
+
+    @overload
+    def predict_set(
+        self, outputs: Any, alpha: float | None = None, **rows: Any
+    ) -> PredictionSets: ...
+    @overload
+    def predict_set(self, outputs: Any, alpha: Sequence[float], **rows: Any) -> NestedSets: ...
+
+    def predict_set(
+        self, outputs: Any, alpha: float | Sequence[float] | None = None, **rows: Any
+    ) -> PredictionSets | NestedSets:
+        """Return the sets at the level of the fit, at another one, or at several.
+
+        `rows` may hold ``strata`` and ``sample_weight``, where the calibration needs them.
+        """
+        if alpha is None:
+            return self.predict_at(outputs, self.alpha, **rows)
+        if np.ndim(alpha) == 1:
+            return self.predict_nested(outputs, alpha, **rows)  # type: ignore[arg-type]
+        self.warn_if_trivial(alpha)  # type: ignore[arg-type]
+        return self.predict_at(outputs, alpha, **rows)  # type: ignore[arg-type]
+
+    def predict_at(self, outputs: Any, alpha: float, **more: Any) -> PredictionSets:
+        """Return the sets at one level."""
+        checked = self.check(outputs, later=True)
+        data = self.row_data(checked.n, **more)
+        mask = checked.empty("bool")
+        order = []
+        for rows, scores in self.blocks(checked):
+            mask[rows] = beside(self.fitted.member(scores, alpha, data.take(rows)), mask)
+            order.append(best_first(mask[rows], scores, self.fitted.rule))
+        return PredictionSets(checked.sent_home(mask), self.classes, np.concatenate(order))
+
+    def predict_nested(self, outputs: Any, alphas: Sequence[float], **more: Any) -> NestedSets:
+        """Return the sets at several levels, from one pass over the rows."""
+        levels = sorted({float(simple_fraction(alpha)) for alpha in alphas})
+        if not levels:
+            raise InvalidInput("alpha must hold at least one level; got none.")
+        if not isinstance(self.fitted, Fitted):
+            raise InvalidInput(
+                'sets of split "exact" need not be nested in alpha; predict one level at a time.'
+            )
+        self.warn_if_trivial(levels[0])
+        checked = self.check(outputs, later=True)
+        data = self.row_data(checked.n, **more)
+        depth = checked.empty(str(np.min_scalar_type(len(levels))))
+        order = []
+        for rows, scores in self.blocks(checked):
+            depth[rows] = beside(self.fitted.depth(scores, levels, data.take(rows)), depth)
+            order.append(best_first(depth[rows] > 0, scores, self.fitted.rule))
+        depth = checked.sent_home(depth)
+        return NestedSets(depth, levels, self.classes, np.concatenate(order))
+
+    def predict_pvalues(self, outputs: Any, *, smoothed: bool = False, **more: Any) -> FloatArray:
+        """Return the p-value of every label, shape (n, K)."""
+        check_flag(smoothed, "smoothed")
+        checked = self.check(outputs, later=True)
+        data = self.row_data(checked.n, **more)
+        pvalues = checked.empty("float64")
+        for rows, scores in self.blocks(checked):
+            # Another key than the scores', so that the two uniforms are independent.
+            key = self.key ^ 0x5DEECE66D
+            tau = row_uniforms(checked, rows, key)[:, None] if smoothed else None
+            pvalues[rows] = beside(self.fitted.pvalues(scores, tau, data.take(rows)), pvalues)
+        return checked.sent_home(pvalues)  # type: ignore[no-any-return]
+
+
+def best_first(mask: BoolArray, scores: FloatArray, rule: Rule) -> IntArray:
+    """Return the labels in the sets, row after row, by falling combined score within a row.
+
+    Only members are combined and sorted. Under the exact split, where every label has weights of
+    its own, the weights for reading decide; ties keep the order of the labels.
+    """
+    # A member costs some eighty bytes on the way, so that rows go by in small blocks.
+    entries = DEVICE_ENTRIES if is_tensor(scores) else ORDERED_ENTRIES
+    blocks = row_blocks(len(mask), mask.shape[1], entries)
+    return np.concatenate([_best_first(mask[rows], scores[rows], rule) for rows in blocks])
+
+
+def _best_first(mask: BoolArray, scores: FloatArray, rule: Rule) -> IntArray:
+    mask = to_host(mask)
+    rows, labels = np.divmod(np.flatnonzero(mask), mask.shape[1])
+    small = labels.astype(np.min_scalar_type(mask.shape[1] - 1))
+    sizes = np.bincount(rows, minlength=len(mask))
+    if sizes.max(initial=0) <= 1:
+        return small
+    own = scores[to_device(rows, scores), to_device(labels, scores)]
+    values = to_host(combine(rule.transform(own), rule.weights))
+    return small[falling_within_rows(values, sizes)]
+
+
+def matching(new: Outputs, models: tuple[str, ...], n_classes: int, name: str) -> Outputs:
+    """Return `new` in the order of the fitted models, or say how it differs from them."""
+    if set(new.models) != set(models):
+        told = [
+            "one array" if set(names) == {""} else sorted(names) for names in (models, new.models)
+        ]
+        raise InvalidInput(f"{name} must come from the fitted models {told[0]}; got {told[1]}.")
+    if new.n_classes != n_classes:
+        raise InvalidInput(f"{name} must have the {n_classes} fitted classes; got {new.n_classes}.")
+    return replace(new, models={model: new.models[model] for model in models})

@@ -1,0 +1,213 @@
+"""What a fit leaves behind: the rule that combines scores, and the calibrated thresholds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from conformix.calibration.cuts import Cuts, Single
+from conformix.data.row_data import NO_DATA, RowData
+from conformix.fit.scored import in_blocks, true_scores
+from conformix.fit.true_scores import rising
+from conformix.guarantees import Ledger
+from conformix.kernels import combine, lift_best
+from conformix.kernels.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    is_tensor,
+    of_labels,
+    to_device,
+    to_host,
+)
+from conformix.kernels.blocks import row_blocks
+from conformix.kernels.limits import RankLimits, true_ranks
+from conformix.scores.scale import Interpolated, Transform
+from conformix.search.result import SearchResult
+
+# Scores that are normalised sooner than those to leave out are found.
+FEW_SCORES = 2**13
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How scores become one number per label; the same in calibration and prediction.
+
+    Parameters
+    ----------
+    transform : Transform
+        The fitted normalisation.
+    weights : float64 array of shape (d,)
+        The weights of the scores.
+    allow_empty : bool
+        Whether a set may be empty; if not, the best labels of a row count as ``+inf``.
+    limits : RankLimits, optional
+        Labels beyond a rank of their own fall to a lower tier.
+    """
+
+    transform: Transform
+    weights: FloatArray
+    allow_empty: bool = True
+    limits: RankLimits | None = None
+
+    @property
+    def with_equal_weights(self) -> Rule:
+        """The rule with weights that nobody chose."""
+        return replace(self, weights=np.full(len(self.weights), 1 / len(self.weights)))
+
+    def combined(self, scores: FloatArray) -> FloatArray:
+        """Return the combined scores (n, K) of all labels of some rows (n, K, d)."""
+        values = combine(self.transform(scores), self.weights)
+        if self.limits is not None:
+            values = self.limits(values)
+        return values if self.allow_empty else lift_best(values)
+
+    def reaches(self, scores: FloatArray, threshold: Any) -> BoolArray:
+        """Return where the combined scores (n, K) of some rows are at least a threshold.
+
+        It is a number, or one per label. Labels that fall short by one of their scores alone are
+        not normalised: with many classes nearly all of them.
+        """
+        maybe = self._may_reach(scores, threshold)
+        if maybe is None:
+            values = self.combined(scores)
+            cut = threshold if isinstance(threshold, float) else to_device(threshold, values)
+            return values >= cut  # type: ignore[no-any-return]
+        places = np.nonzero(maybe)
+        if not isinstance(threshold, float):
+            threshold = np.broadcast_to(threshold, maybe.shape)[places]
+        maybe[places] = self.of_own(scores[places]) >= threshold
+        return maybe
+
+    def _may_reach(self, scores: FloatArray, threshold: Any) -> BoolArray | None:
+        """Return which labels (n, K) may reach a threshold; None where nearly all may."""
+        if self.looks_around or is_tensor(scores) or not isinstance(self.transform, Interpolated):
+            return None
+        if math.prod(scores.shape) < FEW_SCORES or (self.weights < 0).any():
+            return None
+        floors = self.transform.floors(self.weights, float(np.min(threshold)))
+        known = np.flatnonzero(floors > -np.inf)
+        if not len(known):
+            return None
+        maybe = scores[..., known[0]] > floors[known[0]]
+        for j in known[1:]:
+            maybe &= scores[..., j] > floors[j]
+        return maybe if 2 * np.count_nonzero(maybe) < maybe.size else None
+
+    @property
+    def looks_around(self) -> bool:
+        """Whether the number of a label depends on the other labels of its row."""
+        return not self.allow_empty or self.limits is not None
+
+    def of_true_labels(self, scores: FloatArray, y: IntArray) -> FloatArray:
+        """Return the combined scores (n,) of the true labels, in the order of the rows."""
+        if not self.looks_around:
+            return true_scores(scores, y).combined(self.of_own)
+        found = np.empty(len(y))
+        for block, values in in_blocks(scores, self._of_labels, y):
+            found[block] = values
+        return found
+
+    def rising(self, scores: FloatArray, y: IntArray) -> FloatArray:
+        """Return the combined scores (n,) of the true labels, sorted upwards."""
+        if self.looks_around:
+            return rising(self.of_true_labels(scores, y))
+        return true_scores(scores, y).rising(self.of_own)
+
+    def of_own(self, scores: FloatArray) -> FloatArray:
+        """Return the combined scores (r,) of labels by themselves, from their scores (r, d)."""
+        return combine(self.transform(scores), self.weights)
+
+    def _of_labels(self, scores: FloatArray, y: IntArray) -> FloatArray:
+        return of_labels(self.combined(scores), y)  # type: ignore[no-any-return]
+
+    def true_ranks(self, scores: FloatArray, y: IntArray) -> tuple[IntArray, float]:
+        """Return the ranks from the top of the true labels (n,), and the range of all scores."""
+        found, ends = np.empty(len(y), dtype=np.int64), [np.inf, -np.inf]
+        for block in row_blocks(*scores.shape[:2]):
+            values = to_host(self.combined(scores[block]))
+            found[block] = true_ranks(values, y[block])
+            ends = [min(ends[0], values.min()), max(ends[1], values.max())]
+        return found, float(ends[1] - ends[0])
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Everything that prediction needs, and how it came about.
+
+    Parameters
+    ----------
+    rule : Rule
+        Normalisation, weights and the policy on empty sets.
+    calibration : float64 array of shape (n,)
+        Combined true-label scores of the calibration rows, sorted upwards.
+    ledger : Ledger
+        What holds for the sets.
+    normalizer : str
+        Name of the normalisation in use.
+    search : SearchResult or None
+        What the search found; None where the weights were given.
+    held_out_size : float or None
+        Mean set size on rows that chose neither weights nor size, where there are any.
+    cuts : Cuts, optional
+        How thresholds are taken from the calibration scores; by default one for all.
+    reference : float64 array of shape (n,), optional
+        Combined true-label scores of the calibration rows under equal weights, sorted upwards:
+        where these rows (or test features) chose the weights, fresh rows are judged by them.
+    """
+
+    rule: Rule
+    calibration: FloatArray
+    ledger: Ledger
+    normalizer: str
+    search: SearchResult | None = None
+    held_out_size: float | None = None
+    cuts: Cuts = None  # type: ignore[assignment]  # filled in below
+    reference: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        if self.cuts is None:
+            object.__setattr__(self, "cuts", Single(self.calibration))
+
+    @property
+    def n(self) -> int:
+        """Number of calibration rows."""
+        return len(self.calibration)
+
+    def threshold(self, alpha: float) -> Any:
+        """Return the threshold at level `alpha`, or the thresholds where there are several."""
+        return self.cuts.table(alpha, self.ledger.facts.rank)
+
+    def at(self, alpha: float, data: RowData = NO_DATA) -> Any:
+        """Return the thresholds of some rows, broadcasting against their labels (r, K)."""
+        return self.cuts.at(alpha, self.ledger.facts.rank, data)
+
+    def member(self, scores: FloatArray, alpha: float, data: RowData = NO_DATA) -> BoolArray:
+        """Return the sets of some rows (r, K, d) as a boolean array (r, K)."""
+        return self.rule.reaches(scores, self.at(alpha, data))
+
+    def depth(
+        self, scores: FloatArray, alphas: Sequence[float], data: RowData = NO_DATA
+    ) -> IntArray:
+        """Return at how many of the rising levels each label of some rows is in, (r, K).
+
+        Thresholds rise with alpha, so a label is in at the levels whose threshold it reaches.
+        """
+        values = to_host(self.rule.combined(scores))
+        thresholds = [self.at(alpha, data) for alpha in alphas]
+        if isinstance(thresholds[0], float):
+            return np.searchsorted(np.array(thresholds), values, side="right")
+        return np.sum([values >= threshold for threshold in thresholds], axis=0)
+
+    def pvalues(
+        self, scores: FloatArray, tau: FloatArray | None = None, data: RowData = NO_DATA
+    ) -> FloatArray:
+        """Return the p-values of some rows, smoothed where `tau` is given, shape (r, K)."""
+        values = self.rule.combined(scores)
+        # One threshold is looked up where the scores are, strata on the host.
+        values = values if isinstance(self.cuts, Single) else to_host(values)
+        return self.cuts.pvalues(values, tau, data)

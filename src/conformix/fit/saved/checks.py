@@ -1,0 +1,305 @@
+"""What the parts of a model file must agree on before anything is computed with it.
+
+Kernels trust their arrays, and people trust the ledger, so a file is trusted only after its parts
+fit together. Every refusal is one phrase that names the part. What is checked here, and beside the
+settings in `conformix.fit.saved.agreement`, holds for every model that `fit` leaves behind.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from conformix.calibration.schemes import FALLBACKS, stand_in
+from conformix.calibration.strata import Partition, Stratified
+from conformix.conformal import simple_fraction
+from conformix.data.outputs import KINDS
+from conformix.errors import InvalidInput
+from conformix.fit.exact.fitted import FullFitted
+from conformix.fit.fit import Fitted
+from conformix.fit.predictor import Predictor
+from conformix.fit.saved.fields import check_fields, check_type, shortened
+from conformix.guarantees import Facts
+from conformix.guarantees.order import MOST
+from conformix.kernels import combine
+from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.scores.scale import NORMALIZERS, Interpolated, Scaled, Transform
+from conformix.splits import SPLITS
+
+STRATA = ("class", "cluster", "group", "group and class")
+# Under which splits rows that tune also calibrate, and what their sizes were counted on.
+SHARED = ("efcp", "dlcp", "dlcp+")
+
+
+def require(holds: Any, what: str) -> None:
+    """Refuse what does not hold."""
+    if not bool(holds):
+        raise InvalidInput(what)
+
+
+def agree(what: str, value: Any, other: str, expected: Any) -> None:
+    """Refuse two parts that say different things about one fact."""
+    if type(value) is not type(expected) or value != expected:
+        raise InvalidInput(f"its {what} is {shortened(value)}, but {other} {shortened(expected)}")
+
+
+def check_predictor(predictor: Predictor) -> None:
+    """Refuse a predictor whose parts do not fit together."""
+    d = len(predictor.columns)
+    require(d > 0, "its predictor.columns name no score")
+    require(len(set(predictor.columns)) == d, "its predictor.columns name a score twice")
+    require(predictor.kind in KINDS, "its predictor.kind is neither probs nor logits")
+    require(0 < predictor.n_classes < MOST, "its predictor.n_classes cannot be")
+    require(0 <= predictor.key < 2**63, "its predictor.key is out of range")
+    distinct = len(set(predictor.models)) == len(predictor.models) > 0
+    require(distinct, "its predictor.models are not distinct")
+    blend = predictor.blend
+    scored = predictor.models if blend is None else (blend.name,)
+    known = all(column.model in scored for column in predictor.columns)
+    if blend is not None:
+        known = known and all(column.model in predictor.models for column in blend.columns)
+        require(blend.name not in predictor.models, "its blend.name is also that of a model")
+        distinct = len(set(blend.columns)) == len(blend.columns) > 0
+        require(distinct, "its blend.columns are not distinct")
+    require(known, "its predictor.columns name a model that is not among predictor.models")
+    simple_fraction(predictor.alpha, "its predictor.alpha")
+    if isinstance(predictor.fitted, Fitted):
+        _check_rule(predictor.fitted, predictor)
+    else:
+        _check_exact(predictor.fitted, predictor)
+
+
+def _check_rule(fitted: Fitted, predictor: Predictor) -> None:
+    facts, rule = fitted.ledger.facts, fitted.rule
+    d, n_classes = len(predictor.columns), predictor.n_classes
+    check_facts(facts)
+    agree("facts.alpha", facts.alpha, "predictor.alpha is", float(predictor.alpha))
+    agree("facts.n_classes", facts.n_classes, "predictor.n_classes is", n_classes)
+    agree("facts.d", facts.d, "the number of predictor.columns is", d)
+    weights = rule.weights
+    proper = weights.shape == (d,) and weights.dtype == np.float64 and np.isfinite(weights).all()
+    require(proper, "its fitted.weights are not one finite number per score")
+    _check_transform(rule.transform, d, fitted.normalizer)
+    if fitted.normalizer in NORMALIZERS:
+        learnt = NORMALIZERS[fitted.normalizer].learns and not facts.separate
+        agree("facts.learnt_scale", facts.learnt_scale, "normalizer and split say", learnt)
+    require(not (facts.learnt_scale and facts.separate), "its facts.learnt_scale cannot be")
+    _check_scores(fitted)
+    agree("facts.n_cal", facts.n_cal, "the number of calibration scores is", fitted.n)
+    _check_search(fitted, n_classes)
+    _check_cuts(fitted, n_classes)
+
+
+def check_facts(facts: Facts) -> None:
+    """Refuse numbers of a fit that cannot be, or that contradict each other."""
+    check_fields(facts, "facts")
+    rank = check_fields(facts.rank, "facts.rank")
+    counts = {name: getattr(facts, name) for name in ("n_tune", "n_test", "n_weights")}
+    sizes = {name: getattr(facts, name) for name in ("n_cal", "n_classes", "d")}
+    for least, some in ((0, counts), (1, sizes), (1, {"rank.n_weights": rank.n_weights})):
+        for name, value in some.items():
+            require(least <= value < MOST, f"its facts.{name} cannot be {shortened(value)}")
+    simple_fraction(facts.alpha, "its facts.alpha")
+    simple_fraction(facts.tune_alpha, "its facts.tune_alpha")
+    known = facts.split == "fixed" or (facts.split in SPLITS and facts.split != "exact")
+    require(known, f"its facts.split cannot be {shortened(facts.split)} for one rule")
+    agree("facts.separate", facts.separate, "the split says", facts.split not in SHARED)
+    transductive = facts.split in ("dlcp", "dlcp+")
+    # Weights that a test batch chose and `recalibrate` kept still name the batch.
+    possible = facts.n_test > 0 if transductive else facts.n_test == 0 or facts.split == "fixed"
+    require(possible, "its facts.n_test does not go with the split")
+    if facts.split in SHARED:
+        agree("facts.n_tune", facts.n_tune, "the same rows calibrate, and facts.n_cal is",
+               facts.n_cal)  # fmt: skip
+    if facts.split == "fixed":
+        agree("facts.n_tune", facts.n_tune, "under fixed weights it is", 0)
+        agree("facts.n_weights", facts.n_weights, "under fixed weights it is", 1)
+        agree("facts.tune_alpha", float(facts.tune_alpha), "alpha is", float(facts.alpha))
+    union = rank.delta is not None and not facts.separate
+    agree("facts.rank.n_weights", rank.n_weights, "the rank has to pay for",
+           facts.n_weights if union else 1)  # fmt: skip
+    batch = facts.n_test if union and transductive else None
+    agree("facts.rank.batch", rank.batch, "the test rows of the fit are", batch)
+    if rank.delta is not None:
+        simple_fraction(rank.delta, "its facts.rank.delta")
+
+
+def _check_scores(fitted: Fitted) -> None:
+    """Refuse calibration scores that this rule cannot have given."""
+    scores, rule = fitted.calibration, fitted.rule
+    proper = scores.ndim == 1 and scores.size > 0 and scores.dtype == np.float64
+    require(proper and not np.isnan(scores).any(), "its fitted.calibration holds no scores")
+    require((scores[1:] >= scores[:-1]).all(), "its fitted.calibration does not rise")
+    require(scores[0] > -np.inf, "its fitted.calibration holds minus infinity")
+    equal = scores if fitted.reference is None else fitted.reference
+    proper = equal.shape == scores.shape and equal.dtype == np.float64
+    rises = proper and not np.isnan(equal).any() and (equal[1:] >= equal[:-1]).all()
+    require(rises, "its fitted.reference is not one rising score per calibration row")
+    if rule.allow_empty:
+        finite = scores[-1] < np.inf
+        require(finite, "its fitted.calibration is infinite, which only allow_empty=false gives")
+
+
+def check_range(fitted: Fitted) -> None:
+    """Refuse calibration scores beyond what curves between two levels can combine to."""
+    scores, rule = fitted.calibration, fitted.rule
+    if isinstance(rule.transform, Interpolated) and (rule.weights >= 0).all():
+        low, high = (
+            float(combine(np.array([[curve[end] for curve in rule.transform.levels]]),
+                          rule.weights)[0])
+            for end in (0, -1)
+        )  # fmt: skip
+        low -= 0.0 if rule.limits is None else rule.limits.drop
+        inside = (scores >= low) & ((scores <= high) | np.isinf(scores))
+        require(inside.all(), "its fitted.calibration leaves the range of its scale")
+
+
+def _check_search(fitted: Fitted, n_classes: int) -> None:
+    found, facts = fitted.search, fitted.ledger.facts
+    size = fitted.held_out_size
+    check_type(size, "float | None", "fitted.held_out_size")
+    possible = size is None or (facts.split in ("vfcp", "fixed") and 0 <= size <= n_classes)
+    require(possible, f"its fitted.held_out_size cannot be {shortened(size)}")
+    require((found is None) == (facts.split == "fixed"), "its search does not go with the split")
+    if found is None:
+        return
+    check_fields(found, "search")
+    same = np.array_equal(found.weights, fitted.rule.weights)
+    require(same, "its search.weights are not its fitted.weights")
+    rows = {
+        "vfcp": facts.n_tune, "efcp": facts.n_cal, "dlcp": facts.n_test,
+        "dlcp+": facts.n_cal + facts.n_test,
+    }  # fmt: skip
+    agree("search.n_size", found.n_size, "the split counts sizes on", rows[facts.split])
+    require(0 <= found.count <= found.n_size * n_classes, "its search.count cannot be")
+    require(1 <= found.n_evaluated < MOST, "its search.n_evaluated cannot be")
+    counted = facts.n_weights in (0, found.n_evaluated)
+    require(counted, "its facts.n_weights is not the number of weights that the search says")
+
+
+def _check_exact(fitted: FullFitted, predictor: Predictor) -> None:
+    d, n_classes, n = len(predictor.columns), predictor.n_classes, len(fitted.y)
+    fits = n > 0 and fitted.scores.shape == (n, n_classes, d) and fitted.y.ndim == 1
+    require(fits and fitted.scores.dtype == np.float64, "its fitted.scores are not (n, K, d)")
+    require(np.isfinite(fitted.scores).all(), "its fitted.scores are not finite")
+    inside = ((fitted.y >= 0) & (fitted.y < n_classes)).all()
+    require(inside, "its fitted.y holds labels out of range")
+    weights = fitted.weights
+    proper = weights.ndim == 2 and weights.shape[1] == d and len(weights) > 0
+    proper = proper and weights.dtype == np.float64 and np.isfinite(weights).all()
+    require(proper, "its fitted.weights are not finite numbers of shape (M, d)")
+    distinct = len(np.unique(weights, axis=0)) == len(weights)
+    require(distinct, "its fitted.weights hold a candidate twice")
+    agree("fitted.alpha", float(fitted.alpha), "predictor.alpha is", float(predictor.alpha))
+    _check_transform(fitted.transform, d, fitted.normalizer)
+    if isinstance(fitted.transform, Interpolated):
+        low, high = ([curve[end] for curve in fitted.transform.levels] for end in (0, -1))
+        inside = ((fitted.scores >= low) & (fitted.scores <= high)).all()
+        require(inside, "its fitted.scores leave the range of their scale")
+
+
+def _check_transform(transform: Transform, d: int, name: str) -> None:
+    if isinstance(transform, Scaled):
+        factors = np.array(transform.factors)
+        fits = factors.shape == (d,) and np.isfinite(factors).all() and (factors > 0).all()
+        require(fits, "its transform.factors are not one positive number per score")
+        require(name != "ecdf", "its transform is no ecdf, though normalizer says so")
+        require(name != "none" or (factors == 1).all(), "its transform scales, though normalizer "
+                 "is none")  # fmt: skip
+    elif isinstance(transform, Interpolated):
+        require(len(transform.knots) == len(transform.levels) == d, "its transform.curves do not "
+                 "fit the scores")  # fmt: skip
+        require(name not in ("none", "scale"), f"its transform bends, though normalizer is {name}")
+        for knots, levels in zip(transform.knots, transform.levels, strict=True):
+            same = knots.ndim == 1 and knots.shape == levels.shape and knots.size > 0
+            rises = same and _rising(knots, strictly=True) and _rising(levels)
+            require(rises, "a curve of its transform does not rise")
+            if name == "ecdf":
+                shares = levels[0] > 0 and levels[-1] == 1
+                require(shares, "a curve of its transform does not end at 1, as an ecdf does")
+
+
+def _rising(values: FloatArray, *, strictly: bool = False) -> bool:
+    steps = np.diff(values)
+    return bool(np.isfinite(values).all() and ((steps > 0) if strictly else (steps >= 0)).all())
+
+
+def check_partition(part: Partition, stratum: IntArray, scores: FloatArray, n_classes: int) -> None:
+    """Refuse cells that do not fit their scheme, before anything is looked up in them."""
+    cells, names = part.cells, part.names
+    whole = cells.dtype == stratum.dtype == np.int64
+    require(whole and cells.shape == (len(names) + 1, n_classes), "its cuts.cells are not one "
+             "stratum per group and class")  # fmt: skip
+    require(stratum.shape == scores.shape, "its cuts.stratum is not one per calibration score")
+    kinds = {type(name) for name in names}
+    proper = kinds <= {int} or kinds <= {str}
+    rise = proper and all(a < b for a, b in pairwise(names))
+    require(rise, "its cuts.names are not different texts or integers that rise")
+    # They make up the statement of what holds, which no file may word.
+    require(part.what in STRATA, f"its cuts.what cannot be {shortened(part.what)}")
+    require(part.fallback in FALLBACKS, f"its cuts.fallback cannot be {shortened(part.fallback)}")
+    require(bool(names) == part.what.startswith("group"), "its cuts.names do not go with cuts.what")
+    n_rare = check_type(part.n_rare, "int", "cuts.n_rare")
+    _check_cells(part, n_classes, n_rare)
+    require(np.isin(stratum, cells).all(), "its cuts.stratum names strata that no cell has")
+
+
+def _check_cells(part: Partition, n_classes: int, n_rare: int) -> None:
+    """Refuse cells that this scheme does not lay down (`conformix.calibration`)."""
+    cells = part.cells
+    if part.what == "cluster":
+        own = cells[cells >= 0]
+        strata = np.unique(own)
+        gapless = np.array_equal(strata, np.arange(len(strata)))  # not as many as a file says
+        stand = stand_in(part.fallback, pool=int(cells.max()))
+        negative = part.fallback != "pooled"
+        rare = int((cells == stand).sum()) if negative or n_rare else 0
+        apart = ((cells >= 0) | (negative & (cells == stand))).all()
+        require(gapless and apart and rare == n_rare, "its cuts.cells are no clusters of classes")
+        return
+    groups = max(len(part.names), 1)
+    width = 1 if part.what == "group" else n_classes
+    expected = np.broadcast_to(
+        np.arange(groups * width).reshape(groups, width), (groups, n_classes)
+    )
+    stand = stand_in(part.fallback, pool=groups * width)
+    known = cells[:groups]
+    rare = known == stand
+    fits = (rare | (known == expected)).all() and (cells[groups:] == stand).all()
+    require(fits, f"its cuts.cells are not those of one stratum per {part.what}")
+    units = int(rare[:, :width].sum()) if width > 1 else int(rare.all(axis=1).sum())
+    agree("cuts.n_rare", n_rare, "the number of cells without a stratum of their own is", units)
+
+
+def check_importance(
+    weight: FloatArray, ratios: FloatArray | None, scores: FloatArray, n_classes: int
+) -> None:
+    """Refuse importance weights of calibration rows that cannot be."""
+    require(weight.shape == scores.shape and _importances(weight), "its cuts.weight are not one "
+             "finite number from 0 on per calibration score, some above 0")  # fmt: skip
+    if ratios is not None:
+        fits = ratios.shape == (n_classes,) and _importances(ratios)
+        require(fits, "its cuts.ratios are not one finite number from 0 on per class")
+        require(np.isin(weight, ratios).all(), "its cuts.weight are not among its cuts.ratios")
+
+
+def _importances(values: FloatArray) -> bool:
+    proper = values.dtype == np.float64 and np.isfinite(values).all() and (values >= 0).all()
+    with np.errstate(over="ignore"):
+        return bool(proper and 0 < values.sum() < np.inf)
+
+
+def _check_cuts(fitted: Fitted, n_classes: int) -> None:
+    cuts, facts, limits = fitted.cuts, fitted.ledger.facts, fitted.rule.limits
+    if isinstance(cuts, Stratified) and facts.split != "fixed" and cuts.name != "cluster":
+        agree("cuts.fixed", cuts.partition.fixed, "facts.separate is", facts.separate)
+    if isinstance(cuts, Stratified) and cuts.name == "cluster":
+        agree("cuts.fixed", cuts.partition.fixed, "for clusters it is", True)
+    if limits is not None:
+        require(cuts.name == "class", "its limits go with a threshold per class only")
+        proper = limits.ranks.shape == (n_classes,) and limits.ranks.dtype == np.int64
+        inside = proper and ((limits.ranks >= 1) & (limits.ranks <= n_classes)).all()
+        require(inside, "its limits.ranks are not one rank from 1 to K per class")
+        require(1 <= limits.drop < np.inf, "its limits.drop is no finite number from 1 on")

@@ -1,0 +1,296 @@
+"""Scores of rows that are never in memory all at once.
+
+The search needs the scores of all labels, (K, d) numbers, of the rows that tune and count sizes.
+A calibration row needs those of its true label alone: d numbers, known before any weight is. So
+one pass over the rows gathers all that a fit needs, and its memory is that of the tuning rows.
+A tensor (n, K, d) of all rows and what is gathered here go through the same pipeline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from conformix.data.outputs import Outputs
+from conformix.errors import InvalidInput
+from conformix.fit.passes import BlockReader, Reader, TensorReader, chosen, cut
+from conformix.fit.true_scores import HeldScores, TrueScores
+from conformix.kernels.arrays import FloatArray, IntArray, of_labels, some_rows
+from conformix.kernels.blocks import row_blocks
+from conformix.scores.names import Column
+from conformix.scores.one_label import true_label_scores
+from conformix.scores.tensor import fill_tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Gathered:
+    """The scores of n rows, as far as a fit needs them.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        n, K and d.
+    kept : integer array of shape (m,)
+        Rising numbers of the rows whose scores are all here.
+    tensor : array of shape (m, K, d)
+        Their scores.
+    true : TrueScores
+        The scores (n, d) of the true labels of all rows.
+    reader : Reader or None
+        How to read rows again; None where they came from an iterator, which ends.
+
+    Examples
+    --------
+    >>> scores = np.arange(12.0).reshape(3, 2, 2)
+    >>> true = HeldScores(scores[[0, 1, 2], [0, 0, 1]])
+    >>> some = Gathered((3, 2, 2), np.array([1]), scores[[1]], true)
+    >>> some.take(np.array([1])).shape
+    (1, 2, 2)
+    >>> some.take(np.array([0, 2])).true.combined(lambda own: own[:, 0])
+    array([ 0., 10.])
+    """
+
+    shape: tuple[int, int, int]
+    kept: IntArray
+    tensor: FloatArray
+    true: TrueScores
+    reader: Reader | None = None
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def take(self, rows: IntArray) -> Any:
+        """Return the scores of some rows: an array where all are kept, else `GatheredRows`."""
+        if np.array_equal(rows, self.kept):
+            return self.tensor
+        first_is_here = bool(len(rows)) and bool(np.isin(rows[:1], self.kept).all())
+        if first_is_here and np.isin(rows, self.kept).all():
+            return some_rows(self.tensor, np.searchsorted(self.kept, rows))
+        return GatheredRows(self, rows)
+
+    def map(self, function: Callable[..., Any], *arrays: Any) -> Iterator[tuple[slice, Any]]:
+        """Yield ``function`` of blocks of all rows; see `Reader`."""
+        return self._all_rows.map(function, *arrays)
+
+    def sum(self, function: Callable[..., int], *arrays: Any) -> int:
+        """Return the sum of ``function`` over blocks of all rows; see `Reader`."""
+        return self._all_rows.sum(function, *arrays)
+
+    @property
+    def _all_rows(self) -> GatheredRows:
+        return GatheredRows(self, np.arange(len(self)))
+
+
+@dataclass(frozen=True, eq=False)
+class GatheredRows:
+    """Some rows of what was gathered; it stands for their scores (r, K, d)."""
+
+    whole: Gathered
+    rows: IntArray
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """The number of these rows, K and d."""
+        return (len(self.rows), *self.whole.shape[1:])
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def true(self) -> TrueScores:
+        """The scores (r, d) of the true labels."""
+        return self.whole.true.take(self.rows)
+
+    def map(self, function: Callable[..., Any], *arrays: Any) -> Iterator[tuple[slice, Any]]:
+        """Yield ``function`` of blocks of these rows; see `Reader`."""
+        return self._reader.map(function, self.rows, arrays)
+
+    def sum(self, function: Callable[..., int], *arrays: Any) -> int:
+        """Return the sum of ``function`` over blocks of these rows; see `Reader`."""
+        return self._reader.sum(function, self.rows, arrays)
+
+    @property
+    def _reader(self) -> Reader:
+        if self.whole.reader is None:
+            raise InvalidInput(
+                "these settings need the rows a second time, and an iterator ends; give the "
+                "batches as a list, a function that returns an iterator, or a source of "
+                "conformix.data.batches."
+            )
+        return self.whole.reader
+
+
+def true_scores(scores: Any, y: IntArray) -> TrueScores:
+    """Return the scores of the true labels, of a tensor or of gathered rows, which have them.
+
+    Examples
+    --------
+    >>> true_scores(np.arange(4.0).reshape(2, 2, 1), np.array([1, 0])).combined(np.ravel)
+    array([1., 2.])
+    """
+    if isinstance(scores, Gathered | GatheredRows):
+        return scores.true
+    return HeldScores(of_labels(scores, y))
+
+
+def rows_in_place(scores: Any, y: IntArray, rows: IntArray) -> Any:
+    """Return some of the labelled rows of a tensor, or of gathered ones, without copying scores.
+
+    Examples
+    --------
+    >>> some = rows_in_place(np.zeros((5, 2, 1)), np.zeros(5, dtype=int), np.array([1, 4]))
+    >>> some.shape, summed(some, np.size)
+    ((2, 2, 1), 4)
+    """
+    if isinstance(scores, Gathered):
+        return scores.take(rows)
+    if np.array_equal(rows, np.arange(len(scores))):
+        return scores
+    true = HeldScores(of_labels(scores, y))
+    none: IntArray = np.arange(0)
+    return GatheredRows(Gathered(scores.shape, none, scores[:0], true, TensorReader(scores)), rows)
+
+
+def in_blocks(
+    scores: Any, function: Callable[..., Any], *arrays: Any
+) -> Iterator[tuple[slice, Any]]:
+    """Yield ``function(block, *parts)`` for blocks of rows, of a tensor or of gathered rows.
+
+    Examples
+    --------
+    >>> [(rows.stop, total) for rows, total in in_blocks(np.ones((3, 2, 1)), np.sum)]
+    [(3, np.float64(6.0))]
+    """
+    if isinstance(scores, Gathered | GatheredRows):
+        yield from scores.map(function, *arrays)
+        return
+    for block in row_blocks(*scores.shape[:2]):
+        yield block, function(scores[block], *cut(arrays, block))
+
+
+def summed(scores: Any, function: Callable[..., int], *arrays: Any) -> int:
+    """Return the sum of integers ``function(block, *parts)`` over blocks of rows.
+
+    Examples
+    --------
+    >>> summed(np.ones((3, 2, 1)), len)
+    3
+    """
+    if isinstance(scores, Gathered | GatheredRows):
+        return scores.sum(function, *arrays)
+    return sum(found for _, found in in_blocks(scores, function, *arrays))
+
+
+def can_be_read(scores: Any) -> bool:
+    """Whether the scores of all labels of these rows can be had.
+
+    Examples
+    --------
+    >>> can_be_read(np.zeros((1, 2, 1)))
+    True
+    """
+    return not isinstance(scores, GatheredRows) or scores.whole.reader is not None
+
+
+def summarised(
+    outputs: Outputs,
+    y: IntArray,
+    keep: IntArray,
+    columns: tuple[Column, ...],
+    *,
+    key: int,
+    threads: int | None = None,
+) -> tuple[FloatArray, dict[str, FloatArray]]:
+    """Return the true-label scores (r, d) of a block, and the outputs of the rows to keep."""
+    true = true_label_scores(outputs, y, columns, key=key, threads=threads)
+    return true, {name: np.array(values[keep]) for name, values in outputs.models.items()}
+
+
+def assembled(
+    true: TrueScores,
+    models: dict[str, FloatArray],
+    kept: IntArray,
+    like: Outputs,
+    columns: tuple[Column, ...],
+    *,
+    reader: Reader | None,
+    key: int,
+    threads: int | None = None,
+) -> Gathered:
+    """Return what a pass over the rows has found.
+
+    Parameters
+    ----------
+    true : TrueScores
+        The true-label scores (n, d) of all rows.
+    models : dict of str to array of shape (m, K)
+        The outputs of the rows that are kept.
+    kept : integer array of shape (m,)
+        Their rising numbers.
+    like : Outputs
+        Any outputs of the same models.
+    columns, key, threads
+        The scores.
+    reader : Reader or None
+        How to read the rows again.
+    """
+    tensor: FloatArray = np.empty((0, like.n_classes, len(columns)))
+    if len(kept):
+        whole = Outputs(models, like.kind)
+        tensor = fill_tensor(whole, columns, key=key, threads=threads)
+    return Gathered((len(true), *tensor.shape[1:]), kept, tensor, true, reader)
+
+
+def side_by_side(parts: Sequence[dict[str, FloatArray]]) -> dict[str, FloatArray]:
+    """Return the outputs of several blocks as those of one, by model.
+
+    Examples
+    --------
+    >>> side_by_side([{"a": np.zeros((1, 2))}, {"a": np.ones((2, 2))}])["a"].shape
+    (3, 2)
+    """
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def gather_rows(
+    outputs: Outputs,
+    y: IntArray,
+    kept: IntArray,
+    columns: tuple[Column, ...],
+    *,
+    key: int,
+    threads: int | None = None,
+) -> Gathered:
+    """Return what is gathered from an array, in memory or mapped from a file, block by block.
+
+    Examples
+    --------
+    >>> from conformix.data.outputs import check_outputs
+    >>> from conformix.scores import score_columns
+    >>> outputs = check_outputs([[0.7, 0.3], [0.2, 0.8], [0.5, 0.5]], later=True)
+    >>> columns = score_columns(("",), ("thr",))
+    >>> found = gather_rows(outputs, np.array([0, 1, 0]), np.array([2]), columns, key=0)
+    >>> found.true.rising(np.ravel)
+    array([0.5, 0.7, 0.8])
+    """
+    options: dict[str, Any] = {"key": key, "threads": threads}
+
+    def blocks() -> Iterator[Outputs]:
+        for rows in outputs.blocks():
+            yield outputs.read(rows)
+            outputs.let_go()
+
+    true, parts, first = [], [], 0
+    for block in blocks():
+        keep = chosen(kept, first, block.n)[1]
+        found = summarised(block, y[first : first + block.n], keep, columns, **options)
+        true.append(found[0])
+        parts.append(found[1])
+        first += block.n
+    reader = BlockReader(blocks, columns, key, threads)
+    held, models = HeldScores(np.concatenate(true)), side_by_side(parts)
+    parts.clear()  # what is kept of the outputs is held once
+    return assembled(held, models, kept, outputs, columns, reader=reader, **options)

@@ -1,0 +1,280 @@
+"""Labelled rows that had no part in a fit, judged: by their coverage, and for drift.
+
+The one place that says by which law the sets of a fitted model are judged (the laws themselves are
+in `conformix.guarantees.verdict`). Shell, report and `conformix.ScoreAverage` all ask here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from conformix.calibration.cuts import Single
+from conformix.calibration.strata import ALWAYS, Stratified
+from conformix.calibration.weighted import Reweighted
+from conformix.conformal import conformal_rank, kth_largest, simple_fraction
+from conformix.data.outputs import Outputs
+from conformix.data.row_data import RowData
+from conformix.errors import InvalidInput
+from conformix.fit.drift import DriftReport, drift_report
+from conformix.fit.exact.fitted import FullFitted
+from conformix.fit.fit import Fitted, Rule
+from conformix.fit.predictor import Predictor
+from conformix.guarantees.ledger import Facts
+from conformix.guarantees.verdict import (
+    Cell,
+    Law,
+    Verdict,
+    beta_binomial,
+    n_chosen_among,
+    no_law,
+    pooled_tail,
+)
+from conformix.kernels import combine
+from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, of_labels, to_host
+from conformix.metrics.coverage import share_interval
+from conformix.search.objective import SizeObjective
+
+# Scores that the pooled test holds at once; beyond it some of the test rows are drawn.
+MOST_SCORES = 2**26
+
+
+@dataclass(frozen=True, eq=False)
+class Pooled:
+    """Calibration rows of the exact split and test rows in one bag, in which all are alike.
+
+    Parameters
+    ----------
+    scores : float64 array of shape (n + m, K, d)
+        Normalised scores, those of the calibration rows first.
+    y : integer array of shape (n + m,)
+        True labels.
+    n : int
+        Number of calibration rows.
+    weights : float64 array of shape (M, d)
+        Candidates, in the order that breaks ties.
+    threads : int or None
+        Threads to use.
+    """
+
+    scores: FloatArray
+    y: IntArray
+    n: int
+    weights: FloatArray
+    threads: int | None = None
+
+    def selected(self, alpha: float) -> tuple[FloatArray, float]:
+        """Return the true-label scores (n + m,) and the threshold under the weights chosen on all.
+
+        The weights with the fewest labels in the sets of all rows, at the threshold that all rows
+        set: a choice that does not see which rows are calibration rows.
+        """
+        n_all = len(self.y)
+        k = min(conformal_rank(n_all, alpha), n_all)
+        true_scores = of_labels(self.scores, self.y)
+        objective = SizeObjective(true_scores, [self.scores], k, threads=self.threads)
+        best = int(np.argmin(objective.counts(self.weights)))  # the first of equals
+        values = combine(true_scores, self.weights[best])
+        return values, kth_largest(values, k)
+
+    def law(self, alpha: float) -> Law:
+        """Return the pooled test at one level."""
+        values, threshold = self.selected(alpha)
+        missed, n_all = values < threshold, len(values)
+        tail = pooled_tail(
+            int(missed[self.n :].sum()), missed_of_all=int(missed.sum()), n_test=n_all - self.n,
+            n_all=n_all,
+        )  # fmt: skip
+        rows = f"{self.n:,} calibration and {n_all - self.n:,} test rows"
+        event = "with weights chosen on all rows alike, so few test rows are covered"
+        return Law(f"the hypergeometric law of {rows} (pooled test)", tail, event=event)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledRows:
+    """Labelled rows that had no part in a fit, to be judged by it.
+
+    Parameters
+    ----------
+    predictor : Predictor
+        The fitted rule.
+    outputs : Outputs
+        Checked outputs of the fitted models.
+    y : integer array of shape (m,)
+        True labels.
+    data : RowData
+        Strata and importance of the rows, where the calibration needs them.
+
+    Examples
+    --------
+    >>> import conformix as cx
+    >>> data = cx.datasets.load("cifar10")
+    >>> logits, y = data.outputs["vgg16"], data.labels
+    >>> cp = cx.ScoreAverage(kind="logits", random_state=0).fit(logits[:1000], y[:1000])
+    >>> rows = LabelledRows.of(cp.predictor_, logits[1000:1500], (y[1000:1500] + 1) % 10)
+    >>> rows.verdict().word
+    'broken'
+    """
+
+    predictor: Predictor
+    outputs: Outputs
+    y: IntArray
+    data: RowData
+
+    @classmethod
+    def of(cls, predictor: Predictor, outputs: Any, y: Any, **rows: Any) -> LabelledRows:
+        """Return the rows, checked; `rows` may hold ``strata`` and ``sample_weight``."""
+        checked = predictor.check(outputs)
+        labels = predictor.labels(y, checked.n)
+        return cls(predictor, checked, labels, predictor.row_data(checked.n, **rows))
+
+    def verdict(self, alpha: float | None = None, sets: Any = None) -> Verdict:
+        """Return the verdict on the sets of these rows.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            The level of the sets; by default that of the fit.
+        sets : PredictionSets or boolean array of shape (m, K), optional
+            The model's own sets at that level, where they are at hand.
+        """
+        level = self.predictor.alpha if alpha is None else alpha
+        exact_level = simple_fraction(level)
+        if sets is None:
+            more = {"strata": self.data.strata, "sample_weight": self.data.weight}
+            sets = self.predictor.predict_at(self.outputs.models, level, **more)
+        hits = np.asarray(of_labels(np.asarray(sets), self.y), dtype=bool)
+        m, asked = len(hits), float(1 - exact_level)
+        ledger = self.predictor.fitted.ledger
+        law = self.law(hits, level)
+        return Verdict(
+            coverage=float(hits.mean()),
+            n_rows=m,
+            asked=asked,
+            promised=asked if ledger.kind in ("exact", "pac") else None,
+            law=law,
+            interval=share_interval(int(hits.sum()), m),
+            trivial=self._trivial(level),
+        )
+
+    def law(self, hits: BoolArray, alpha: float) -> Law:
+        """Return by which law the covered rows (m,) are judged."""
+        fitted, why = self.predictor.fitted, self.no_law
+        if why is not None:
+            return Law(why, None)
+        if isinstance(fitted, Fitted):
+            return self._law_of_rule(fitted, hits, alpha)
+        return self.pooled.law(alpha)
+
+    def _law_of_rule(self, fitted: Fitted, hits: BoolArray, alpha: float) -> Law:
+        facts, cuts = fitted.ledger.facts, fitted.cuts
+        if isinstance(cuts, Reweighted):
+            return Law("the rows carry importance weights", None)
+        if fitted.reference is not None:
+            k = facts.rank(fitted.n, alpha)
+            covered = self.reference_scores >= kth_largest(fitted.reference, k)
+            law = beta_binomial(int(covered.sum()), [Cell(fitted.n, k, len(hits))])
+            event = "under equal weights, which no row chose, so few are covered"
+            return law._replace(event=event, chance=None, chosen=True)
+        if isinstance(cuts, Single):
+            cell = Cell(fitted.n, facts.rank(fitted.n, alpha), len(hits))
+            return beta_binomial(int(hits.sum()), [cell], n_weights=n_chosen_among(facts))
+        if isinstance(cuts, Stratified):
+            stratum = cuts.partition.strata_of(self.y, self.data)
+            return _law_by_stratum(cuts, stratum, hits, facts, alpha)
+        return Law(f'calibration "{cuts.name}" is not of this library', None)
+
+    def _trivial(self, alpha: float) -> bool:
+        """Return whether one threshold lets every label in, since rows are too few."""
+        fitted = self.predictor.fitted
+        rank = fitted.ledger.facts.rank
+        single = not isinstance(fitted, Fitted) or isinstance(fitted.cuts, Single)
+        return single and rank(fitted.n, alpha) > fitted.n
+
+    @cached_property
+    def pooled(self) -> Pooled:
+        """These rows and the calibration rows of the exact split in one bag."""
+        fitted = self.predictor.fitted
+        assert isinstance(fitted, FullFitted)  # no other fit holds its calibration rows
+        outputs, y = self.outputs, self.y
+        fitting = max(1, MOST_SCORES // (fitted.scores.shape[1] * fitted.scores.shape[2]))
+        most = max(1, fitting - fitted.n)
+        if len(y) > most:  # drawn without a look at the rows
+            some = np.sort(np.random.default_rng(0).permutation(len(y))[:most])
+            models = {name: values[some] for name, values in outputs.models.items()}
+            outputs, y = replace(outputs, models=models), y[some]
+        own = np.asarray(to_host(fitted.transform(self.predictor.scores(outputs))))
+        scores = np.concatenate([to_host(fitted.scores), own])
+        labels = np.concatenate([fitted.y, y])
+        return Pooled(scores, labels, fitted.n, fitted.weights, fitted.threads)
+
+    @property
+    def no_law(self) -> str | None:
+        """Why neither a law nor the false-alarm level of a drift check is known; None if it is."""
+        fitted = self.predictor.fitted
+        reference = isinstance(fitted, Fitted) and fitted.reference is not None
+        return no_law(fitted.ledger.facts, reference=reference)
+
+    @cached_property
+    def reference_scores(self) -> FloatArray:
+        """Combined true-label scores (m,) under equal weights."""
+        return self._true_scores(self.predictor.fitted.rule.with_equal_weights)
+
+    def _true_scores(self, rule: Rule) -> FloatArray:
+        blocks = self.predictor.blocks(self.outputs)
+        return np.concatenate(
+            [rule.of_true_labels(scores, self.y[rows]) for rows, scores in blocks]
+        )
+
+    def drift(self, level: float = 0.01) -> DriftReport:
+        """Return whether these rows are exchangeable with the calibration rows.
+
+        Parameters
+        ----------
+        level : float
+            Probability of a false alarm.
+        """
+        fitted, why = self.predictor.fitted, self.no_law
+        if why is not None:
+            raise InvalidInput(f"no false-alarm level of a drift check is known here: {why}.")
+        if not isinstance(fitted, Fitted):
+            values, _ = self.pooled.selected(fitted.alpha)
+            n = self.pooled.n
+            return drift_report(values[:n], values[n:], level=level)
+        if fitted.reference is not None:
+            return drift_report(fitted.reference, self.reference_scores, level=level)
+        own, n_weights = self._true_scores(fitted.rule), n_chosen_among(fitted.ledger.facts)
+        return drift_report(fitted.calibration, own, level=level, n_weights=n_weights)
+
+
+def _law_by_stratum(
+    cuts: Stratified, stratum: IntArray, hits: BoolArray, facts: Facts, alpha: float
+) -> Law:
+    """Return the law of rows with a threshold per stratum, given how many rows each has.
+
+    A stratum that calibration rows gathered by counting which classes are rare is not one: its
+    calibration rows are fewer than chance would have it. Nor are rows that borrow the threshold of
+    all rows exchangeable with those that set it.
+    """
+    part = cuts.partition
+    lawful = stratum >= 0
+    if part.fallback == "pooled" and part.n_rare and not part.fixed:
+        lawful &= stratum != part.n_strata - 1
+    certain = stratum == ALWAYS
+    lawless = int((~lawful & ~certain).sum())
+    used, n_test = np.unique(stratum[lawful], return_counts=True)
+    n_cal = [int(n) for n in cuts.counts[used]]
+    cells = [
+        Cell(n, facts.rank(n, alpha), int(m)) for n, m in zip(n_cal, n_test, strict=True)
+    ]  # fmt: skip
+    open_cells = [cell for cell in cells if not cell.certain]
+    surely = int(certain.sum()) + sum(cell.n_test for cell in cells if cell.certain)
+    if not open_cells and lawless:
+        return Law(f"no {part.what} of these rows has a threshold of its own", None)
+    covered = int(hits[lawful].sum()) - sum(cell.n_test for cell in cells if cell.certain)
+    return beta_binomial(
+        covered, open_cells, n_weights=n_chosen_among(facts), certain=surely, lawless=lawless
+    )

@@ -1,0 +1,120 @@
+"""The exact engine on a device: the same counts as `conformix.kernels.host.engine`, with PyTorch.
+
+Thresholds of all weights first, from the true-label scores alone. Then one pass over the labels, in
+blocks: most are in, or out, for every weight, which bounds over cells of weights decide at once;
+the others are collected and counted exactly. Bounds move outwards by more than rounding can do,
+and what is counted is `combine`, bit for bit, so the counts are those of the host, ties included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from conformix.kernels.arrays import FloatArray, IntArray, as_tensor, on_device, to_host
+from conformix.kernels.blocks import row_blocks
+from conformix.kernels.device import counts as torch_counts
+from conformix.kernels.device.cells import fit_brackets, weight_cells
+from conformix.kernels.device.thresholds import all_thresholds
+from conformix.kernels.simplex import first_best
+
+# Cells over the weights in which thresholds are looked for; rows are few beside labels.
+THRESHOLD_CELLS = 128
+# Pairs (row, label) held at once as planes, where the scores are not planes already.
+PAIRS_AT_ONCE = 2**26
+ANCHOR_ROWS = 512
+
+
+def counts_and_thresholds(
+    true_scores: FloatArray,
+    size_parts: Sequence[Any],
+    k: int,
+    weights: FloatArray,
+    threads: int = 1,
+) -> tuple[IntArray, FloatArray]:
+    """Return the counts and the thresholds of weights (M, d), each (M,), in host memory.
+
+    Parameters
+    ----------
+    true_scores : array of shape (n, d)
+        Scores of the true labels of the labelled rows.
+    size_parts : tensors of shape (n_i, K, d)
+        Scores of all labels of the size rows; arrays where PyTorch stands in for numba.
+    k : int
+        The threshold is the k-th largest combined true score, ``1 <= k <= n``.
+    weights : array of shape (M, d)
+        Of any sign, on the simplex or not.
+    threads : int
+        Not used: the device has its own.
+    """
+    import torch  # noqa: PLC0415  there already where a part is a tensor
+
+    parts = [as_tensor(part) for part in size_parts]
+    home = parts[0].device if parts else torch.device("cpu")
+    weights = np.ascontiguousarray(weights, dtype=np.float64)
+    rows = as_tensor(true_scores).to(home, torch.float64)
+    kernels = fused_kernels(rows)
+    few = true_scores[:: 1 + len(true_scores) // ANCHOR_ROWS]
+    (apart,) = weight_cells(weights, THRESHOLD_CELLS)
+    thresholds = all_thresholds(rows, k, weights, apart.anchored(few))
+    levels = [cells.anchored(few) for cells in weight_cells(weights, *kernels.CELLS)]
+    ends = [end for part in parts if len(part) for end in part.aminmax()]
+    scale = max((abs(float(end)) for end in ends), default=0.0)
+    brackets = [fit_brackets(cells, weights, thresholds, scale) for cells in levels]
+    counts = np.zeros(len(weights), dtype=np.int64)
+    for planes in _planes(parts):
+        counts += to_host(kernels.count_pairs(planes, weights, thresholds, levels, brackets))
+    return counts, thresholds
+
+
+def candidate_counts(
+    true_scores: FloatArray,
+    size_parts: Sequence[Any],
+    k: int,
+    weights: FloatArray,
+    threads: int = 1,
+) -> IntArray:
+    """Return the counts alone; see `counts_and_thresholds`."""
+    return counts_and_thresholds(true_scores, size_parts, k, weights, threads)[0]
+
+
+def smallest_count(
+    true_scores: FloatArray,
+    size_parts: Sequence[Any],
+    k: int,
+    weights: FloatArray,
+    keys: FloatArray | IntArray,
+    threads: int = 1,
+) -> tuple[int, int]:
+    """Return index and count of the winner; `keys` (M, d) break ties.
+
+    Counting for all weights costs a device less than finding out which need not be counted.
+    """
+    counts = candidate_counts(true_scores, size_parts, k, weights, threads)
+    winner = first_best(counts, keys)
+    return winner, int(counts[winner])
+
+
+def fused_kernels(like: Any) -> Any:
+    """Return the Triton kernels where tensors are on a CUDA device and Triton is there."""
+    if like.device.type != "cuda":
+        return torch_counts
+    try:
+        from conformix.kernels.device import triton as triton_counts  # noqa: PLC0415  CUDA tensors only
+    except ImportError:
+        return torch_counts
+    return triton_counts
+
+
+def _planes(parts: Sequence[Any]) -> Iterator[Any]:
+    """Yield all pairs as float64 planes (d, pairs), without a copy where they are planes."""
+    for part in parts:
+        n, n_classes, d = part.shape
+        planes = part.movedim(-1, 0)
+        if planes.is_contiguous() and on_device(part) and str(part.dtype) == "torch.float64":
+            yield planes.reshape(d, n * n_classes)
+            continue
+        for rows in row_blocks(n, n_classes, PAIRS_AT_ONCE):
+            yield planes[:, rows].double().contiguous().reshape(d, -1)

@@ -1,0 +1,210 @@
+"""A tree of cells over the weights: nested boxes, each holding a contiguous run of weights.
+
+Everything that is decided for a whole cell is decided once instead of once per weight. A cell is
+the bounding box of its weights, ``|w_j - centre_j| <= half_j``. It is halved across the axis along
+which scores move most, ``half_j * spread_j``, until few weights are left; sizes of the boxes
+shrink to their content, so the slanted border of the simplex costs nothing.
+
+Weights that sum to one have d - 1 free coordinates: for any anchor a,
+``<w, s> = s_a + sum_j w_j (s_j - s_a)``. A cell of such weights ignores the coordinate a and bounds
+scores through the differences ``s_j - s_a``; it takes the anchor with the smallest
+``sum_j half_j * spread_aj``. Other weights have no anchor, ``a = -1``, and use the scores
+themselves.
+
+Cells are numbered in pre-order, so a walk needs no stack: the cell after ``c`` is ``c + 1`` to
+descend or ``skip[c]`` to pass over everything below it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
+from conformix.kernels.host.compiled import compiled
+from conformix.kernels.host.engine.spread import Sample, measure_spread
+
+MAX_DEPTH = 40  # a bound on the depth, whatever the weights; halving never needs it on grids
+SHAPE_LEVELS = 3  # deeper cells take the shape of the cell above
+
+
+class Cells(NamedTuple):
+    """Pre-order tree over `weights`, which are permuted so that every cell owns a slice.
+
+    Attributes
+    ----------
+    weights : (M, d) weights in tree order; ``weights[i]`` is the caller's weight ``order[i]``.
+    order : (M,) int64.
+    start, stop : (C,) slice of `weights` owned by each cell.
+    skip, depth, parent : (C,) next cell outside this one; distance from the root; cell above.
+    centre, half : (C, d) the box; at the anchor, ``half = 0`` and the centre sums to one.
+    anchor : (C,) coordinate that the others are compared with, or -1.
+    mass : largest ``sum_j |w_j|``, at least 1; it scales rounding errors.
+    """
+
+    weights: FloatArray
+    order: IntArray
+    start: IntArray
+    stop: IntArray
+    skip: IntArray
+    depth: IntArray
+    parent: IntArray
+    centre: FloatArray
+    half: FloatArray
+    anchor: IntArray
+    mass: float
+
+    @property
+    def levels(self) -> int:
+        """Number of levels, root included."""
+        return int(self.depth.max()) + 1
+
+    @property
+    def is_leaf(self) -> BoolArray:
+        """Whether a cell has no cells below it, bool (C,)."""
+        return self.skip == np.arange(len(self.skip)) + 1
+
+
+def build_cells(weights: FloatArray, sample: Sample, leaf_size: int) -> Cells:
+    """Return a tree over `weights` (M, d), its cells shaped by what lies near their thresholds."""
+    m, d = weights.shape
+    # a sum of d rounded quotients g / m is one up to this; the rounding slack covers it
+    on_simplex = bool(np.all(np.abs(weights.sum(axis=1) - 1.0) <= d * np.finfo(float).eps))
+    order = np.arange(m, dtype=np.int64)
+    integers = np.empty((6, 2 * m), dtype=np.int64)
+    boxes = np.empty((2, 2 * m, d))
+    used = _grow(weights, on_simplex, sample, leaf_size, order, integers, boxes)
+    start, stop, skip, depth, parent, anchor = integers[:, :used].copy()
+    centre, half = boxes[:, :used].copy()
+    mass = max(1.0, float(np.abs(weights).sum(axis=1).max()))
+    return Cells(
+        weights[order], order, start, stop, skip, depth, parent, centre, half, anchor, mass
+    )
+
+
+@compiled
+def _grow(
+    weights: FloatArray,
+    on_simplex: bool,
+    sample: Sample,
+    leaf_size: int,
+    order: IntArray,
+    integers: IntArray,
+    boxes: FloatArray,
+) -> int:
+    """Fill the tree arrays in pre-order; returns the number of cells."""
+    d = weights.shape[1]
+    spreads = np.empty((MAX_DEPTH + 2, d if on_simplex else 1, d))
+    open_cells = np.zeros((MAX_DEPTH + 2, 3), dtype=np.int64)
+    open_cells[0, 1] = len(order)
+    path = np.zeros(MAX_DEPTH + 2, dtype=np.int64)
+    n_open = 1
+    cell = 0
+    while n_open > 0:
+        n_open -= 1
+        begin, end, level = open_cells[n_open, 0], open_cells[n_open, 1], open_cells[n_open, 2]
+        up = max(level - 1, 0)
+        centre, half = boxes[0, cell], boxes[1, cell]
+        _bound(weights, order[begin:end], centre, half)
+        if level <= SHAPE_LEVELS:
+            measure_spread(sample, centre, spreads[level])
+        else:
+            spreads[level] = spreads[up]
+        anchor, axis = _choose(half, spreads[level])
+        if end - begin > leaf_size and level < MAX_DEPTH and half[axis] > 1e-12:
+            middle = begin + _divide(weights, order[begin:end], axis, centre[axis])
+            _push(open_cells, n_open, middle, end, level + 1)
+            _push(open_cells, n_open + 1, begin, middle, level + 1)
+            n_open += 2
+        if on_simplex:
+            _free(anchor, centre, half)
+        path[level] = cell
+        integers[0, cell], integers[1, cell] = begin, end
+        integers[3, cell], integers[4, cell] = level, path[up]
+        integers[5, cell] = anchor if on_simplex else -1
+        cell += 1
+    _link(integers[2], integers[3], cell)
+    return cell
+
+
+@compiled
+def _push(open_cells: IntArray, at: int, begin: int, end: int, level: int) -> None:
+    """Note that weights ``begin`` to ``end`` are still to become a cell."""
+    open_cells[at, 0], open_cells[at, 1], open_cells[at, 2] = begin, end, level
+
+
+@compiled
+def _free(anchor: int, centre: FloatArray, half: FloatArray) -> None:
+    """Let the coordinate `anchor` be one less the others."""
+    half[anchor] = 0.0
+    centre[anchor] = 1.0
+    for j in range(len(centre)):
+        centre[anchor] -= centre[j] if j != anchor else 0.0
+
+
+@compiled
+def _bound(weights: FloatArray, members: IntArray, centre: FloatArray, half: FloatArray) -> None:
+    """Write the bounding box of `members`."""
+    for j in range(weights.shape[1]):
+        low = weights[members[0], j]
+        high = low
+        for i in members:
+            low = min(low, weights[i, j])
+            high = max(high, weights[i, j])
+        centre[j] = 0.5 * (low + high)
+        half[j] = 0.5 * (high - low)
+
+
+@compiled
+def _choose(half: FloatArray, spread: FloatArray) -> tuple[int, int]:
+    """Find the anchor under which scores move least over the box, and the axis that moves most."""
+    anchor, least = 0, np.inf
+    for a in range(len(spread)):
+        total = 0.0
+        for j in range(len(half)):
+            total += half[j] * spread[a, j]
+        if total < least:
+            anchor, least = a, total
+    axis, most = 0, -1.0
+    for j in range(len(half)):
+        # where nothing moves the scores, any wide axis will do
+        reach = half[j] * (spread[anchor, j] + (1e-300 if least == 0.0 else 0.0))
+        if reach > most:
+            axis, most = j, reach
+    return anchor, axis
+
+
+@compiled
+def _divide(weights: FloatArray, members: IntArray, axis: int, cut: float) -> int:
+    """Stable partition of `members` into ``w_axis <= cut`` and the rest; returns the first's size.
+
+    Neither side is empty: the cut is the middle of two different values, rounded towards one.
+    """
+    high = np.empty_like(members)
+    n_low = 0
+    n_high = 0
+    for i in members:
+        if weights[i, axis] <= cut:
+            members[n_low] = i
+            n_low += 1
+        else:
+            high[n_high] = i
+            n_high += 1
+    for i in range(n_high):
+        members[n_low + i] = high[i]
+    return n_low
+
+
+@compiled
+def _link(skip: IntArray, depth: IntArray, n_cells: int) -> None:
+    """``skip[c]``: the next cell in pre-order that is not below ``c``."""
+    last = np.empty(MAX_DEPTH + 2, dtype=np.int64)
+    for level in range(len(last)):
+        last[level] = n_cells
+    for cell in range(n_cells - 1, -1, -1):
+        level = depth[cell]
+        skip[cell] = n_cells
+        for above in range(level + 1):
+            skip[cell] = min(skip[cell], last[above])
+        last[level] = cell

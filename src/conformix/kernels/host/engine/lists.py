@@ -1,0 +1,259 @@
+"""Lists of score vectors as planes, and the loops that everything else is made of.
+
+A list is a slice ``planes[:, begin:end]`` of an array ``(d, capacity)``: one contiguous plane per
+score, so that every inner loop is a SIMD loop over neighbouring entries. The loops work on runs of
+`RUN` entries whose intermediate values stay in the first-level cache.
+
+`combine_run` is the one arithmetic of the engine,
+``((w[0]*s[0] + w[1]*s[1]) + w[2]*s[2]) + ...`` in float64 without contraction: it decides.
+`bound_run` encloses it over a cell: ``<w, s>`` stays within `radius` of the value at the centre,
+up to rounding, once the linear function ``<w, r>`` has been taken out of it.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+
+from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.kernels.host.compiled import compiled
+from conformix.kernels.host.engine.packing import pack_marks
+
+# centre, half, slope, floor, ceiling, anchor and witness of a cell, see `sift`
+CellTest: TypeAlias = tuple[FloatArray, FloatArray, FloatArray, float, float, int, FloatArray]
+
+RUN = 512
+PROBE = 32
+PROBES = 32
+
+
+@compiled
+def combine_run(planes: FloatArray, begin: int, weights: FloatArray, value: FloatArray) -> None:
+    """Write ``combine(weights, s)`` of the entries from `begin` on into `value`."""
+    n = len(value)
+    w = weights[0]
+    x = planes[0, begin : begin + n]
+    for i in range(n):
+        value[i] = w * x[i]
+    for j in range(1, len(weights)):
+        w = weights[j]
+        x = planes[j, begin : begin + n]
+        for i in range(n):
+            value[i] = value[i] + w * x[i]
+
+
+@compiled
+def bound_run(
+    planes: FloatArray,
+    begin: int,
+    half: FloatArray,
+    slope: FloatArray,
+    anchor: int,
+    radius: FloatArray,
+) -> None:
+    """Write ``sum_j half_j |s_j - slope_j|`` into `radius`; with an anchor a: of ``s_j - s_a``."""
+    n = len(radius)
+    radius[:] = 0.0
+    origin = planes[anchor, begin : begin + n]
+    for j in range(len(half)):
+        h = half[j]
+        c = slope[j]
+        x = planes[j, begin : begin + n]
+        if anchor < 0:
+            for i in range(n):
+                radius[i] = radius[i] + h * abs(x[i] - c)
+        elif j != anchor:
+            for i in range(n):
+                radius[i] = radius[i] + h * abs((x[i] - origin[i]) - c)
+
+
+@compiled
+def take(source: FloatArray, begin: int, picked: IntArray, target: FloatArray, at: int) -> None:
+    """Copy the entries ``begin + picked`` of `source` to `target` from `at` on."""
+    n = len(picked)
+    for j in range(len(source)):
+        x = source[j, begin:]
+        y = target[j, at : at + n]
+        for i in range(n):
+            y[i] = x[picked[i]]
+
+
+@compiled
+def count_in(
+    planes: FloatArray,
+    begin: int,
+    end: int,
+    weights: FloatArray,
+    thresholds: FloatArray,
+    counts: IntArray,
+) -> None:
+    """Add to `counts` (m,) the numbers of entries with ``combine(weights, s) >= thresholds``."""
+    if weights.shape[1] == 3:
+        for i in range(0, len(weights), 2):
+            last = min(i + 1, len(weights) - 1)
+            one, two = _count_two(planes[:, begin:end], weights, thresholds, i, last)
+            counts[i] += one
+            counts[last] += two if last > i else 0
+        return
+    scratch = np.empty(RUN)
+    for first in range(begin, end, RUN):
+        value = scratch[: min(RUN, end - first)]
+        for i in range(len(weights)):
+            combine_run(planes, first, weights[i], value)
+            inside = 0
+            for q in range(len(value)):
+                inside += value[q] >= thresholds[i]
+            counts[i] += inside
+
+
+@compiled
+def _count_two(
+    planes: FloatArray, weights: FloatArray, thresholds: FloatArray, first: int, second: int
+) -> tuple[int, int]:
+    """Count for two weights at once, d = 3, without a pass through memory."""
+    x, y, z = planes[0], planes[1], planes[2]
+    a, b, c = weights[first, 0], weights[first, 1], weights[first, 2]
+    p, q, r = weights[second, 0], weights[second, 1], weights[second, 2]
+    low, high = thresholds[first], thresholds[second]
+    one = 0
+    two = 0
+    for i in range(len(x)):
+        one += (a * x[i] + b * y[i]) + c * z[i] >= low
+        two += (p * x[i] + q * y[i]) + r * z[i] >= high
+    return one, two
+
+
+@compiled
+def sift(
+    source: FloatArray, begin: int, end: int, test: CellTest, target: FloatArray, at: int
+) -> tuple[int, int]:
+    """Split a list by a cell: count what is certainly in, keep what is undecided.
+
+    Parameters
+    ----------
+    source, begin, end : the list.
+    test : ``(centre, half, slope, floor, ceiling, anchor, witness)`` of the cell; an entry is
+        certainly in if its lowest value over the cell is at least `ceiling` or if it equals
+        `witness`, certainly out if its highest is below `floor`.
+    target, at : where the undecided entries go.
+
+    Returns
+    -------
+    n_in, n_kept : int
+    """
+    marks = np.empty(RUN, dtype=np.uint8)
+    picked = np.empty(RUN + 8, dtype=np.int32)
+    scratch = np.empty((2, RUN))
+    n_in = 0
+    free = at
+    for first in range(begin, end, RUN):
+        n = min(RUN, end - first)
+        marks[n:] = 0
+        n_in += _mark(source, first, n, test, marks, scratch)
+        kept = pack_marks(marks, picked)
+        take(source, first, picked[:kept], target, free)
+        free += kept
+    return n_in, free - at
+
+
+@compiled
+def count_certain(planes: FloatArray, begin: int, end: int, test: CellTest) -> int:
+    """How many entries are certainly in: the first number of `sift`, without keeping anything."""
+    marks = np.empty(RUN, dtype=np.uint8)
+    scratch = np.empty((2, RUN))
+    n_in = 0
+    for first in range(begin, end, RUN):
+        n_in += _mark(planes, first, min(RUN, end - first), test, marks, scratch)
+    return n_in
+
+
+@compiled
+def share_undecided(planes: FloatArray, begin: int, end: int, test: CellTest) -> float:
+    """Estimate which share of a list `sift` would keep, by short probes spread over it.
+
+    Rows differ more than the labels of a row, so that many short probes see more than few long.
+    """
+    if end - begin < 4 * PROBES * PROBE:
+        return 0.0  # sifting a short list costs no more than probing it
+    marks = np.empty(PROBE, dtype=np.uint8)
+    scratch = np.empty((2, PROBE))
+    step = (end - begin) // PROBES
+    undecided = 0
+    for probe in range(PROBES):
+        _mark(planes, begin + probe * step, len(marks), test, marks, scratch)
+        for i in range(PROBE):
+            undecided += marks[i]
+    return undecided / (PROBES * PROBE)
+
+
+@compiled
+def _mark(
+    planes: FloatArray, begin: int, n: int, test: CellTest, marks: IntArray, scratch: FloatArray
+) -> int:
+    """Mark the undecided among `n` entries with 1, others with 0; returns how many are in."""
+    anchor, witness = test[5], test[6]
+    if len(witness) == 3 and anchor >= 0:
+        n_in = _mark_three(planes, begin, n, test, marks)
+    else:
+        n_in = _mark_any(planes, begin, n, test, marks, scratch)
+    if not np.isnan(witness[0]):
+        n_in += _admit_equal(planes, begin, n, witness, marks)
+    return n_in
+
+
+@compiled
+def _mark_any(
+    planes: FloatArray, begin: int, n: int, test: CellTest, marks: IntArray, scratch: FloatArray
+) -> int:
+    """`_mark` without a witness.
+
+    Comparisons are written so that a NaN, the sign of a useless bound, leaves entries undecided.
+    """
+    centre, half, slope, floor, ceiling, anchor, _ = test
+    value = scratch[0, :n]
+    radius = scratch[1, :n]
+    combine_run(planes, begin, centre, value)
+    bound_run(planes, begin, half, slope, anchor, radius)
+    n_in = 0
+    for i in range(n):
+        n_in += value[i] - radius[i] >= ceiling
+        marks[i] = not (value[i] + radius[i] < floor or value[i] - radius[i] >= ceiling)
+    return n_in
+
+
+@compiled
+def _mark_three(planes: FloatArray, begin: int, n: int, test: CellTest, marks: IntArray) -> int:
+    """`_mark_any` for d = 3 with an anchor, without a pass through memory."""
+    centre, half, slope, floor, ceiling, anchor, _ = test
+    j, k = (anchor + 1) % 3, (anchor + 2) % 3
+    x, y = planes[j, begin : begin + n], planes[k, begin : begin + n]
+    origin = planes[anchor, begin : begin + n]
+    n_in = 0
+    for i in range(n):
+        right = x[i] - origin[i]
+        up = y[i] - origin[i]
+        value = origin[i] + (centre[j] * right + centre[k] * up)
+        radius = half[j] * abs(right - slope[j]) + half[k] * abs(up - slope[k])
+        n_in += value - radius >= ceiling
+        marks[i] = not (value + radius < floor or value - radius >= ceiling)
+    return n_in
+
+
+@compiled
+def _admit_equal(
+    planes: FloatArray, begin: int, n: int, witness: FloatArray, marks: IntArray
+) -> int:
+    """Unmark the undecided entries that equal the witness; returns how many.
+
+    They have the value of the threshold for every weight of the cell, to the last bit, which no
+    bound can tell: without this, scores that all tie would all be counted weight by weight.
+    """
+    n_equal = 0
+    for i in range(n):
+        equal = marks[i] == 1
+        for j in range(len(witness)):
+            equal &= planes[j, begin + i] == witness[j]
+        n_equal += equal
+        marks[i] &= not equal
+    return n_equal

@@ -1,0 +1,100 @@
+"""The k-th largest of a list: quickselect, and a faster way when a good guess is at hand."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+
+from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.kernels.host.compiled import compiled
+from conformix.kernels.host.engine.packing import pack_marks
+
+# marks, positions and values of what lies between two guesses: uint8, int32 and float64
+Room: TypeAlias = tuple[IntArray, IntArray, FloatArray]
+
+SAMPLE = 256
+STRAY = 24
+
+
+@compiled
+def kth_largest(values: FloatArray, k: int) -> float:
+    """Find the k-th largest (1-based) of `values`, which are reordered: Hoare's quickselect."""
+    low = 0
+    high = len(values) - 1
+    target = k - 1
+    while low < high:
+        pivot = _median_of_three(values[low], values[(low + high) >> 1], values[high])
+        i = low
+        j = high
+        while i <= j:
+            while values[i] > pivot:
+                i += 1
+            while values[j] < pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if target <= j:
+            high = j
+        elif target >= i:
+            low = i
+        else:
+            break
+    return values[target]
+
+
+@compiled
+def _median_of_three(a: float, b: float, c: float) -> float:
+    return max(min(a, b), min(max(a, b), c))
+
+
+@compiled
+def kth_largest_near(values: FloatArray, k: int, low: float, high: float, room: Room) -> float:
+    """`kth_largest`, fast if the answer lies between `low` and `high` with few others.
+
+    One SIMD pass counts what is above and marks what is between; only those are selected from. If
+    the answer is not there, everything is.
+
+    Parameters
+    ----------
+    room : ``(marks, picked, few)``: uint8, int32 and float64 arrays, longer by 8 than `values`.
+    """
+    marks, picked, few = room
+    n = len(values)
+    above = 0
+    for i in range(n):
+        above += values[i] > high
+        marks[i] = (values[i] >= low) & (values[i] <= high)
+    padded = (n + 7) & ~7
+    marks[n:padded] = 0
+    between = pack_marks(marks[:padded], picked)
+    if not above < k <= above + between:
+        return kth_largest(values, k)
+    if low == high:
+        return low
+    for i in range(between):
+        few[i] = values[picked[i]]
+    return kth_largest(few[:between], k - above)
+
+
+@compiled
+def kth_largest_sampled(values: FloatArray, k: int, room: Room) -> float:
+    """`kth_largest` with a guess from a sample, for long lists.
+
+    The rank of the answer within a sample of s values is off by about ``sqrt(s) / 2``; values of
+    the sample a few times further away enclose the answer nearly always.
+    """
+    n = len(values)
+    if n < 4 * SAMPLE:
+        return kth_largest(values, k)
+    sample = values[:: n // SAMPLE].copy()
+    size = len(sample)
+    middle = 1 + (k - 1) * size // n
+    high, low = np.inf, -np.inf
+    if middle > STRAY:
+        high = kth_largest(sample, middle - STRAY)
+    if middle + STRAY <= size:
+        low = kth_largest(sample, middle + STRAY)
+    return kth_largest_near(values, k, low, high, room)

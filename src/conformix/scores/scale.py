@@ -1,0 +1,326 @@
+"""On which scale scores are averaged.
+
+Averaging adds numbers, so their scale decides. ``none`` takes scores as they are; ``scale``
+divides each by its natural width, known beforehand; ``ecdf`` replaces each by the empirical
+distribution function of all label scores of the tuning rows, interpolated and frozen. A normaliser
+works on every score by itself and keeps the order of its values.
+
+What it does to the guarantee: ``none`` and ``scale`` nothing. ``ecdf`` nothing where the tuning
+rows are not the calibration rows (VFCP); where they are (EFCP, DLCP, DLCP+) the scores depend on
+the calibration rows, and no finite-sample bound is known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from conformix.errors import InvalidInput, shown
+from conformix.kernels import combine
+from conformix.kernels.arrays import (
+    FloatArray,
+    as_float64,
+    is_tensor,
+    places,
+    refuse_masked,
+    to_device,
+    to_host,
+)
+from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks
+from conformix.registry import unknown_name
+from conformix.scores.names import Column
+
+# Half of the knots are even in rank, half are ever closer towards the top, where thresholds lie.
+MAX_KNOTS = 2**12
+# Values sorted per score; beyond it rows are thinned evenly.
+MAX_VALUES = 2**22
+# Values normalised at once: the eight arrays on the way stay in a core's cache.
+CACHE_ENTRIES = 2**15
+
+
+class Transform(Protocol):
+    """A fitted normaliser: works on the last axis of any array of scores."""
+
+    def __call__(self, scores: FloatArray) -> FloatArray:
+        """Return the normalised scores, shape (..., d)."""
+
+
+class Normalizer(Protocol):
+    """What the pipeline asks of a normaliser."""
+
+    @property
+    def name(self) -> str:
+        """The name in tables."""
+
+    @property
+    def learns(self) -> bool:
+        """Whether `fit` looks at the rows; if not, every guarantee stays."""
+
+    def fit(self, scores: FloatArray, columns: Sequence[Column]) -> Transform:
+        """Return the transform learnt from the scores (n, K, d) of the tuning rows."""
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """Scores times a fixed factor each.
+
+    Parameters
+    ----------
+    factors : tuple of float
+        One factor per score.
+
+    Examples
+    --------
+    >>> Scaled((1.0, 0.5))(np.array([2.0, 2.0]))
+    array([2., 1.])
+    """
+
+    factors: tuple[float, ...]
+
+    def __call__(self, scores: FloatArray) -> FloatArray:
+        """Return ``factor_j * s_j``; the scores themselves where all factors are one."""
+        if all(factor == 1 for factor in self.factors):
+            return scores
+        return _by_score(scores, lambda j, values: values * self.factors[j])
+
+
+@dataclass(frozen=True, eq=False)
+class Interpolated:
+    """Scores mapped by one rising, piecewise linear function each.
+
+    Parameters
+    ----------
+    knots, levels : tuples of arrays
+        Where the functions bend, and their values there.
+
+    Examples
+    --------
+    >>> line = Interpolated((np.array([0.0, 4.0]),), (np.array([0.0, 1.0]),))
+    >>> line(np.array([[1.0], [9.0]]))  # clipped at the ends
+    array([[0.25],
+           [1.  ]])
+    """
+
+    knots: tuple[FloatArray, ...]
+    levels: tuple[FloatArray, ...]
+
+    def __call__(self, scores: FloatArray) -> FloatArray:
+        """Return the functions of the scores."""
+        return _by_score(scores, lambda j, v: rising_line(v, self.knots[j], self.levels[j]))
+
+    def floors(self, weights: FloatArray, least: float) -> FloatArray:
+        """Return the scores (d,) at or below which a label combines to less than `least`.
+
+        Every score is tried at its knots with all others at their highest. Products with weights
+        that are not negative, and sums, rise with their terms in floats too: what falls short here
+        falls short to the last bit.
+
+        Examples
+        --------
+        >>> half = np.array([0.0, 0.5, 1.0])
+        >>> Interpolated((half, half), (half, half)).floors(np.array([0.5, 0.5]), 0.9)
+        array([0.5, 0.5])
+        """
+        tops = np.array([levels[-1] for levels in self.levels])
+        floors = np.full(len(tops), -np.inf)
+        for j, (knots, levels) in enumerate(zip(self.knots, self.levels, strict=True)):
+            best = np.tile(tops, (len(levels), 1))
+            best[:, j] = levels
+            short = np.count_nonzero(combine(best, weights) < least)
+            if short:
+                floors[j] = knots[short - 1]
+        return floors
+
+
+def rising_line(values: FloatArray, knots: FloatArray, levels: FloatArray) -> FloatArray:
+    """Return the linear interpolation of rising `levels`, itself rising to the last bit.
+
+    ``numpy.interp`` may overshoot the next level by one rounding, which would swap two labels.
+
+    Examples
+    --------
+    >>> rising_line(np.array([0.5, 2.0]), np.array([0.0, 1.0]), np.array([0.0, 10.0]))
+    array([ 5., 10.])
+    """
+    if is_tensor(values):
+        return _rising_line_on_device(values, to_device(knots, values), to_device(levels, values))
+    if len(knots) == 1:
+        return np.full(values.shape, levels[0])
+    left = np.clip(np.searchsorted(knots, values, side="right") - 1, 0, len(knots) - 2)
+    # The share of the way to the next knot, not a slope: that overflows between tiny knots.
+    way = np.maximum(values - knots[left], 0.0) / (knots[left + 1] - knots[left])
+    rise = levels[left + 1] - levels[left]
+    return np.minimum(levels[left] + np.minimum(way, 1.0) * rise, levels[left + 1])
+
+
+def _rising_line_on_device(values: Any, knots: Any, levels: Any) -> Any:
+    """Return `rising_line` by the same operations in the same order, for tensors."""
+    values = values.double().contiguous()
+    if len(knots) == 1:
+        return levels.expand(values.shape)
+    left = (places(knots, values, "right") - 1).clamp(0, len(knots) - 2)
+    way = (values - knots[left]).clamp(min=0.0) / (knots[left + 1] - knots[left])
+    rise = levels[left + 1] - levels[left]
+    return (levels[left] + way.clamp(max=1.0) * rise).minimum(levels[left + 1])
+
+
+def _by_score(scores: FloatArray, function: Any) -> FloatArray:
+    """Return ``function(j, scores[..., j])`` for every j, one contiguous plane per score.
+
+    Scores of fewer bits are widened first: what is computed does not depend on how they were held.
+    """
+    d = scores.shape[-1]
+    rows: Any = scores.reshape(-1, d) if scores.ndim < 3 else scores
+    shape = (d, *rows.shape[:-1])
+    tensors = is_tensor(rows)
+    planes: Any = rows[:0].double().new_empty(shape) if tensors else np.empty(shape)
+    entries = DEVICE_ENTRIES if tensors else CACHE_ENTRIES
+    for block in row_blocks(len(rows), math.prod(rows.shape[1:-1]), entries):
+        for j in range(d):
+            planes[j, block] = function(j, as_float64(rows[block, ..., j]))
+    normalized: Any = planes.movedim(0, -1) if tensors else np.moveaxis(planes, 0, -1)
+    return normalized if scores.ndim == 3 else normalized.reshape(scores.shape)
+
+
+@dataclass(frozen=True)
+class Unscaled:
+    """``none``: scores as they are.
+
+    Examples
+    --------
+    >>> Unscaled().learns
+    False
+    """
+
+    name = "none"
+    learns = False
+
+    def fit(self, scores: FloatArray, columns: Sequence[Column]) -> Transform:
+        """Return the identity."""
+        return Scaled((1.0,) * scores.shape[-1])
+
+
+@dataclass(frozen=True)
+class NaturalScale:
+    """``scale``: every score divided by its natural width, or by given numbers.
+
+    Parameters
+    ----------
+    widths : tuple of float, optional
+        The divisors, one per score; by default each score's own `unit`.
+
+    Examples
+    --------
+    >>> NaturalScale((1.0, 2.0)).fit(np.zeros((1, 2, 2)), ())(np.array([3.0, 3.0]))
+    array([3. , 1.5])
+    """
+
+    widths: tuple[float, ...] | None = None
+
+    name = "scale"
+    learns = False
+
+    def fit(self, scores: FloatArray, columns: Sequence[Column]) -> Transform:
+        """Return division by the widths."""
+        widths = self.widths
+        if widths is None:
+            widths = tuple(column.score.unit(scores.shape[1]) for column in columns)
+        if len(widths) != scores.shape[-1] or not all(0 < w < np.inf for w in widths):
+            raise InvalidInput(
+                f"normalize must hold {scores.shape[-1]} positive widths, one per score; got "
+                f"{list(widths)}."
+            )
+        return Scaled(tuple(1.0 / w for w in widths))
+
+
+@dataclass(frozen=True)
+class Ecdf:
+    """``ecdf``: the share of all label scores of the tuning rows that are no larger.
+
+    The deployable form of the pooled ranks in the paper's released code: fitted once, then a
+    fixed function. Between the observed values it is interpolated, since steps would make ties.
+
+    Examples
+    --------
+    >>> scores = np.array([[[1.0], [3.0]], [[2.0], [4.0]]])
+    >>> Ecdf().fit(scores, ())(np.array([[1.0], [2.5], [9.0]])).ravel()
+    array([0.25 , 0.625, 1.   ])
+    """
+
+    name = "ecdf"
+    learns = True
+
+    def fit(self, scores: FloatArray, columns: Sequence[Column]) -> Transform:
+        """Return the interpolated distribution functions of the scores."""
+        n, n_classes, d = scores.shape
+        rows = slice(None, None, max(1, n * n_classes // MAX_VALUES))
+        curves = [_curve(scores[rows, :, j]) for j in range(d)]
+        return Interpolated(tuple(c[0] for c in curves), tuple(c[1] for c in curves))
+
+
+def _curve(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return knots and levels of a distribution function: where it bends, and how high."""
+    if is_tensor(values):
+        ordered: Any = to_host(values.double().reshape(-1).sort().values)  # type: ignore[attr-defined]
+    else:
+        ordered = as_float64(np.sort(values, axis=None))
+    # By places, not by counts: beside the sorted values only one array of their length is held.
+    fresh = np.ones(len(ordered) + 1, dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:-1])
+    starts = np.flatnonzero(fresh)  # of the groups of equal values, and the end
+    n_knots = len(starts) - 1
+    if n_knots > MAX_KNOTS:
+        even = np.linspace(0, 1, MAX_KNOTS // 2)
+        towards_top = 1 - (1.0 / n_knots) ** even
+        places = np.concatenate([even, towards_top]) * (n_knots - 1)
+        kept = np.unique(places.round().astype(np.intp))
+    else:
+        kept = np.arange(n_knots)
+    return ordered[starts[kept]], starts[kept + 1] / len(ordered)
+
+
+NORMALIZERS: dict[str, Normalizer] = {
+    "none": Unscaled(),
+    "scale": NaturalScale(),
+    "ecdf": Ecdf(),
+}
+
+
+def resolve_normalizer(normalize: Any, *, separate: bool) -> Normalizer:
+    """Return the normaliser for a name, for widths, or the normaliser itself.
+
+    Parameters
+    ----------
+    normalize : str, array of shape (d,) or a normaliser
+        The user's wish.
+    separate : bool
+        Whether the tuning rows stay out of calibration. If so ``auto`` is ``ecdf``, which won
+        or tied nearly everywhere (docs/normalisation.md); if not it is ``scale``, which looks
+        at no row and so touches no guarantee.
+
+    Examples
+    --------
+    >>> resolve_normalizer("auto", separate=True), resolve_normalizer("auto", separate=False)
+    (Ecdf(), NaturalScale(widths=None))
+    """
+    if isinstance(normalize, str):
+        if normalize == "auto":
+            return NORMALIZERS["ecdf" if separate else "scale"]
+        if normalize not in NORMALIZERS:
+            raise unknown_name("normalize", normalize, ["auto", *sorted(NORMALIZERS)])
+        return NORMALIZERS[normalize]
+    if hasattr(normalize, "fit"):
+        return normalize  # type: ignore[no-any-return]
+    refuse_masked(normalize, "normalize")
+    try:
+        widths = tuple(float(width) for width in to_host(normalize, "normalize"))
+    except (TypeError, ValueError, OverflowError, NotImplementedError, RuntimeError):
+        raise InvalidInput(
+            "normalize must be a name, one positive width per score, or a normaliser; got "
+            f"{shown(normalize)}."
+        ) from None
+    return NaturalScale(widths)
