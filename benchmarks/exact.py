@@ -13,8 +13,7 @@ import time
 import numpy as np
 
 import conformix as cx
-from conformix.fit.exact.fitted import FullFitted
-from conformix.fit.exact.split import candidate_weights
+from conformix.fit.exact.split import FullFitted, candidate_weights
 from conformix.search import GridSearch
 
 CASES = (

@@ -61,7 +61,7 @@ def plain(values):
 
 
 def fitted(scores, y, weights, alpha):
-    from conformix.fit.exact.fitted import FullFitted
+    from conformix.fit.exact.split import FullFitted
 
     return FullFitted(scores, y, weights, plain, alpha)
 

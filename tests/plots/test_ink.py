@@ -17,6 +17,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import conformix as cx
 from conformix import plots
+from conformix.plots.weights import WeightLandscape
 
 DATA = cx.datasets.load("cifar10")
 LOGITS, Y = DATA.outputs["wideresnet_16_4"][:900], DATA.labels[:900]
@@ -130,7 +131,7 @@ def test_names_are_shown_letter_by_letter() -> None:
         (plots.size_coverage(models, LOGITS, Y), HOSTILE),
         (plots.plot_boxes({name: [1, 2] for name in HOSTILE}), HOSTILE),
         (plots.plot_weight_spread(type(numbers)(**three)), three["names"]),
-        (plots.plot_weights(plots.numbers.WeightLandscape(**landscape)), three["names"]),
+        (plots.plot_weights(WeightLandscape(**landscape)), three["names"]),
     ):
         svg = saved(ax.figure, "svg").decode()
         for name in shown:

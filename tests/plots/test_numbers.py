@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import conformix as cx
 from conformix import plots
-from conformix.plots.numbers import fit_rows
+from conformix.plots.fit_rows import fit_rows
 from conformix.search.stability import bootstrap_weights
 from conformix.splits import ValidityFirst
 

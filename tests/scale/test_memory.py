@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 import conformix as cx
 from conformix.fit import fit as pipeline
 from conformix.fit import memory as budget
-from conformix.fit.tuning import TuningRows
+from conformix.fit.scored import TuningRows
 from conformix.scores import score_columns, score_tensor
 from conformix.scores.scale import Ecdf, Interpolated, NaturalScale
 from conformix.search import GridSearch

@@ -14,7 +14,7 @@ import pytest
 
 import conformix as cx
 from conformix.calibration import LabelShift
-from conformix.fit.true_scores import HeldScores, merged, rising
+from conformix.fit.scored import HeldScores, merged, rising
 from conformix.splits import ValidityFirst
 
 dask = pytest.importorskip("dask")

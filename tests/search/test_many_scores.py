@@ -9,9 +9,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 import conformix as cx
 from conformix.conformal import conformal_rank
 from conformix.search import GradientSearch, LineSearch, SizeObjective, search_weights
+from conformix.search.gradient import Surrogate, Widths
+from conformix.search.line import Span
 from conformix.search.nonempty import NonEmptyObjective
-from conformix.search.span import Span
-from conformix.search.surrogate import Surrogate, Widths
 from search.problems import KINDS, brute_counts, problem
 
 STRATEGIES = {

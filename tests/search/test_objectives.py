@@ -21,7 +21,7 @@ from conformix.search import (
     search_weights,
     simplex_grid,
 )
-from conformix.search.bound import UNIT
+from conformix.search.goals import UNIT
 from search.problems import KINDS
 
 ALPHA = 0.2

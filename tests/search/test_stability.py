@@ -10,9 +10,14 @@ import conformix as cx
 from conformix.conformal import conformal_rank, kth_largest
 from conformix.errors import InvalidInput
 from conformix.search import SizeObjective, landscape, search_weights
-from conformix.search.noise import Draws, same_rows
 from conformix.search.nonempty import NonEmptyObjective
-from conformix.search.stability import OneStandardError, bootstrap_weights, near_optimal_region
+from conformix.search.stability import (
+    Draws,
+    OneStandardError,
+    bootstrap_weights,
+    near_optimal_region,
+    same_rows,
+)
 from search.problems import problem
 
 

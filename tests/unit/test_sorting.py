@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from conformix.scores.sorting import rising_order
+from conformix.scores.ranked import rising_order
 
 
 def check(values: np.ndarray) -> None:

@@ -26,7 +26,7 @@ from conformix.kernels.arrays import (
     refuse_masked,
 )
 from conformix.registry import Registry
-from conformix.search.candidates import check_simplex
+from conformix.search.grid import check_simplex
 from conformix.sets.prediction import PredictionSets
 
 VOTES = ("half", "random", "uniform")

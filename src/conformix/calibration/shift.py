@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from conformix.calibration import effective_rows
-from conformix.data.checks import check_matrix
-from conformix.data.devices import on_host
+from conformix.data.checks import check_matrix, on_host
 from conformix.data.outputs import Kind, check_labels, check_outputs
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, IntArray, RandomState, as_generator

@@ -1,17 +1,200 @@
-"""The numbers of a block of outputs: finite, and probabilities where they should be; mapped files.
-
-Checks run on blocks, in the pass that uses the rows: nothing is read twice for being checked.
-"""
+"""What comes in, looked at once: its form, its numbers, and the device it is on."""
 
 from __future__ import annotations
 
 import mmap
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from conformix.errors import InvalidInput
-from conformix.kernels.arrays import FloatArray, refuse_missing, to_host
+from conformix.kernels.arrays import (
+    FloatArray,
+    host_array,
+    is_tensor,
+    on_device,
+    plain_tensor,
+    refuse_missing,
+    to_host,
+    torch_module,
+)
+
+
+def common_home(named: Mapping[str, Any], name: str) -> Any:
+    """Return the device that all tensors share; None where all are arrays.
+
+    Examples
+    --------
+    >>> common_home({"vgg": np.zeros((2, 3))}, "outputs") is None
+    True
+    """
+    homes = {key: value.device if is_tensor(value) else None for key, value in named.items()}
+    if len(set(homes.values())) <= 1:
+        return next(iter(homes.values()))
+    told = ", ".join(f"{key!r} {place(home)}" for key, home in homes.items())
+    raise InvalidInput(
+        f"{name} of several models must be in one place; got {told} (move them with .to(device))."
+    )
+
+
+def on_host(outputs: Any) -> Any:
+    """Return the outputs of one or several models with every tensor as an array of the host.
+
+    For estimators that work row by row or fold by fold, where a device has nothing to gain.
+
+    Examples
+    --------
+    >>> on_host([[0.5, 0.5]])
+    [[0.5, 0.5]]
+    """
+    if is_tensor(getattr(outputs, "logits", None)):
+        outputs = outputs.logits
+    if isinstance(outputs, Mapping):
+        return {key: to_host(value) for key, value in outputs.items()}
+    if isinstance(outputs, list | tuple):
+        return [to_host(value) for value in outputs]
+    return to_host(outputs)
+
+
+def place(home: Any) -> str:
+    """Return where something is, for people."""
+    return "in a NumPy array" if home is None else f"on {home}"
+
+
+def dense_and_real(tensor: Any, name: str) -> Any:
+    """Return a tensor without its history, or say why it cannot be read as numbers."""
+    plain = plain_tensor(tensor, name)
+    if tensor.is_complex() or str(tensor.dtype) == "torch.bool":
+        raise InvalidInput(f"{name} must hold real numbers; got dtype {tensor.dtype}.")
+    return plain
+
+
+def is_half(values: Any) -> bool:
+    """Whether numbers are of half precision, whose sums are coarser.
+
+    Examples
+    --------
+    >>> is_half(np.zeros(3, dtype=np.float16))
+    True
+    """
+    if is_tensor(values):
+        return bool(values.is_floating_point() and values.element_size() <= 2)
+    return getattr(values, "dtype", None) == np.float16
+
+
+def is_suspect(block: Any, *, probabilities: bool, tolerance: float) -> bool:
+    """Whether a block (rows, K) on a device may be wrong: one answer, worked out there."""
+    wide = block.double()
+    fine = wide.isfinite().all()
+    if probabilities:
+        fine = fine & (wide >= 0).all() & (wide <= 1 + tolerance).all()
+        fine = fine & ((wide.sum(dim=1) - 1).abs() <= tolerance).all()
+    return not bool(fine)
+
+
+def all_finite(tensor: Any) -> bool:
+    """Whether all numbers on a device are finite: one pass, row by row where the sum overflows."""
+    return bool(tensor.sum().isfinite()) or all(bool(row.isfinite().all()) for row in tensor)
+
+
+def as_wide(tensor: Any) -> Any:
+    """Return float32 and float64 tensors as they are, all others as float64."""
+    torch = torch_module()
+    return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.double()
+
+
+def by_model(outputs: Any, name: str) -> dict[str, Any]:
+    """Return outputs by the names of their models; a single one without a name is called ``""``.
+
+    Examples
+    --------
+    >>> list(by_model({"vgg": [[0.2, 0.8]]}, "outputs")), list(by_model([[0.2, 0.8]], "outputs"))
+    (['vgg'], [''])
+    """
+    _refuse_sparse(outputs, name)  # one kind of sparse matrix is a mapping
+    if is_tensor(getattr(outputs, "logits", None)):
+        outputs = outputs.logits
+    if isinstance(outputs, Mapping):
+        if not outputs:
+            raise InvalidInput(f"{name} is an empty mapping; give at least one model.")
+        named = {str(key): value for key, value in outputs.items()}
+        if len(named) < len(outputs):
+            raise InvalidInput(f"{name} must have models of different names; got {list(outputs)}.")
+        return named
+    several = isinstance(outputs, Sequence) and not isinstance(outputs, str | bytes | memoryview)
+    if several and len(outputs) > 0 and all(_is_matrix(part) for part in outputs):
+        return {f"model{i}": part for i, part in enumerate(outputs)}
+    return {"": outputs}
+
+
+def called(name: str, model: str) -> str:
+    """Return what to call the outputs of a model in an error.
+
+    Examples
+    --------
+    >>> called("outputs", "vgg"), called("outputs", "")
+    ("outputs['vgg']", 'outputs')
+    """
+    return f"{name}[{model!r}]" if model else name
+
+
+def is_truncated(values: Any) -> bool:
+    """Whether these are truncated outputs (`conformix.data.topk`), which check themselves."""
+    return bool(getattr(values, "is_truncated", False))
+
+
+def matrix(values: Any, name: str) -> FloatArray:
+    """Return the outputs (n, K) of one model, as they are where they are truncated.
+
+    Examples
+    --------
+    >>> matrix([0.2, 0.8], "outputs")
+    Traceback (most recent call last):
+    conformix.errors.InvalidInput: outputs must be a (n, K) matrix; got shape (2,); for two ...
+    """
+    if is_truncated(values):
+        return values  # type: ignore[no-any-return]
+    array = numeric(values, name)
+    if array.ndim != 2:
+        hint = "; for two classes stack [1 - p, p]" if array.ndim == 1 else ""
+        shape = tuple(array.shape)
+        raise InvalidInput(f"{name} must be a (n, K) matrix; got shape {shape}{hint}.")
+    if 0 in array.shape:
+        raise InvalidInput(f"{name} must not be empty; got shape {tuple(array.shape)}.")
+    return array
+
+
+def numeric(values: Any, name: str) -> FloatArray:
+    """Return real numbers of any shape: an array, or a tensor that is on a device.
+
+    Examples
+    --------
+    >>> numeric([[True]], "scores")
+    Traceback (most recent call last):
+    conformix.errors.InvalidInput: scores must hold real numbers; got dtype bool.
+    """
+    _refuse_sparse(values, name)
+    if is_tensor(values):
+        values = dense_and_real(values, name)
+        if on_device(values):
+            return values  # type: ignore[no-any-return]
+    array: FloatArray = host_array(values, name)
+    if array.dtype.kind not in "fiu":
+        raise InvalidInput(f"{name} must hold real numbers; got dtype {array.dtype}.")
+    return array
+
+
+def _is_matrix(values: Any) -> bool:
+    """Return whether these are rows of numbers, judged by the first row: a model of several."""
+    if hasattr(values, "ndim"):
+        return bool(values.ndim == 2)
+    return isinstance(values, Sequence) and len(values) > 0 and isinstance(values[0], Sequence)
+
+
+def _refuse_sparse(values: Any, name: str) -> None:
+    if hasattr(values, "tocsr"):
+        raise InvalidInput(f"{name} must be dense, not a sparse matrix; call .toarray() first.")
 
 
 def check_values(block: FloatArray, kind: str, name: str, first: int, tolerance: float) -> None:

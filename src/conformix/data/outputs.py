@@ -13,9 +13,20 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from conformix.data.arguments import by_model, called, is_truncated, matrix, numeric
-from conformix.data.checks import check_values, let_go
-from conformix.data.devices import all_finite, as_wide, common_home, is_half, is_suspect
+from conformix.data.checks import (
+    all_finite,
+    as_wide,
+    by_model,
+    called,
+    check_values,
+    common_home,
+    is_half,
+    is_suspect,
+    is_truncated,
+    let_go,
+    matrix,
+    numeric,
+)
 from conformix.errors import InvalidInput, shown
 from conformix.kernels.arrays import (
     FloatArray,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 from conformix.data.batches.sources import from_iterable
-from conformix.estimators.readings import Readings
+from conformix.estimators.base import Readings
 from conformix.fit.batches import fit_batches
 from conformix.fit.settings import Recipe
 from conformix.sets.prediction import PredictionSets

@@ -25,7 +25,7 @@ from conformix.scores import Column, Thr
 from conformix.scores.blend.dictionary import LADDER, dictionary_columns, plan_rows
 from conformix.scores.blend.learn import fit_blend
 from conformix.scores.blend.model import Blend, host_outputs
-from conformix.search.candidates import Candidates
+from conformix.search.grid import Candidates
 from conformix.search.objective import SizeObjective
 from conformix.search.result import SearchResult
 from conformix.splits import Drawn, Exact, Split, ValidityFirst, resolve_split

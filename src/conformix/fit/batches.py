@@ -17,11 +17,17 @@ from conformix.data.row_data import RowData, check_rows
 from conformix.errors import InvalidInput
 from conformix.fit.auto import is_auto
 from conformix.fit.memory import rows_held
-from conformix.fit.passes import BlockReader, chosen
 from conformix.fit.predictor import Predictor, matching
-from conformix.fit.scored import Gathered, assembled, side_by_side, summarised
+from conformix.fit.scored import (
+    BlockReader,
+    Gathered,
+    HeldScores,
+    assembled,
+    chosen,
+    side_by_side,
+    summarised,
+)
 from conformix.fit.settings import Recipe
-from conformix.fit.true_scores import HeldScores
 from conformix.kernels.arrays import FloatArray, IntArray, as_generator
 from conformix.scores import Column, score_columns
 from conformix.scores.blend.model import host_outputs

@@ -10,13 +10,13 @@ import numpy as np
 
 from conformix.data.workers.tree import brought, fold
 from conformix.fit.chunks import packed, unpacked
-from conformix.fit.true_scores import Combination, merged, rising
+from conformix.fit.scored import Combination, merged, rising
 from conformix.kernels.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
 class ChunkScores:
-    """True-label scores (n, d) in chunks of rows; see `conformix.fit.true_scores.TrueScores`.
+    """True-label scores (n, d) in chunks of rows; see `conformix.fit.scored.TrueScores`.
 
     Of every row one number comes back, never d.
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from conformix.data.arguments import by_model
+from conformix.data.checks import by_model
 from conformix.data.outputs import Kind, Outputs, check_outputs
 from conformix.data.workers.tree import brought, fold
 from conformix.errors import InvalidInput
-from conformix.fit.passes import cut
+from conformix.fit.scored import cut
 from conformix.kernels.arrays import IntArray
 from conformix.scores.names import Column
 from conformix.scores.tensor import fill_tensor
@@ -148,7 +148,7 @@ def outputs_of(names: tuple[str, ...], kind: Kind, chunk: list[Any], first: int)
 
 @dataclass(frozen=True, eq=False)
 class ChunkReader:
-    """Rows that workers read once more; see `conformix.fit.passes.Reader`."""
+    """Rows that workers read once more; see `conformix.fit.scored.Reader`."""
 
     chunks: Chunked
     columns: tuple[Column, ...]

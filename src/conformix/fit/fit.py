@@ -17,8 +17,7 @@ from conformix.data.row_data import NO_DATA, RowData, group_names
 from conformix.errors import InvalidInput, SmallBatchWarning, warn
 from conformix.fit.rule import Fitted as Fitted  # noqa: PLC0414  this is where others look
 from conformix.fit.rule import Rule as Rule  # noqa: PLC0414
-from conformix.fit.scored import Gathered, can_be_read, rows_in_place, summed
-from conformix.fit.tuning import TuningRows
+from conformix.fit.scored import Gathered, TuningRows, can_be_read, rows_in_place, summed
 from conformix.guarantees import (
     EXACT,
     UNBOUNDED,
@@ -33,12 +32,10 @@ from conformix.kernels.arrays import FloatArray, IntArray, some_rows
 from conformix.kernels.limits import RankLimits
 from conformix.scores.names import Column
 from conformix.scores.scale import Normalizer, Scaled, resolve_normalizer
-from conformix.search.auto import AutoSearch
 from conformix.search.goals import bind
 from conformix.search.nonempty import NonEmptyObjective
 from conformix.search.objective import SizeObjective, tuning_rank
-from conformix.search.single import only_candidate
-from conformix.search.weights import Search
+from conformix.search.weights import AutoSearch, Search, only_candidate
 from conformix.splits import Roles, Split
 
 # With fewer test rows than this a transductive split can fit its weights to the batch.

@@ -17,7 +17,7 @@ from conformix.data.labels import label_indices
 from conformix.data.outputs import Kind, Outputs, check_outputs
 from conformix.data.row_data import RowData, check_rows
 from conformix.errors import InvalidInput
-from conformix.fit.exact.fitted import FullFitted
+from conformix.fit.exact.split import FullFitted
 from conformix.fit.fit import Fitted, Rule
 from conformix.fit.scored import gather_rows
 from conformix.kernels import combine

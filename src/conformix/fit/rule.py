@@ -11,8 +11,7 @@ import numpy as np
 
 from conformix.calibration.cuts import Cuts, Single
 from conformix.data.row_data import NO_DATA, RowData
-from conformix.fit.scored import in_blocks, true_scores
-from conformix.fit.true_scores import rising
+from conformix.fit.scored import in_blocks, rising, true_scores
 from conformix.guarantees import Ledger
 from conformix.kernels import combine, lift_best
 from conformix.kernels.arrays import (

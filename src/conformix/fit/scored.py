@@ -8,21 +8,206 @@ A tensor (n, K, d) of all rows and what is gathered here go through the same pip
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from conformix.data.outputs import Outputs
 from conformix.errors import InvalidInput
-from conformix.fit.passes import BlockReader, Reader, TensorReader, chosen, cut
-from conformix.fit.true_scores import HeldScores, TrueScores
-from conformix.kernels.arrays import FloatArray, IntArray, of_labels, some_rows
+from conformix.kernels.arrays import FloatArray, IntArray, is_tensor, of_labels, some_rows
 from conformix.kernels.blocks import row_blocks
 from conformix.scores.names import Column
 from conformix.scores.one_label import true_label_scores
+from conformix.scores.scale import CACHE_ENTRIES, Interpolated, Normalizer, Scaled
 from conformix.scores.tensor import fill_tensor
+
+# From scores (r, d) to numbers (r,), each made of its own row alone.
+Combination: TypeAlias = Callable[[FloatArray], FloatArray]
+
+
+class TrueScores(Protocol):
+    """The scores (n, d) of the true labels of n rows, held here or elsewhere."""
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+
+    def take(self, rows: IntArray) -> TrueScores:
+        """Return those of some rows, whose numbers rise."""
+
+    def combined(self, combine: Combination) -> FloatArray:
+        """Return what `combine` makes of them, in the order of the rows, (n,)."""
+
+    def rising(self, combine: Combination) -> FloatArray:
+        """Return what `combine` makes of them, sorted upwards, equal ones as the rows are, (n,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class HeldScores:
+    """True-label scores in the memory of this process.
+
+    Parameters
+    ----------
+    values : array of shape (n, d)
+        The scores.
+
+    Examples
+    --------
+    >>> own = HeldScores(np.array([[3.0, 1.0], [1.0, 1.0], [2.0, 0.0]]))
+    >>> own.combined(lambda scores: scores.sum(axis=1))
+    array([4., 2., 2.])
+    >>> own.take(np.array([0, 2])).rising(lambda scores: scores.sum(axis=1))
+    array([2., 4.])
+    """
+
+    values: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def take(self, rows: IntArray) -> HeldScores:
+        """Return those of some rows."""
+        return HeldScores(self.values[rows])
+
+    def combined(self, combine: Combination) -> FloatArray:
+        """Return what `combine` makes of them, in the order of the rows."""
+        return combine(self.values)
+
+    def rising(self, combine: Combination) -> FloatArray:
+        """Return what `combine` makes of them, sorted upwards."""
+        return rising(self.combined(combine))
+
+
+def rising(values: FloatArray) -> FloatArray:
+    """Return numbers sorted upwards, equal ones in their order.
+
+    Examples
+    --------
+    >>> rising(np.array([0.5, 0.0, -0.0]))
+    array([ 0. , -0. ,  0.5])
+    """
+    return np.sort(values, kind="stable")
+
+
+def merged(runs: Sequence[FloatArray]) -> FloatArray:
+    """Return rising runs as one, equal numbers in the order of the runs.
+
+    A stable sort finds runs that rise already and merges them: linear time for a few of them.
+
+    Examples
+    --------
+    >>> merged([np.array([0.0, 0.5]), np.array([-0.0, 0.2])])
+    array([ 0. , -0. ,  0.2,  0.5])
+    """
+    found = np.concatenate(runs)
+    found.sort(kind="stable")
+    return found
+
+
+class Reader(Protocol):
+    """Where the rows can be read once more.
+
+    Both ways ask for ``function(scores, *parts)`` of blocks of rows: `scores` are the scores
+    (r, K, d) of a block of `rows`, which rise, and `parts` the same places of `arrays` (each as
+    long as `rows`, or None). Where rows are cut into blocks is the reader's own business.
+    """
+
+    def map(
+        self, function: Callable[..., Any], rows: IntArray, arrays: tuple[Any, ...]
+    ) -> Iterator[tuple[slice, Any]]:
+        """Yield the places of every block and what the function says of it, in order."""
+
+    def sum(self, function: Callable[..., int], rows: IntArray, arrays: tuple[Any, ...]) -> int:
+        """Return the sum of what the function says: integers, for which no cut matters."""
+
+
+@dataclass(frozen=True, eq=False)
+class BlockReader:
+    """Rows that this process reads: a function that begins again, and yields checked outputs.
+
+    Parameters
+    ----------
+    blocks : callable
+        Returns an iterator over the outputs of all rows, in order, block by block.
+    columns : tuple of Column
+        The scores.
+    key : int
+        Key of the row uniforms.
+    threads : int or None
+        Threads for the scores.
+    """
+
+    blocks: Callable[[], Iterable[Outputs]]
+    columns: tuple[Column, ...]
+    key: int
+    threads: int | None = None
+
+    def map(
+        self, function: Callable[..., Any], rows: IntArray, arrays: tuple[Any, ...]
+    ) -> Iterator[tuple[slice, Any]]:
+        """Yield the places and the answers of blocks of some rows; see `Reader`."""
+        first = 0
+        for outputs in self.blocks():
+            places, within = chosen(rows, first, outputs.n)
+            first += outputs.n
+            if len(within):
+                scores = fill_tensor(outputs, self.columns, key=self.key, threads=self.threads)
+                block = scores if len(within) == outputs.n else some_rows(scores, within)
+                yield places, function(block, *cut(arrays, places))
+
+    def sum(self, function: Callable[..., int], rows: IntArray, arrays: tuple[Any, ...]) -> int:
+        """Return the sum of the answers of blocks of some rows; see `Reader`."""
+        return sum(found for _, found in self.map(function, rows, arrays))
+
+
+@dataclass(frozen=True, eq=False)
+class TensorReader:
+    """Rows of a tensor (n, K, d) that is all in memory; one block of them is copied at a time.
+
+    Examples
+    --------
+    >>> reader = TensorReader(np.arange(6.0).reshape(3, 2, 1))
+    >>> list(reader.map(np.sum, np.array([0, 2]), ()))
+    [(slice(0, 2, None), np.float64(10.0))]
+    """
+
+    tensor: Any
+
+    def map(
+        self, function: Callable[..., Any], rows: IntArray, arrays: tuple[Any, ...]
+    ) -> Iterator[tuple[slice, Any]]:
+        """Yield the places and the answers of blocks of some rows; see `Reader`."""
+        for block in row_blocks(len(rows), self.tensor.shape[1] * self.tensor.shape[2]):
+            yield block, function(some_rows(self.tensor, rows[block]), *cut(arrays, block))
+
+    def sum(self, function: Callable[..., int], rows: IntArray, arrays: tuple[Any, ...]) -> int:
+        """Return the sum of the answers of blocks of some rows; see `Reader`."""
+        return sum(found for _, found in self.map(function, rows, arrays))
+
+
+def chosen(rows: IntArray, first: int, n: int) -> tuple[slice, IntArray]:
+    """Return the places in rising `rows` of a block of n rows, and where in the block they are.
+
+    Examples
+    --------
+    >>> chosen(np.array([1, 4, 5]), 3, 2)
+    (slice(1, 2, None), array([1]))
+    """
+    start, stop = np.searchsorted(rows, [first, first + n])
+    return slice(int(start), int(stop)), rows[start:stop] - first
+
+
+def cut(arrays: tuple[Any, ...], rows: Any) -> list[Any]:
+    """Return the same rows of several arrays, None where there is none.
+
+    Examples
+    --------
+    >>> cut((np.arange(3), None), slice(1, 3))
+    [array([1, 2]), None]
+    """
+    return [None if array is None else array[rows] for array in arrays]
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,3 +479,65 @@ def gather_rows(
     held, models = HeldScores(np.concatenate(true)), side_by_side(parts)
     parts.clear()  # what is kept of the outputs is held once
     return assembled(held, models, kept, outputs, columns, reader=reader, **options)
+
+
+class TuningRows:
+    """The scores of the tuning rows, normalised by what is learnt from them.
+
+    Parameters
+    ----------
+    scores : array of shape (m, K, d)
+        Scores of all labels.
+    y : integer array of shape (m,)
+        True labels.
+    normalizer : Normalizer
+        Learns from these rows how scores are normalised.
+    columns : sequence of Column
+        Which score of which model every plane holds.
+    spare : bool
+        Whether nobody else needs these scores: they are then normalised where they are, and the
+        search of a large fit holds them once.
+
+    Attributes
+    ----------
+    transform : Transform
+        How scores are normalised.
+    true_scores : array of shape (m, d)
+        Normalised scores of the true labels.
+
+    Examples
+    --------
+    >>> from conformix.scores.scale import NaturalScale
+    >>> scores = np.array([[[2.0], [4.0]]])
+    >>> rows = TuningRows(scores, np.array([1]), NaturalScale((2.0,)), (), spare=True)
+    >>> rows.true_scores, rows.scores.ravel(), rows.scores is scores
+    (array([[2.]]), array([1., 2.]), True)
+    """
+
+    def __init__(
+        self,
+        scores: FloatArray,
+        y: IntArray,
+        normalizer: Normalizer,
+        columns: Sequence[Column],
+        *,
+        spare: bool,
+    ) -> None:
+        self.y = y
+        self.transform = normalizer.fit(scores, columns)
+        self.true_scores: FloatArray = self.transform(of_labels(scores, y))
+        self._raw: Any = scores
+        # A transform of the user's may hold on to the rows that it was learnt from.
+        ours = isinstance(self.transform, Scaled | Interpolated)
+        # Scores in single precision have no room for what becomes of them.
+        self._in_place = spare and ours and not is_tensor(scores) and scores.dtype == np.float64
+
+    @cached_property
+    def scores(self) -> FloatArray:
+        """Normalised scores of all labels, shape (m, K, d), made at first use."""
+        raw, self._raw = self._raw, None
+        if not self._in_place:
+            return self.transform(raw)
+        for block in row_blocks(raw.shape[0], raw.shape[1], CACHE_ENTRIES):
+            raw[block] = self.transform(raw[block])
+        return raw  # type: ignore[no-any-return]

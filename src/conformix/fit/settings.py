@@ -15,15 +15,14 @@ from conformix.calibration import (
     resolve_calibration,
 )
 from conformix.conformal import simple_fraction
-from conformix.data.devices import place
+from conformix.data.checks import place
 from conformix.data.labels import check_classes, label_indices
 from conformix.data.outputs import Kind, Outputs, check_groups, check_outputs
 from conformix.data.row_data import NO_DATA, RowData, check_rows, group_names
 from conformix.errors import InvalidInput, shown
 from conformix.fit import fit as pipeline
 from conformix.fit.auto import Plan, is_auto, plan_auto
-from conformix.fit.exact.fitted import FullFitted
-from conformix.fit.exact.split import fit_exact
+from conformix.fit.exact.split import FullFitted, fit_exact
 from conformix.fit.fit import Fitted, Rule
 from conformix.fit.memory import are_too_many, refuse_beyond_memory, rows_held, score_bytes
 from conformix.fit.predictor import Predictor, matching
@@ -37,7 +36,7 @@ from conformix.scores import Column, score_columns
 from conformix.scores.scale import resolve_normalizer
 from conformix.scores.tensor import draw_key, fill_tensor
 from conformix.search import MeanSize, resolve_objective, resolve_search
-from conformix.search.candidates import check_simplex
+from conformix.search.grid import check_simplex
 from conformix.splits import Drawn, Exact, Split, ValidityFirst, resolve_split
 
 

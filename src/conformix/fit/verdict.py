@@ -20,7 +20,7 @@ from conformix.data.outputs import Outputs
 from conformix.data.row_data import RowData
 from conformix.errors import InvalidInput
 from conformix.fit.drift import DriftReport, drift_report
-from conformix.fit.exact.fitted import FullFitted
+from conformix.fit.exact.split import FullFitted
 from conformix.fit.fit import Fitted, Rule
 from conformix.fit.predictor import Predictor
 from conformix.guarantees.ledger import Facts

@@ -2,13 +2,13 @@
 
 from conformix.guarantees.ledger import Entry, Facts, Ledger, batch_bound, conditional_bound
 from conformix.guarantees.order import (
+    RankRule,
     batch_pac_rank,
     marginal_bound,
     n_needed,
     pac_rank,
     restoring_rank,
 )
-from conformix.guarantees.ranks import RankRule
 from conformix.guarantees.statement import (
     EXACT,
     EXACT_FULL,

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from conformix.guarantees import vc
-from conformix.guarantees.order import check_delta, count, marginal_bound
-from conformix.guarantees.ranks import RankRule
+from conformix.guarantees.order import RankRule, check_delta, count, marginal_bound
 from conformix.guarantees.statement import Guarantee, at_least, at_most
 
 EXCHANGEABLE, IID = "exchangeable rows", "i.i.d. rows"

@@ -7,29 +7,24 @@ and needs no matplotlib, and ``plot_<name>``, which draws such a record.
 No global style is touched, nothing is shown, and every plot returns its axes.
 """
 
-from conformix.plots.bootstrap import plot_weight_spread, weight_spread
-from conformix.plots.boxes import plot_boxes
-from conformix.plots.classes import class_coverage, plot_class_coverage
+from conformix.plots.bootstrap import plot_weight_spread, weight_spread, weight_spread_numbers
+from conformix.plots.boxes import boxes_numbers, plot_boxes
+from conformix.plots.classes import class_coverage, class_coverage_numbers, plot_class_coverage
 from conformix.plots.contact import contact_sheet
-from conformix.plots.curves import plot_size_coverage, size_coverage
-from conformix.plots.histogram import plot_set_sizes, set_sizes
-from conformix.plots.labels import explain, plot_explain
-from conformix.plots.numbers import (
-    boxes_numbers,
-    class_coverage_numbers,
+from conformix.plots.curves import plot_size_coverage, size_coverage, size_coverage_numbers
+from conformix.plots.labels import explain, explain_numbers, plot_explain
+from conformix.plots.sizes import (
+    coverage_by_size,
     coverage_by_size_numbers,
-    explain_numbers,
+    plot_coverage_by_size,
+    plot_set_sizes,
+    set_sizes,
     set_sizes_numbers,
-    size_coverage_numbers,
-    tradeoff_numbers,
-    weight_spread_numbers,
-    weights_numbers,
 )
-from conformix.plots.parallel import plot_weights, weights
-from conformix.plots.strata import coverage_by_size, plot_coverage_by_size
 from conformix.plots.style import new_figure, save_figure
-from conformix.plots.tradeoff import plot_tradeoff, tradeoff
+from conformix.plots.tradeoff import plot_tradeoff, tradeoff, tradeoff_numbers
 from conformix.plots.triangle import near_optimal, plot_triangle, triangle_points
+from conformix.plots.weights import plot_weights, weights, weights_numbers
 
 __all__ = [
     "boxes_numbers",

@@ -2,15 +2,80 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from conformix.plots.numbers.tradeoff import Tradeoff, tradeoff_numbers
+from conformix.kernels.arrays import BoolArray, FloatArray
 from conformix.plots.style import PALETTE, SMALL, axes_for, tidy
+from conformix.search import ClassGap, landscape
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, eq=False)
+class Tradeoff:
+    """Mean size and class coverage gap of every weight vector, on the rows that were searched.
+
+    Parameters
+    ----------
+    weights : array of shape (M, d)
+        The weights of the grid.
+    sizes, gaps : arrays of shape (M,)
+        Mean set size, and mean over classes of ``|coverage - (1 - alpha)|``.
+    front : boolean array of shape (M,)
+        Which weights no other ones beat in both.
+
+    Examples
+    --------
+    >>> both = Tradeoff(np.eye(2), np.array([1.0, 2.0]), np.array([0.2, 0.1]), np.ones(2, bool))
+    >>> both.front.sum()
+    np.int64(2)
+    """
+
+    weights: FloatArray
+    sizes: FloatArray
+    gaps: FloatArray
+    front: BoolArray
+
+
+def tradeoff_numbers(scores: Any, y: Any, *, alpha: float, resolution: int = 20) -> Tradeoff:
+    """Return size and class coverage gap of all grid weights, and the best trade-offs.
+
+    Parameters
+    ----------
+    scores, y, alpha, resolution
+        As in `conformix.search.landscape`.
+
+    Examples
+    --------
+    >>> scores = np.random.default_rng(0).random((60, 4, 2))
+    >>> both = tradeoff_numbers(scores, np.arange(60) % 4, alpha=0.2, resolution=10)
+    >>> both.weights.shape, bool(both.front[both.sizes.argmin()])
+    ((11, 2), True)
+    """
+    weights, sizes = landscape(scores, y, alpha=alpha, resolution=resolution)
+    both = landscape(scores, y, alpha=alpha, resolution=resolution, objective=ClassGap(1.0))[1]
+    gaps = both - sizes
+    return Tradeoff(weights, sizes, gaps, undominated(sizes, gaps))
+
+
+def undominated(first: FloatArray, second: FloatArray) -> BoolArray:
+    """Return which points no other point beats in one value without losing in the other.
+
+    Examples
+    --------
+    >>> undominated(np.array([1.0, 2.0, 2.0]), np.array([3.0, 1.0, 4.0]))
+    array([ True,  True, False])
+    """
+    order = np.lexsort((second, first))
+    best = np.minimum.accumulate(np.concatenate([[np.inf], second[order]]))[:-1]
+    found = np.zeros(len(first), dtype=bool)
+    found[order] = second[order] < best
+    return found
+
 
 # Weights with sets beyond this multiple of the smallest would only push the front into a corner.
 LARGEST = 1.5

@@ -19,8 +19,7 @@ from conformix.registry import Registry
 from conformix.scores.aps import Aps
 from conformix.scores.logs import Logit, Logp
 from conformix.scores.margin import Margin
-from conformix.scores.rank import Rank
-from conformix.scores.ranks import Invrank, Logrank
+from conformix.scores.rank import Invrank, Logrank, Rank
 from conformix.scores.raps import Raps
 from conformix.scores.rowwise import Energy, Entropy, Maxprob
 from conformix.scores.saps import Saps

@@ -1,13 +1,12 @@
-"""RANK (Luo & Zhou, 2024): how many labels are less likely.
-
-``s(x, y) = #{y' : p_y' < p_y} / (K - 1)``. It ignores how confident the model is, which helps
-where the probabilities mislead but their order does not.
-"""
+"""Scores of the rank of a label: the share below, or the place from the top."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
+
+import numpy as np
 
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, quotient
@@ -44,3 +43,44 @@ class Rank(Score):
         """Return ``#{y' : p_y' < p_y} / (K - 1)``; zero where there is a single class."""
         below = ranked.below + ranked.probs if self.tie_break == "prob" else ranked.below
         return quotient(below, max(ranked.n_classes - 1, 1))  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class Logrank(Score):
+    """Minus the logarithm of the rank from the top.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Logrank()(Ranked(np.array([[0.2, 0.5, 0.3]]))).round(2)
+    array([[-1.1 ,  0.  , -0.69]])
+    """
+
+    name: ClassVar[str] = "logrank"
+
+    def unit(self, n_classes: int) -> float:
+        """Return ``log K``, the width between certainty and ignorance."""
+        return max(math.log(n_classes), 1.0)
+
+    def __call__(self, ranked: Ranked) -> FloatArray:
+        """Return ``-log r_y``, with zero (not minus zero) at the top."""
+        return 0.0 - np.log(ranked.rank)
+
+
+@dataclass(frozen=True)
+class Invrank(Score):
+    """One over the rank from the top.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Invrank()(Ranked(np.array([[0.2, 0.5, 0.3]]))).round(2)
+    array([[0.33, 1.  , 0.5 ]])
+    """
+
+    name: ClassVar[str] = "invrank"
+    on_device: ClassVar[bool] = True
+
+    def __call__(self, ranked: Ranked) -> FloatArray:
+        """Return ``1 / r_y``."""
+        return 1.0 / ranked.rank

@@ -14,7 +14,42 @@ import numpy as np
 from conformix.data.outputs import Kind
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, IntArray
-from conformix.scores.sorting import rising_order
+
+
+def rising_order(values: FloatArray) -> IntArray:
+    """Return the places of the rising entries of every row, in any order among equal ones.
+
+    Parameters
+    ----------
+    values : float64 array of shape (n, K), C-contiguous
+        Finite numbers.
+
+    Returns
+    -------
+    int64 array of shape (n, K)
+
+    Examples
+    --------
+    >>> rising_order(np.array([[0.3, -0.5, 0.2]]))
+    array([[1, 2, 0]])
+    """
+    n_classes = values.shape[1]
+    room = (1 << (n_classes - 1).bit_length()) - 1
+    bits = values.view(np.int64)
+    keys = bits >> 63
+    keys &= np.iinfo(np.int64).max
+    keys ^= bits
+    keys &= ~room
+    keys |= np.arange(n_classes)
+    keys.sort(axis=1)
+    unclear = np.flatnonzero(((keys[:, 1:] ^ keys[:, :-1]) <= room).any(axis=1))
+    keys &= room
+    if len(unclear):
+        rising = np.take_along_axis(values[unclear], keys[unclear], axis=1)
+        wrong = unclear[(rising[:, 1:] < rising[:, :-1]).any(axis=1)]
+        keys[wrong] = np.argsort(values[wrong], axis=1)
+    return keys
+
 
 # Logarithms are cut at the smallest normal number: smaller probabilities carry no information.
 TINY = float(np.finfo(np.float64).tiny)

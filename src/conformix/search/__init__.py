@@ -5,8 +5,6 @@ dataclass whose ``__call__(objective, rng)`` returns a `SearchResult`.
 """
 
 from conformix.kernels.simplex import first_best, grid_size, simplex_grid
-from conformix.search.auto import AutoSearch
-from conformix.search.candidates import Candidates
 from conformix.search.goals import (
     OBJECTIVES,
     CappedSize,
@@ -18,7 +16,7 @@ from conformix.search.goals import (
     resolve_objective,
 )
 from conformix.search.gradient import GradientSearch
-from conformix.search.grid import GridSearch
+from conformix.search.grid import Candidates, GridSearch
 from conformix.search.line import LineSearch
 from conformix.search.objective import SizeObjective
 from conformix.search.result import SearchResult
@@ -28,7 +26,7 @@ from conformix.search.stability import (
     bootstrap_weights,
     near_optimal_region,
 )
-from conformix.search.weights import landscape, resolve_search, search_weights
+from conformix.search.weights import AutoSearch, landscape, resolve_search, search_weights
 
 __all__ = [
     "OBJECTIVES",

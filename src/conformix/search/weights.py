@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,14 +20,60 @@ from conformix.kernels.arrays import (
 )
 from conformix.kernels.simplex import simplex_grid
 from conformix.registry import unknown_name
-from conformix.search.auto import AutoSearch
-from conformix.search.candidates import Candidates
 from conformix.search.goals import bind
 from conformix.search.gradient import GradientSearch
-from conformix.search.grid import GridSearch
+from conformix.search.grid import Candidates, GridSearch, check_candidates
 from conformix.search.line import LineSearch
 from conformix.search.objective import SizeObjective, tuning_rank
 from conformix.search.result import SearchResult
+from conformix.search.stability import OneStandardError
+
+# Up to so many scores a grid is fine enough: 100 steps for three, 50 for four.
+MOST_GRID_SCORES = 4
+# Weights to count on lines, and on how many (row, label) pairs so many are affordable.
+BUDGET, BUDGET_PAIRS = 40_000, 2**19
+LEAST_BUDGET = 4_000
+
+
+@dataclass(frozen=True)
+class AutoSearch:
+    """The exact grid for up to four scores, exact line searches for more.
+
+    What it took, and why, stands in `SearchResult.reason`. Where candidates must be counted or
+    fixed beforehand (split ``exact``, a PAC statement on the tuning rows) it is the grid, coarser
+    with more scores.
+
+    Examples
+    --------
+    >>> AutoSearch().picked(d=3, n=1000, n_classes=100)
+    (GridSearch(resolution=None), '3 scores: a grid is fine enough and exact')
+    >>> AutoSearch().picked(d=20, n=1000, n_classes=100)[0]
+    LineSearch(budget=40000, starts=6)
+    """
+
+    grid = GridSearch(None)
+
+    def picked(self, d: int, n: int, n_classes: int) -> tuple[GridSearch | LineSearch, str]:
+        """Return the strategy for d scores of n size rows and K classes, and the reason."""
+        if d <= MOST_GRID_SCORES:
+            return self.grid, f"{d} scores: a grid is fine enough and exact"
+        share = min(1.0, BUDGET_PAIRS / max(1, n * n_classes))
+        budget = max(LEAST_BUDGET, int(BUDGET * share))
+        told = f"{d} scores, {n:,} rows, {n_classes:,} classes: no grid is fine enough"
+        return LineSearch(budget), told
+
+    def n_candidates(self, d: int) -> int:
+        """Return the number of weights of the grid, or 0 where the weights are continuous."""
+        return self.grid.n_candidates(d) if d <= MOST_GRID_SCORES else 0
+
+    def __call__(
+        self, objective: SizeObjective, rng: np.random.Generator | None = None
+    ) -> SearchResult:
+        """Return what the picked strategy finds, and the reason why it was picked."""
+        n_classes = max((part.shape[1] for part in objective.size_parts), default=0)
+        search, reason = self.picked(objective.d, objective.n_size, n_classes)
+        return replace(search(objective, rng), reason=reason)
+
 
 Search: TypeAlias = Callable[[SizeObjective, np.random.Generator], SearchResult]
 STRATEGIES: dict[str, Search] = {
@@ -170,3 +217,25 @@ def _objective(
     true_scores = of_labels(labelled, labels)
     plain = SizeObjective(true_scores, [size], tuning_rank(n, alpha), threads=threads)
     return bind(plain, objective, lambda: labelled, labels, alpha)
+
+
+def only_candidate(search: Any, d: int) -> FloatArray | None:
+    """Return the one weight vector (d,) that a search can find, or None where it has a choice.
+
+    One score has weight 1 whatever the search, and given candidates may be one. A strategy of
+    somebody else's may choose as it likes.
+
+    Examples
+    --------
+    >>> only_candidate(GridSearch(100), 1), only_candidate(GridSearch(100), 2) is None
+    (array([1.]), True)
+    >>> only_candidate(Candidates([[0.2, 0.8]]), 2)
+    array([0.2, 0.8])
+    """
+    if isinstance(search, OneStandardError):
+        return only_candidate(resolve_search(search.search), d)
+    if isinstance(search, Candidates):
+        weights = np.unique(check_candidates(search.weights, d), axis=0)
+        return weights[0] if len(weights) == 1 else None
+    on_the_simplex = isinstance(search, AutoSearch | GridSearch | LineSearch | GradientSearch)
+    return np.ones(1) if on_the_simplex and d == 1 else None

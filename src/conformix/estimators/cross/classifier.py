@@ -11,9 +11,8 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from conformix.data.outputs import check_groups
 from conformix.errors import InvalidInput
-from conformix.estimators.classifier import ConformalClassifier
+from conformix.estimators.classifier import ConformalClassifier, probabilities
 from conformix.estimators.cross.folds import CrossAverage, Fold
-from conformix.estimators.probabilities import probabilities
 from conformix.guarantees import Guarantee
 from conformix.kernels.arrays import FloatArray, IntArray, RandomState, as_generator
 from conformix.sets.prediction import PredictionSets

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from conformix.conformal import ranks_in_set, simple_fraction
-from conformix.data.devices import on_host
+from conformix.data.checks import on_host
 from conformix.data.outputs import Kind, Outputs, check_labels, check_outputs
 from conformix.errors import InvalidInput, NotFitted
-from conformix.estimators.params import Params
+from conformix.estimators.base import Params
 from conformix.fit import fit as pipeline
 from conformix.fit.fit import Rule
 from conformix.fit.predictor import matching
@@ -30,7 +30,7 @@ from conformix.scores import ScoreLike, score_columns
 from conformix.scores.scale import resolve_normalizer
 from conformix.scores.tensor import draw_key, fill_tensor
 from conformix.search import resolve_search
-from conformix.search.candidates import check_simplex
+from conformix.search.grid import check_simplex
 from conformix.sets.prediction import PredictionSets
 from conformix.splits import EfficiencyFirst
 

@@ -75,6 +75,6 @@ def candidate_grid(candidates: Any, d: int) -> FloatArray:
     """
     if isinstance(candidates, int | np.integer) and not isinstance(candidates, bool):
         return simplex_grid(d, int(candidates)) / candidates
-    from conformix.search.candidates import check_candidates  # noqa: PLC0415  one use
+    from conformix.search.grid import check_candidates  # noqa: PLC0415  one use
 
     return check_candidates(candidates, d)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from conformix.conformal import conformal_rank, kth_largest, simple_fraction
-from conformix.data.devices import on_host
+from conformix.data.checks import on_host
 from conformix.data.outputs import Kind, check_labels, check_outputs
 from conformix.errors import InvalidInput, NotFitted
 from conformix.estimators.online.adapt import AdaptiveWeights, candidate_grid

@@ -12,7 +12,7 @@ import numpy as np
 
 from conformix.conformal import conformal_rank, kth_largest
 from conformix.experiments.pool import Pool
-from conformix.fit.exact.fitted import FullFitted
+from conformix.fit.exact.split import FullFitted
 from conformix.kernels import combine
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
 from conformix.scores.blend.dictionary import DICTIONARY, LADDER, plan_rows, prior_of, ridge_of

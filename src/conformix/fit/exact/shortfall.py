@@ -7,7 +7,7 @@ from importlib import import_module
 import numpy as np
 
 from conformix.conformal import conformal_rank
-from conformix.fit.exact.fitted import ROWS_AT_ONCE
+from conformix.fit.exact.split import ROWS_AT_ONCE
 from conformix.fit.exact.tables import two_cuts
 from conformix.kernels import available_threads, run_blocks
 from conformix.kernels.arrays import FloatArray, IntArray, as_tensor, to_host, torch_counts

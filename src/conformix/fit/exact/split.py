@@ -2,23 +2,222 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from conformix.conformal import warn_if_trivial
+from conformix.conformal import conformal_rank, pvalue_ranks, warn_if_trivial
+from conformix.data.row_data import NO_DATA, RowData
 from conformix.errors import InvalidInput
-from conformix.fit.exact.fitted import FullFitted
-from conformix.kernels.arrays import FloatArray, IntArray, of_labels, some_rows
+from conformix.fit.exact.tables import Tables, make_tables
+from conformix.fit.fit import Rule
+from conformix.guarantees import EXACT_FULL, Facts, Ledger
+from conformix.kernels import available_threads, combine, run_blocks
+from conformix.kernels.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    as_tensor,
+    beside,
+    of_labels,
+    some_rows,
+    to_device,
+    to_host,
+    torch_counts,
+)  # fmt: skip
+from conformix.kernels.blocks import row_blocks
 from conformix.kernels.simplex import preference, simplex_grid
 from conformix.scores.names import Column
-from conformix.scores.scale import Unscaled, resolve_normalizer
-from conformix.search.auto import AutoSearch
-from conformix.search.candidates import Candidates, check_candidates
-from conformix.search.grid import GridSearch, auto_resolution
+from conformix.scores.scale import Transform, Unscaled, resolve_normalizer
+from conformix.search.grid import Candidates, GridSearch, auto_resolution, check_candidates
 from conformix.search.objective import SizeObjective, tuning_rank
+from conformix.search.result import SearchResult
+from conformix.search.weights import AutoSearch
 from conformix.splits import Exact
+
+# Test rows that one thread works on at a time.
+ROWS_AT_ONCE = 16
+
+
+@dataclass(frozen=True, eq=False)
+class FullFitted:
+    """The fitted exact split: the calibration scores and the candidate weights.
+
+    Parameters
+    ----------
+    scores : float64 array of shape (n, K, d)
+        Normalised scores of the calibration rows.
+    y : integer array of shape (n,)
+        Their labels.
+    weights : float64 array of shape (M, d)
+        Candidates, in the order that breaks ties.
+    transform : Transform
+        The normalisation, for new rows.
+    alpha : float
+        The level of the fit; p-values select at this level.
+    normalizer : str
+        Name of the normalisation.
+    threads : int or None
+        Threads to use.
+    grouped : bool
+        Whether the rows came in groups of rows that depend on each other.
+    """
+
+    scores: FloatArray
+    y: IntArray
+    weights: FloatArray
+    transform: Transform
+    alpha: float
+    normalizer: str = "none"
+    threads: int | None = None
+    grouped: bool = False
+    _tables: dict[int, Tables] = field(default_factory=dict, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    held_out_size = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what is made again at first use, and the lock, which cannot travel."""
+        return {name: v for name, v in self.__dict__.items() if name not in ("_tables", "_lock")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _tables={}, _lock=threading.Lock())
+
+    @property
+    def ledger(self) -> Ledger:
+        """What holds for the sets: the exact statement."""
+        n, n_classes, d = self.scores.shape
+        alpha, m = float(self.alpha), len(self.weights)
+        facts = Facts(
+            "exact", alpha, alpha, n, n, 0, n_classes, d, m, False, False, grouped=self.grouped
+        )
+        return Ledger(EXACT_FULL, facts)
+
+    @property
+    def search(self) -> SearchResult:
+        """The winner on the n rows alone (EFCP), for reading only."""
+        return self.efcp(self.alpha)
+
+    @property
+    def rule(self) -> Rule:
+        """The rule of the EFCP winner, for reading only."""
+        return Rule(self.transform, self.search.weights)
+
+    @property
+    def calibration(self) -> FloatArray:
+        """Combined true-label scores under the EFCP winner, sorted upwards; for reading only."""
+        return np.sort(combine(of_labels(self.scores, self.y), self.search.weights))
+
+    def threshold(self, alpha: float) -> float:
+        """Refuse: every candidate label has a threshold of its own."""
+        raise InvalidInput(
+            'split "exact" has no single threshold: every candidate label selects its own weights; '
+            "use predict_set or predict_pvalues."
+        )
+
+    def efcp(self, alpha: float) -> SearchResult:
+        """Return the winner on the n rows alone at one level."""
+        n_classes = self.scores.shape[1]
+        best, count = 0, self.n * n_classes
+        if conformal_rank(self.n, alpha) <= self.n:
+            tables = self.tables(alpha)
+            best, count = tables.best, tables.best_count
+        return SearchResult(
+            self.weights[best], count, self.n, len(self.weights), "full-conformal selection"
+        )
+
+    @property
+    def n(self) -> int:
+        """Number of calibration rows."""
+        return len(self.y)
+
+    def tables(self, alpha: float) -> Tables:
+        """Return the tables of one level, made at first use."""
+        k = conformal_rank(self.n, alpha)
+        with self._lock:
+            if k not in self._tables:
+                self._tables[k] = make_tables(self.scores, self.y, self.weights, k, self.threads)
+            return self._tables[k]
+
+    def member(self, scores: FloatArray, alpha: float, data: RowData = NO_DATA) -> BoolArray:
+        """Return the sets of some rows (r, K, d) as a boolean array (r, K)."""
+        if conformal_rank(self.n, alpha) > self.n:
+            return np.ones(tuple(scores.shape[:2]), dtype=bool)
+        tables = self.tables(alpha)
+        # The selection is where the calibration rows are; the answer goes where its caller is.
+        scores = self.transform(beside(scores, self.scores))
+        chosen = self.choose(scores, tables)
+        own = combine(scores, to_device(tables.weights, scores)[chosen])
+        return own >= to_device(tables.cuts[:, 1], scores)[chosen]
+
+    def ranks(self, scores: FloatArray, tau: FloatArray | None = None) -> FloatArray:
+        """Return ``n + 1`` times the p-values under the weights selected for each label, (r, K)."""
+        scores = self.transform(beside(scores, self.scores))
+        weights = self.weights
+        chosen: IntArray = np.zeros(tuple(scores.shape[:2]), dtype=np.int64)
+        if conformal_rank(self.n, self.alpha) <= self.n:  # else all weights tie: the first wins
+            tables = self.tables(self.alpha)
+            weights, chosen = tables.weights, to_host(self.choose(scores, tables))
+        own = to_host(combine(scores, to_device(weights[chosen], scores)))
+        true_scores = of_labels(self.scores, self.y)
+        found = np.empty(chosen.shape)
+        uniforms = None if tau is None else np.broadcast_to(tau, chosen.shape)
+        for i in np.unique(chosen):
+            here = chosen == i
+            calibration = np.sort(combine(true_scores, weights[i]))
+            found[here] = pvalue_ranks(
+                calibration, own[here], None if uniforms is None else uniforms[here]
+            )
+        return found
+
+    def pvalues(
+        self, scores: FloatArray, tau: FloatArray | None = None, data: RowData = NO_DATA
+    ) -> FloatArray:
+        """Return the p-values of some rows, smoothed where `tau` is given, shape (r, K)."""
+        return self.ranks(scores, tau) / (self.n + 1)
+
+    def choose(self, scores: FloatArray, tables: Tables) -> IntArray:
+        """Return which weights each label of each row selects, shape (r, K)."""
+        if torch_counts(scores):
+            kernels = import_module("conformix.kernels.device.selection")
+            found = kernels.select_weights(
+                as_tensor(scores), tables.weights, tables.cuts, tables.counts, tables.order,
+                tables.gap_on_device,
+            )  # fmt: skip
+            return beside(found, scores)  # type: ignore[no-any-return]
+        chosen = np.zeros(scores.shape[:2], dtype=np.int64)
+        open_rows = np.arange(len(scores))
+        while len(open_rows):
+            found, wanted = self._ask(scores[open_rows], tables)
+            chosen[open_rows] = found
+            # Rows that met a gap nobody had asked for yet are asked again once it is known.
+            open_rows = open_rows[found[:, 0] < 0]
+            if wanted.any():
+                with self._lock:
+                    tables.learn_gaps(wanted)
+        return chosen
+
+    def _ask(self, scores: FloatArray, tables: Tables) -> tuple[IntArray, BoolArray]:
+        from conformix.kernels.host.selection import select_weights  # noqa: PLC0415  numba loads late
+
+        gaps = tables.gaps
+
+        def work(rows: slice) -> tuple[IntArray, BoolArray]:
+            part = np.zeros((rows.stop - rows.start, scores.shape[1]), dtype=np.int64)
+            wanted = np.zeros(len(tables.weights), dtype=bool)
+            select_weights(
+                SizeObjective.planes(scores[rows]), tables.weights, tables.cuts, tables.counts,
+                tables.order, gaps.starts, gaps.stops, gaps.values, part, wanted,
+            )  # fmt: skip
+            return part, wanted
+
+        blocks = row_blocks(len(scores), 1, ROWS_AT_ONCE)
+        done = run_blocks(work, blocks, available_threads(self.threads))
+        return np.concatenate([part for part, _ in done]), np.any([w for _, w in done], axis=0)
 
 
 def fit_exact(

@@ -10,7 +10,7 @@ from conformix.calibration import LabelShift, RankedPerClass, Weighted, resolve_
 from conformix.calibration.schemes import PerGroup
 from conformix.calibration.strata import Stratified
 from conformix.calibration.weighted import Reweighted
-from conformix.fit.exact.fitted import FullFitted
+from conformix.fit.exact.split import FullFitted
 from conformix.fit.fit import Fitted
 from conformix.fit.predictor import Predictor
 from conformix.fit.saved.checks import agree, check_predictor, check_range, require

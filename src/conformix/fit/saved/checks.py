@@ -17,7 +17,7 @@ from conformix.calibration.strata import Partition, Stratified
 from conformix.conformal import simple_fraction
 from conformix.data.outputs import KINDS
 from conformix.errors import InvalidInput
-from conformix.fit.exact.fitted import FullFitted
+from conformix.fit.exact.split import FullFitted
 from conformix.fit.fit import Fitted
 from conformix.fit.predictor import Predictor
 from conformix.fit.saved.fields import check_fields, check_type, shortened

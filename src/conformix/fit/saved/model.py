@@ -18,7 +18,7 @@ from conformix.atomic import as_path
 from conformix.data.files.limits import Limits
 from conformix.data.labels import check_classes
 from conformix.errors import InvalidInput
-from conformix.fit.exact.fitted import FullFitted
+from conformix.fit.exact.split import FullFitted
 from conformix.fit.fit import Fitted, Rule, stated
 from conformix.fit.predictor import Predictor
 from conformix.fit.saved.agreement import check_model, check_settings

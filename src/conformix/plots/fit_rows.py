@@ -16,7 +16,7 @@ from conformix.calibration.names import resolve_calibration
 from conformix.conformal import conformal_rank, kth_largest
 from conformix.data.outputs import check_groups
 from conformix.errors import InvalidInput
-from conformix.fit.exact.fitted import FullFitted
+from conformix.fit.exact.split import FullFitted
 from conformix.fit.fit import size_parts
 from conformix.guarantees import RankRule
 from conformix.kernels import combine, lift_best
