@@ -261,11 +261,13 @@ def searches(chosen: Any, threads: list[int], folder: Path) -> Iterator[dict]:
         yield told("landscape", lambda own=own: cx.search.landscape(*given, **own), **where)
         yield told("winner", lambda own=own: cx.search.search_weights(*given, **own), **where)
     for workers in chosen.workers:
-        spread = cx.cluster.SpreadGrid(shape["resolution"], parts=workers)
+        spread = cx.search.SpreadGrid(shape["resolution"], parts=workers)
         own = {**options, "parts": workers}
         with cx.cluster.connected("local", workers=workers):
             yield told(
-                "landscape", lambda own=own: cx.cluster.landscape(*given, **own), workers=workers
+                "landscape",
+                lambda own=own: cx.search.spread.landscape(*given, **own),
+                workers=workers,
             )
             yield told(
                 "winner",

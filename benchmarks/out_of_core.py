@@ -95,7 +95,7 @@ def mapped(folder: Path, kind: str, max_rows: int) -> dict:
     told |= {"n_tune": cp.guarantee_.facts.n_tune, "n_cal": cp.guarantee_.facts.n_cal}
     sets = cp.predict_batches(cx.stream.from_npy(folder / "outputs.npy"))
     target = folder / "sets.parquet"
-    told["sets"] = stages(lambda: cx.stream.write_sets(sets, target), told, "predict")
+    told["sets"] = stages(lambda: cx.sets.write_sets(sets, target), told, "predict")
     return told
 
 

@@ -239,6 +239,7 @@ class Exact:
     name: ClassVar[str] = "exact"
     guarantee: ClassVar[Guarantee] = EXACT_FULL
     needs_test: ClassVar[bool] = False
+    symmetric: ClassVar[bool] = True
 
     shortlist: int | None = None
     share: float = 0.2
@@ -254,49 +255,6 @@ class Exact:
             raise InvalidInput(f"shortlist must be a positive integer; got {self.shortlist!r}.")
         aside, _, rest = ValidityFirst(self.share).roles(n, n_test, rng, groups)
         return Roles(aside, rest, rest)
-
-
-@dataclass(frozen=True, eq=False)
-class Drawn:
-    """A split whose rows are drawn already; all else is the split's own.
-
-    Parameters
-    ----------
-    split : Split
-        What was drawn from.
-    drawn : Roles
-        The rows.
-
-    Examples
-    --------
-    >>> roles = Roles(np.array([1]), np.array([1]), np.array([0, 2]))
-    >>> Drawn(ValidityFirst(), roles).name
-    'vfcp'
-    """
-
-    split: Split
-    drawn: Roles
-
-    @property
-    def name(self) -> str:
-        """The name in tables."""
-        return self.split.name
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What holds for the fitted sets."""
-        return self.split.guarantee
-
-    @property
-    def needs_test(self) -> bool:
-        """Whether `fit` must be given the test features."""
-        return self.split.needs_test
-
-    def roles(
-        self, n: int, n_test: int, rng: np.random.Generator, groups: IntArray | None = None
-    ) -> Roles:
-        """Return the rows as drawn."""
-        return self.drawn
 
 
 SPLITS: Registry[Split] = Registry(
@@ -326,3 +284,14 @@ def resolve_split(split: Any) -> Split:
             f"split must be one of {', '.join(SPLITS)}, or a split object; got {shown(split)}."
         )
     return split  # type: ignore[no-any-return]
+
+
+def bounded(split: Split, max_rows: int) -> Split:
+    """Return a split with at most so many tuning rows, where it can bound them.
+
+    Examples
+    --------
+    >>> bounded(ValidityFirst(), 100).max_rows, bounded(EfficiencyFirst(), 100)
+    (100, EfficiencyFirst())
+    """
+    return split.held_in(max_rows) if hasattr(split, "held_in") else split

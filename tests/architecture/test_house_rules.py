@@ -18,29 +18,12 @@ import conformix
 
 PACKAGE = Path(conformix.__file__).parent
 
-# From the ground up. A module may import from layers below its own, and from its own.
+ARCHITECTURE = Path(__file__).parents[2] / "ARCHITECTURE.md"
+# The rooms of the table on the page, from the ground up. A module may import from layers above its
+# own row, and from its own.
 LAYERS = [
-    "errors",
-    "registry",
-    "tables",
-    "atomic",
-    "kernels",
-    "data",
-    "conformal",
-    "scores",
-    "sets",
-    "search",
-    "guarantees",
-    "splits",
-    "calibration",
-    "metrics",
-    "fit",
-    "estimators",
-    "plots",
-    "experiments",
-    "report",
-    "cli",
-    "testing",
+    name.removesuffix(".py").removesuffix("/")
+    for name in re.findall(r"^\| `([a-z_]+(?:\.py|/))` \|", ARCHITECTURE.read_text(), re.M)
 ]
 HEAVY = ("scipy", "numba", "sklearn", "matplotlib", "pandas", "torch", "plotly", "dask")
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -87,8 +70,8 @@ def test_every_file_has_a_layer() -> None:
 
 
 def test_the_page_on_the_architecture_names_every_room_and_no_file_that_is_not_there() -> None:
-    root = Path(__file__).parents[2]
-    named = set(re.findall(r"`([\w/]+(?:\.py|\.html|/))`", (root / "ARCHITECTURE.md").read_text()))
+    root = ARCHITECTURE.parent
+    named = set(re.findall(r"`([\w/]+(?:\.py|\.html|/))`", ARCHITECTURE.read_text()))
     rooms = {p.name if p.is_file() else f"{p.name}/" for p in PACKAGE.iterdir()}
     rooms = {room for room in rooms if room.endswith((".py", "/")) and not room.startswith("__")}
     assert rooms <= named
@@ -245,3 +228,9 @@ def test_unknown_names_are_attribute_errors() -> None:
 
 def test_dir_lists_every_public_name() -> None:
     assert set(conformix.__all__) <= set(dir(conformix))
+
+
+def test_the_table_of_rooms_has_every_room_once() -> None:
+    rooms = {path.name.removesuffix(".py") for path in PACKAGE.iterdir()}
+    assert len(LAYERS) == len(set(LAYERS))
+    assert set(LAYERS) == {name for name in rooms if not name.startswith("__")} - {"py.typed"}

@@ -12,8 +12,9 @@ import pytest
 
 import conformix as cx
 from conformix.conformal import conformal_rank
-from conformix.data.outputs import check_outputs
-from conformix.fit.auto import plan_auto
+from conformix.fit.columns import columns_of
+from conformix.fit.rows import array_rows
+from conformix.fit.settings import resolve
 from conformix.scores.blend import DICTIONARY, plan_rows
 from conformix.scores.blend.learn import most_likely
 from conformix.scores.ranked import Ranked
@@ -244,13 +245,13 @@ def test_the_coefficients_are_the_constrained_maximum_of_the_likelihood(
 
 
 def test_the_split_has_the_rows_that_the_blend_has_seen(cifar10) -> None:
-    outputs = check_outputs(cifar10.outputs["vgg16"][:300], "logits")
-    rng = np.random.default_rng(5)
-    plan = plan_auto(outputs, cifar10.labels[:300], alpha=0.1, split="vfcp", rng=rng)
+    settings = resolve("auto", alpha=0.1, kind="logits")
+    rows = array_rows(cifar10.outputs["vgg16"][:300], cifar10.labels[:300], settings)
+    chosen = columns_of(rows, settings, np.random.default_rng(5))
     split = ValidityFirst(plan_rows(300, 0.1, 5, 10) / 300)
-    assert plan.settings["split"].split == split
+    assert chosen.settings.split == split
     drawn = split.roles(300, 0, np.random.default_rng(5))
-    for ours, usual in zip(plan.settings["split"].roles(300, 0, rng), drawn, strict=True):
+    for ours, usual in zip(chosen.roles, drawn, strict=True):
         np.testing.assert_array_equal(ours, usual)
 
 

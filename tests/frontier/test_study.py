@@ -12,7 +12,8 @@ from conformix.experiments.frontier.blended import AUTO
 from conformix.experiments.frontier.cases import HELD_OUT, STUDIED, Setting
 from conformix.experiments.frontier.tables import ratios
 from conformix.experiments.pool import Pool
-from conformix.fit.auto import shared_out
+from conformix.fit.columns import blend_split
+from conformix.fit.settings import resolve
 from conformix.scores.blend import DICTIONARY
 
 SMALL = Setting("mmlu_llama13b", ("llama13b_prompt0", "llama13b_prompt1"), "two prompts")
@@ -23,7 +24,7 @@ def test_the_study_gives_the_sets_of_the_library() -> None:
     pool = Pool(data, SMALL.models)
     cal, test = SMALL.draw(len(data.labels), run=0)
     cal, test = cal[:400], test[:200]
-    split = shared_out("vfcp", 400, 0.1, 2 * len(DICTIONARY), 4)
+    split = blend_split(resolve("auto", alpha=0.1), 400, 2 * len(DICTIONARY), 4)
     rng = np.random.default_rng(7)
     rng.spawn(1)
     roles = split.roles(400, 0, rng)

@@ -11,9 +11,10 @@ from numpy.testing import assert_array_equal
 import conformix as cx
 from conformix.conformal import conformal_rank, simple_fraction
 from conformix.errors import InvalidInput
-from conformix.fit.exact import candidate_weights, leave_one_out_efcp
+from conformix.fit.exact import leave_one_out_efcp
 from conformix.kernels import combine
 from conformix.search import Candidates, GridSearch, search_weights
+from conformix.search.weights import candidate_weights
 from conformix.splits import Exact
 from conformix.testing import assert_same_sets, leave_one_out
 

@@ -22,7 +22,7 @@ from conformix.calibration.shift import density_ratio, label_ratios
 from conformix.estimators.cross import CrossAverage, Fold
 from conformix.estimators.cross.classifier import CrossConformalClassifier
 from conformix.estimators.online import OnlineAverage
-from conformix.fit import memory as budget
+from conformix.fit import rows as budget
 from conformix.guarantees import EXACT, Guarantee
 from conformix.search import GradientSearch, GridSearch, LineSearch
 from conformix.splits import Exact, Roles, ValidityFirst

@@ -166,15 +166,15 @@ def test_several_models_and_class_names(rows, settings) -> None:
 def test_sets_are_written_batch_by_batch(rows, whole, tmp_path) -> None:
     pq = pytest.importorskip("pyarrow.parquet")
     batches = [rows[0][:40], rows[0][40:100]]
-    assert stream.write_sets(whole.predict_batches(batches), tmp_path / "sets.parquet") == 100
+    assert cx.sets.write_sets(whole.predict_batches(batches), tmp_path / "sets.parquet") == 100
     written = pq.read_table(tmp_path / "sets.parquet").to_pydict()
     assert written["row"] == list(range(100))
     assert written["labels"] == whole.predict_set(rows[0][:100]).members()
     named = cx.PredictionSets(np.zeros((2, 2), dtype=bool), classes=["a", "b"])
-    stream.write_sets([named], tmp_path / "empty.parquet")
+    cx.sets.write_sets([named], tmp_path / "empty.parquet")
     assert pq.read_table(tmp_path / "empty.parquet").to_pydict()["labels"] == [[], []]
     with pytest.raises(cx.InvalidInput, match="there are no sets to write"):
-        stream.write_sets([], tmp_path / "none.parquet")
+        cx.sets.write_sets([], tmp_path / "none.parquet")
     assert not (tmp_path / "none.parquet").exists()
 
 

@@ -92,11 +92,11 @@ def test_counts_of_a_search_add_over_parts(rows) -> None:
     logits, y = rows[0][:400], rows[1][:400]
     scores = cx.score_tensor(logits, kind="logits")
     here = cx.search.landscape(scores, y, alpha=0.1, resolution=20)
-    there = cx.cluster.landscape(scores, y, alpha=0.1, resolution=20, parts=3)
+    there = cx.search.spread.landscape(scores, y, alpha=0.1, resolution=20, parts=3)
     np.testing.assert_array_equal(there[1], here[1])
     options = {"kind": "logits", "random_state": 0}
     grid = cx.ScoreAverage(search=cx.search.GridSearch(20), **options).fit(logits, y)
-    spread = cx.ScoreAverage(search=cx.cluster.SpreadGrid(20), **options).fit(logits, y)
+    spread = cx.ScoreAverage(search=cx.search.SpreadGrid(20), **options).fit(logits, y)
     np.testing.assert_array_equal(spread.weights_, grid.weights_)
     assert spread.search_.count == grid.search_.count
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import conformix as cx
-from conformix.fit import memory as budget
+from conformix.fit import rows as budget
 from conformix.fit import scored as gathered
 from conformix.splits import ValidityFirst
 
@@ -41,7 +41,7 @@ def little_memory(monkeypatch: pytest.MonkeyPatch):
 
     def use() -> None:
         monkeypatch.setattr(budget, "TENSOR_BYTES", 1)
-        monkeypatch.setattr("conformix.fit.settings.rows_held", lambda n_classes, d: 10**9)
+        monkeypatch.setattr("conformix.fit.fit.rows_held", lambda n_classes, d: 10**9)
         monkeypatch.setattr("conformix.data.outputs.BLOCK_ENTRIES", 700)
 
     return use
@@ -70,7 +70,7 @@ def test_little_memory_means_that_rows_are_gathered(cifar10, little_memory, monk
     seen = []
     whole = gathered.gather_rows
     monkeypatch.setattr(
-        "conformix.fit.settings.gather_rows", lambda *a, **k: seen.append(1) or whole(*a, **k)
+        "conformix.fit.rows.gather_rows", lambda *a, **k: seen.append(1) or whole(*a, **k)
     )
     little_memory()
     cx.ScoreAverage(kind="logits", random_state=0).fit(cifar10[0][:300], cifar10[1][:300])

@@ -9,9 +9,11 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import conformix as cx
-from conformix.fit import fit as pipeline
-from conformix.fit import memory as budget
+from conformix.data.outputs import check_outputs
+from conformix.fit import rows as budget
+from conformix.fit.fit import fit_scores
 from conformix.fit.scored import TuningRows
+from conformix.fit.settings import resolve
 from conformix.scores import score_columns, score_tensor
 from conformix.scores.scale import Ecdf, Interpolated, NaturalScale
 from conformix.search import GridSearch
@@ -91,7 +93,7 @@ def test_scores_of_a_mapped_file_are_gathered_sooner_than_those_of_an_array(tmp_
         (np.broadcast_to(np.float16(0), shape), False),
         (np.broadcast_to(np.float16(0), (2_300, 20_000)), True),
     ]:
-        checked = cx.inputs.check_outputs(outputs, "logits", later=True)
+        checked = check_outputs(outputs, "logits", later=True)
         assert budget.are_too_many(checked, D) is gathered
 
 
@@ -108,11 +110,9 @@ def test_a_fit_leaves_the_tensor_that_it_was_given_as_it_was(split, normalize, c
     y = cifar10[1][:300]
     scores = score_tensor(cifar10[0][:300], kind="logits")
     before = scores.copy()
-    pipeline.fit(
-        scores, y, score_columns(("",), ("thr", "aps", "rank")), alpha=0.1,
-        split=resolve_split(split), search=GridSearch(4), normalize=normalize,
-        rng=np.random.default_rng(0),
-    )  # fmt: skip
+    columns = score_columns(("",), ("thr", "aps", "rank"))
+    settings = resolve(split=resolve_split(split), search=GridSearch(4), normalize=normalize)
+    fit_scores(scores, y, columns, settings, np.random.default_rng(0))
     assert_array_equal(scores, before)
 
 

@@ -70,7 +70,7 @@ CUTS = {
 @pytest.mark.parametrize("sizes", CUTS.values(), ids=CUTS)
 @pytest.mark.parametrize("scheduler", ["synchronous", "threads"])
 def test_scores_in_chunks_answer_as_scores_here(sizes, scheduler) -> None:
-    from conformix.fit.chunk_scores import ChunkScores
+    from conformix.fit.chunks import ChunkScores
 
     values = tied(40, 2)
     ends = np.cumsum(sizes)
@@ -223,7 +223,7 @@ def test_labels_of_many_classes_take_two_bytes(postman) -> None:
 def test_a_landscape_is_added_up_by_the_workers(rows, postman) -> None:
     logits, y = rows[0][:400], rows[1][:400]
     scores = cx.score_tensor(logits, kind="logits")
-    there = cx.cluster.landscape(scores, y, alpha=0.1, resolution=10, parts=20)
+    there = cx.search.spread.landscape(scores, y, alpha=0.1, resolution=10, parts=20)
     assert [part.shape for part in postman.labels] == [(66,)], "twenty parts, one row of counts"
     same_bits(there[1], cx.search.landscape(scores, y, alpha=0.1, resolution=10)[1])
 
@@ -237,7 +237,7 @@ def test_a_part_of_a_search_takes_one_core(rows, monkeypatch) -> None:
     )
     scores = cx.score_tensor(rows[0][:100], kind="logits")
     cx.search.search_weights(
-        scores, rows[1][:100], alpha=0.1, search=cx.cluster.SpreadGrid(5, parts=3), threads=4
+        scores, rows[1][:100], alpha=0.1, search=cx.search.SpreadGrid(5, parts=3), threads=4
     )
     assert seen == [1, 1, 1]
 

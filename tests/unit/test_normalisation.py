@@ -7,7 +7,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import conformix as cx
 from conformix.conformal import conformal_rank
 from conformix.errors import InvalidInput
-from conformix.fit import fit as pipeline
+from conformix.fit.fit import fit_scores
+from conformix.fit.settings import resolve
 from conformix.kernels import combine
 from conformix.scores import score_columns
 from conformix.scores.scale import Ecdf, NaturalScale, rising_line
@@ -115,10 +116,9 @@ def test_under_vfcp_the_calibration_rows_have_no_part_in_the_scale():
     other[calibrate] = other[calibrate] ** 3
     knots = []
     for given in (scores, other):
-        fitted = pipeline.fit(
-            given, y, score_columns(("",), ("thr", "aps", "rank")), alpha=0.1, normalize="ecdf",
-            split=ValidityFirst(), search=GridSearch(3), rng=np.random.default_rng(0),
-        )  # fmt: skip
+        columns = score_columns(("",), ("thr", "aps", "rank"))
+        settings = resolve(split=ValidityFirst(), search=GridSearch(3), normalize="ecdf")
+        fitted = fit_scores(given, y, columns, settings, np.random.default_rng(0))
         knots.append(fitted.rule.transform.knots)
     for one, two in zip(*knots, strict=True):
         assert_array_equal(one, two)
@@ -141,12 +141,15 @@ def test_scores_in_single_precision_are_fitted_as_the_numbers_that_they_are(norm
     columns = score_columns(("",), names)
     single = cx.score_tensor(LOGITS[:300], names, kind="logits").astype(np.float32)
     fits = [
-        pipeline.fit(
-            scores, LABELS[:300], columns, alpha=0.1, normalize=normalize, split=ValidityFirst(),
-            search=GridSearch(12), rng=np.random.default_rng(0),
+        fit_scores(
+            scores,
+            LABELS[:300],
+            columns,
+            resolve(split=ValidityFirst(), search=GridSearch(12), normalize=normalize),
+            np.random.default_rng(0),
         )
         for scores in (single, single.astype(np.float64))
-    ]  # fmt: skip
+    ]
     assert fits[0].search.size == fits[1].search.size
     assert_array_equal(fits[0].rule.weights, fits[1].rule.weights)
     assert_array_equal(fits[0].calibration, fits[1].calibration)

@@ -18,7 +18,7 @@ from conformix.calibration import (
     Weighted,
 )
 from conformix.data.batches import from_arrays
-from conformix.fit import memory as budget
+from conformix.fit import rows as budget
 from conformix.search import GradientSearch, GridSearch, LineSearch, OneStandardError
 from conformix.splits import Exact, ValidityFirst
 

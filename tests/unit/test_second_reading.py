@@ -13,7 +13,7 @@ import conformix as cx
 from conformix.calibration import LabelShift, PerGroup
 from conformix.errors import InvalidInput
 from conformix.estimators.cross import CrossAverage, Fold
-from conformix.fit import memory as budget
+from conformix.fit import rows as budget
 from conformix.fit.contributions import contributions
 from conformix.scores import Thr
 from conformix.search import ClassGap
@@ -129,7 +129,7 @@ def test_class_names_of_several_types_do_not_fit_in_a_parquet_column(write, tmp_
     sets = cx.PredictionSets(np.ones((2, 2), dtype=bool), [1, "a"])
     path = tmp_path / "sets.parquet"
     with pytest.raises(InvalidInput, match="one type"):
-        sets.to_parquet(path) if write == "to_parquet" else cx.stream.write_sets([sets], path)
+        sets.to_parquet(path) if write == "to_parquet" else cx.sets.write_sets([sets], path)
     assert not list(tmp_path.iterdir())
 
 
@@ -165,7 +165,7 @@ def test_a_search_spread_over_more_parts_than_rows_finds_the_same() -> None:
         cx.ScoreAverage(kind="logits", search=search, allow_empty=False, random_state=0)
         .fit(LOGITS[:60], LABELS[:60])
         .weights_
-        for search in (cx.search.GridSearch(5), cx.cluster.SpreadGrid(5, parts=100))
+        for search in (cx.search.GridSearch(5), cx.search.SpreadGrid(5, parts=100))
     ]
     assert_array_equal(*found)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 from conformix.conformal import kth_largest, pvalue_ranks, warn_if_trivial
 from conformix.data.row_data import NO_DATA, RowData
@@ -50,6 +50,10 @@ class Plan(Protocol):
     def needs(self) -> tuple[str, ...]:
         """What every row must bring along."""
 
+    @property
+    def by_row(self) -> bool:
+        """Whether it matters which row a score is of."""
+
     def cut(self, values: FloatArray, y: IntArray, data: RowData) -> Cuts:
         """Return the cuts from combined true-label scores (n,), **sorted upwards**."""
 
@@ -62,6 +66,7 @@ class SinglePlan:
     """One threshold for everything."""
 
     needs: tuple[str, ...] = ()
+    by_row: ClassVar[bool] = False
 
     def cut(self, values: FloatArray, y: IntArray, data: RowData) -> Cuts:
         """Return the single cut."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -60,6 +60,8 @@ class Partition:
     fallback: str = "all"
     n_rare: int = 0
     fixed: bool = True
+
+    by_row: ClassVar[bool] = True
 
     @property
     def needs(self) -> tuple[str, ...]:

@@ -73,6 +73,8 @@ class Weighted:
 
     name: ClassVar[str] = "weighted"
     needs: ClassVar[tuple[str, ...]] = ("sample_weight",)
+    by_row: ClassVar[bool] = True
+    has_pac: ClassVar[bool] = False
     tune: ClassVar[bool] = False
     learns: ClassVar[bool] = False  # the ratios come with the rows
 
@@ -116,6 +118,8 @@ class LabelShift:
 
     name: ClassVar[str] = "label shift"
     needs: ClassVar[tuple[str, ...]] = ()
+    by_row: ClassVar[bool] = True
+    has_pac: ClassVar[bool] = False
     tune: ClassVar[bool] = False
     learns: ClassVar[bool] = False  # the ratios come with the rows
 

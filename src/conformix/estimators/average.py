@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from typing import Any, Self, overload
 
+from conformix.data.batches.sources import from_iterable
 from conformix.data.outputs import Kind
 from conformix.data.row_data import NO_DATA
 from conformix.errors import InvalidInput
-from conformix.estimators.batches import InBatches
-from conformix.fit import fit as pipeline
+from conformix.estimators.base import Readings
+from conformix.fit.batches import batch_rows
+from conformix.fit.chunks import chunk_rows, is_chunked
 from conformix.fit.drift import DriftReport
-from conformix.fit.exact import candidate_weights, leave_one_out_efcp
-from conformix.fit.fit import Fitted
+from conformix.fit.exact import leave_one_out_efcp
+from conformix.fit.exact.split import fixed_candidates
+from conformix.fit.fit import fit, recalibrated
+from conformix.fit.rows import array_rows
 from conformix.fit.saved import MAX_MEMORY, read_model, write_model
-from conformix.fit.settings import Recipe
+from conformix.fit.settings import resolve
 from conformix.fit.verdict import LabelledRows
-from conformix.fit.workers import fit_anywhere, predict_anywhere
 from conformix.guarantees import Verdict
 from conformix.kernels.arrays import FloatArray, RandomState
 from conformix.scores import ScoreLike
-from conformix.search import MeanSize, resolve_objective, resolve_search
+from conformix.search import resolve_objective, resolve_search
+from conformix.search.goals import is_mean_size
 from conformix.sets.prediction import NestedSets, PredictionSets
 from conformix.splits import Split
 
 
-class ScoreAverage(InBatches):
+class ScoreAverage(Readings):
     """Prediction sets from an average of conformity scores, with the weights that keep them small.
 
     The combined score of label y is ``w_1 s_1(x, y) + ... + w_d s_d(x, y)``; y is in the set when
@@ -177,11 +180,32 @@ class ScoreAverage(InBatches):
         sample_weight : array of shape (n,), optional
             The importance of every row, for ``calibration="weighted"``.
         """
-        recipe = Recipe(**self.get_params())
-        self.predictor_ = fit_anywhere(
-            recipe, outputs, y, test=test, groups=groups, classes=classes,
-            strata=strata, sample_weight=sample_weight,
+        settings = resolve(**self.get_params())
+        rows_of = chunk_rows if is_chunked(outputs) else array_rows
+        rows: Any = rows_of(
+            outputs, y, settings, test=test, groups=groups, classes=classes, strata=strata,
+            sample_weight=sample_weight,
         )  # fmt: skip
+        self.predictor_ = fit(rows, settings)
+        return self
+
+    def fit_batches(self, batches: Any, *, classes: Any = None) -> Self:
+        """Choose the weights and the threshold from batches of labelled rows.
+
+        Memory is that of the scores of the tuning rows (``ValidityFirst(max_rows=...)``) and of d
+        numbers per row. The result is that of `fit` on the same rows where the source knows their
+        number; an iterator does not, and another random sample of the rows tunes.
+
+        Parameters
+        ----------
+        batches : source of `conformix.data.batches`, iterable of ``(outputs, y)``, or a function
+            Every batch is a tuple; see `conformix.data.batches.Batches`. A function is called
+            without arguments and returns an iterator.
+        classes : sequence of length K, optional
+            Names of the classes, as in `fit`.
+        """
+        settings = resolve(**self.get_params())
+        self.predictor_ = fit(batch_rows(batches, settings, classes=classes), settings)
         return self
 
     @overload
@@ -207,7 +231,31 @@ class ScoreAverage(InBatches):
             ``strata=`` and ``sample_weight=`` of the new rows, arrays of shape (n,), where the
             calibration needs them.
         """
-        return predict_anywhere(self._check_fitted(), outputs, alpha, **rows)  # type: ignore[no-any-return]
+        return self._check_fitted().predict_set(outputs, alpha, **rows)  # type: ignore[arg-type]
+
+    def predict_batches(
+        self, batches: Any, *, alpha: float | None = None
+    ) -> Iterator[PredictionSets]:
+        """Yield the prediction sets of every batch, computed when they are asked for.
+
+        Parameters
+        ----------
+        batches : source of `conformix.data.batches`, or an iterable
+            Every batch is ``(outputs, y)`` as in `fit_batches`, whose labels are not looked at, or
+            the outputs alone.
+        alpha : float, optional
+            Another level than the fitted one.
+        """
+        predictor = self._check_fitted()
+
+        def sets() -> Iterator[PredictionSets]:
+            for batch in from_iterable(batches):
+                alone = not isinstance(batch, tuple)
+                outputs = batch if alone else batch[0]
+                more = {} if alone or len(batch) < 3 else batch[2]
+                yield predictor.predict_set(outputs, alpha, **more)
+
+        return sets()
 
     def predict_pvalues(self, outputs: Any, *, smoothed: bool = False, **rows: Any) -> FloatArray:
         """Return the conformal p-value of every label, shape (n, K).
@@ -244,34 +292,7 @@ class ScoreAverage(InBatches):
         **rows
             As in `predict_set`, for these rows.
         """
-        predictor = self._check_fitted()
-        fresh = predictor.check(outputs)
-        labels = predictor.labels(y, fresh.n)
-        old = predictor.fitted
-        if not isinstance(old, Fitted):
-            raise InvalidInput(
-                'split "exact" has no single weights to keep; call fit on the fresh rows instead.'
-            )
-        data = predictor.row_data(fresh.n, **rows)
-        fitted = pipeline.calibrated(
-            predictor.labelled_scores(fresh, labels),
-            labels,
-            old.rule,
-            plan=old.cuts.plan.afresh(),
-            data=data,
-            alpha=predictor.alpha,
-            ledger=pipeline.fixed_ledger(
-                fresh.n,
-                fresh.n_classes,
-                len(predictor.columns),
-                alpha=predictor.alpha,
-                delta=old.ledger.facts.rank.delta,
-                n_test=old.ledger.facts.n_test,
-                grouped=old.ledger.facts.grouped,
-            ),
-            normalizer=old.normalizer,
-        )
-        self.predictor_ = replace(predictor, fitted=fitted)
+        self.predictor_ = recalibrated(self._check_fitted(), outputs, y, **rows)
         return self
 
     def check_drift(self, outputs: Any, y: Any, *, level: float = 0.01) -> DriftReport:
@@ -336,7 +357,7 @@ class ScoreAverage(InBatches):
         facts = predictor.fitted.ledger.facts
         altered = not predictor.fitted.rule.allow_empty or facts.rank.delta is not None
         altered = altered or facts.calibration != "marginal"
-        altered = altered or not isinstance(resolve_objective(self.objective), MeanSize)
+        altered = altered or not is_mean_size(resolve_objective(self.objective))
         if altered or facts.learnt_scale or facts.tune_alpha != facts.alpha:
             raise InvalidInput(
                 "measured_coverage is about plain EFCP: one threshold, the smallest mean size, no "
@@ -350,7 +371,7 @@ class ScoreAverage(InBatches):
             )
         rows = predictor.check(outputs)
         labels = predictor.labels(y, rows.n)
-        weights = candidate_weights(resolve_search(self.search), len(predictor.columns))
+        weights = fixed_candidates(resolve_search(self.search), len(predictor.columns))
         scores = predictor.fitted.rule.transform(predictor.scores(rows))
         return leave_one_out_efcp(
             scores, labels, weights, alpha=predictor.alpha, threads=self.threads

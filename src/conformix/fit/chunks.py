@@ -1,23 +1,44 @@
-"""Dask arrays as chunks of rows."""
+"""Labelled rows in the chunks of Dask arrays: the work is done where the chunks are.
+
+Workers score their chunks and keep the scores of the true labels. Here arrive the labels and the
+outputs of the tuning rows, which are searched here, and in the end one number per calibration row.
+"""
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from conformix.conformal import simple_fraction
 from conformix.data.checks import by_model
-from conformix.data.outputs import Kind, Outputs, check_outputs
-from conformix.data.workers.tree import brought, fold
+from conformix.data.labels import check_classes, label_indices
+from conformix.data.outputs import Kind, Outputs, check_groups, check_outputs
+from conformix.data.row_data import RowData, check_rows
+from conformix.data.workers.tree import brought, fold, kept
 from conformix.errors import InvalidInput
-from conformix.fit.scored import cut
-from conformix.kernels.arrays import IntArray
-from conformix.scores.names import Column
-from conformix.scores.tensor import fill_tensor
+from conformix.fit.scored import (
+    Combination,
+    Scored,
+    Scoring,
+    assembled,
+    cut,
+    merged,
+    no_roles,
+    rising,
+    side_by_side,
+    summarised,
+)
+from conformix.fit.settings import Settings, refuse_passes
+from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
+from conformix.splits import Roles, Split
+
+if TYPE_CHECKING:
+    from conformix.fit.predictor import Predictor
 
 
 def is_chunked(outputs: Any) -> bool:
@@ -147,12 +168,199 @@ def outputs_of(names: tuple[str, ...], kind: Kind, chunk: list[Any], first: int)
 
 
 @dataclass(frozen=True, eq=False)
+class ChunkScores:
+    """True-label scores (n, d) in chunks of rows; see `conformix.fit.scored.TrueScores`.
+
+    Of every row one number comes back, never d.
+
+    Parameters
+    ----------
+    parts : tuple of dask Delayed
+        The scores (r, d) of every chunk, kept by the workers.
+    sizes : tuple of int
+        Rows of every chunk.
+    rows : integer array, optional
+        Which rows these are, rising; by default all.
+    """
+
+    parts: tuple[Any, ...]
+    sizes: tuple[int, ...]
+    rows: IntArray | None = None
+
+    def __len__(self) -> int:
+        return sum(self.sizes) if self.rows is None else len(self.rows)
+
+    def take(self, rows: IntArray) -> ChunkScores:
+        """Return those of some rows, whose numbers rise."""
+        return replace(self, rows=rows if self.rows is None else self.rows[rows])
+
+    def combined(self, combine: Combination) -> FloatArray:
+        """Return what `combine` makes of them, in the order of the rows."""
+        return np.concatenate(brought(*self._each(_combined, combine)))
+
+    def rising(self, combine: Combination) -> FloatArray:
+        """Return what `combine` makes of them, sorted by the workers: runs, merged in a tree."""
+        from dask import delayed  # noqa: PLC0415  there already
+
+        runs = self._each(_run, combine)
+        (found,) = brought(fold(runs, delayed(merged, pure=False)))
+        return found  # type: ignore[no-any-return]
+
+    def _each(self, work: Callable[..., FloatArray], combine: Combination) -> list[Any]:
+        """Return the tasks ``work(combine, scores, chosen)`` of all chunks."""
+        from dask import delayed  # noqa: PLC0415
+
+        task = delayed(work, pure=False)
+        shared = delayed(combine, pure=False, traverse=False)
+        chosen: list[Any] = [None] * len(self.parts)
+        if self.rows is not None:
+            chosen = packed(self.rows, sum(self.sizes), self.sizes)
+        return [task(shared, *one) for one in zip(self.parts, chosen, strict=True)]
+
+
+def _combined(combine: Combination, scores: FloatArray, chosen: Any) -> FloatArray:
+    """Return the numbers of the chosen rows of a chunk, given by their bits."""
+    own = scores if chosen is None else scores[unpacked(chosen, len(scores))]
+    return combine(own)
+
+
+def _run(combine: Combination, scores: FloatArray, chosen: Any) -> FloatArray:
+    return rising(_combined(combine, scores, chosen))
+
+
+@dataclass(frozen=True, eq=False)
+class ChunkRows:
+    """Labelled rows in chunks; see `conformix.fit.rows.Rows`.
+
+    Parameters
+    ----------
+    chunks : Chunked
+        Outputs of all models.
+    y : array or dask Array of shape (n,)
+        True labels, not looked at yet.
+    data : RowData
+        What the rows bring along for the calibration.
+    groups : integer array of shape (n,), optional
+        Rows of one group stay together.
+    classes : tuple, optional
+        Names of the classes.
+    """
+
+    chunks: Chunked
+    y: Any
+    data: RowData
+    groups: IntArray | None = None
+    classes: tuple[Any, ...] | None = None
+
+    in_memory = False
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names of the models, in order."""
+        return tuple(self.chunks.models)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes, K."""
+        return self.chunks.shape[1]
+
+    @property
+    def kind(self) -> Kind:
+        """What the outputs are."""
+        return self.chunks.kind
+
+    def scored(
+        self,
+        scoring: Scoring,
+        split: Split | None,
+        rng: np.random.Generator,
+        roles: Roles | None = None,
+    ) -> Scored:
+        """Return true-label scores that stay with the workers, and all of the tuning rows."""
+        n, n_classes = self.chunks.shape
+        roles = no_roles(n) if split is None else split.roles(n, 0, rng, self.groups)
+        there = replace(scoring, threads=1)  # a task is one core
+        true, models, labels = self._first_pass(roles.tune, there)
+        like = Outputs({name: np.empty((0, n_classes)) for name in self.models}, self.kind)
+        reader = ChunkReader(self.chunks, there)
+        scores = assembled(true, models, roles.tune, like, scoring, reader=reader)
+        return Scored(scores, labels, roles, self.data, grouped=self.groups is not None)
+
+    def _first_pass(
+        self, tune: IntArray, scoring: Scoring
+    ) -> tuple[ChunkScores, dict[str, FloatArray], IntArray]:
+        """Return true-label scores, outputs of the tuning rows (m, K) by model, and labels (n,)."""
+        from dask import delayed  # noqa: PLC0415  there already: outputs are its arrays
+
+        n, sizes = self.chunks.shape[0], self.chunks.sizes
+        work = delayed(_summary, pure=False, nout=2)
+        shared = delayed((self.models, self.kind, scoring, self.classes))
+        steps = zip(
+            self.chunks.delayed(), column_of(self.y, sizes), packed(tune, n, sizes),
+            self.chunks.starts,
+            strict=True,
+        )  # fmt: skip
+        pairs = [tuple(work(shared, *step)) for step in steps]
+        # Both halves of a summary at once, so that no chunk is scored twice; the second is let go.
+        there = kept(*(true for true, _ in pairs), *(rest for _, rest in pairs))
+        here = brought(*there[len(pairs) :])
+        models = side_by_side([outputs for outputs, _ in here])
+        labels = np.concatenate([labels for _, labels in here])
+        return ChunkScores(there[: len(pairs)], sizes), models, labels
+
+
+def chunk_rows(
+    outputs: Any,
+    y: Any,
+    settings: Settings,
+    *,
+    test: Any = None,
+    groups: Any = None,
+    classes: Any = None,
+    strata: Any = None,
+    sample_weight: Any = None,
+) -> ChunkRows:
+    """Return labelled rows of Dask arrays as a user gives them, checked as far as they are here."""
+    refuse_passes(settings)
+    if test is not None:
+        raise InvalidInput('test has no use under split "vfcp", the one for Dask arrays.')
+    chunks = chunked(outputs, settings.kind)
+    n, n_classes = chunks.shape
+    scheme = settings.calibration
+    data = check_rows(_host(strata), _host(sample_weight), n, scheme.needs, scheme.name)
+    names = check_classes(classes, n_classes)
+    return ChunkRows(chunks, y, data, check_groups(groups, n), names)
+
+
+def _host(values: Any) -> Any:
+    return brought(values)[0] if is_chunked(values) else values
+
+
+def _summary(shared: Any, chunk: list[Any], y: Any, bits: Any, first: int) -> Any:
+    """Return of one chunk the true-label scores, and a pair for the client.
+
+    The pair are the outputs of the tuning rows, and labels in as few bytes as K asks for.
+    """
+    names, kind, scoring, classes = shared
+    outputs = outputs_of(names, kind, chunk, first)
+    labels = label_indices(y, classes, outputs.n, outputs.n_classes, first=first)
+    tune = unpacked(bits, outputs.n)
+    true, tuning = [], []
+    for rows in outputs.blocks():
+        own = tune[(tune >= rows.start) & (tune < rows.stop)] - rows.start
+        found = summarised(outputs.read(rows), labels[rows], own, scoring)
+        true.append(found[0])
+        tuning.append(found[1])
+    small = labels.astype(np.min_scalar_type(outputs.n_classes - 1))
+    return np.concatenate(true), (side_by_side(tuning), small)
+
+
+@dataclass(frozen=True, eq=False)
 class ChunkReader:
     """Rows that workers read once more; see `conformix.fit.scored.Reader`."""
 
     chunks: Chunked
-    columns: tuple[Column, ...]
-    key: int
+    scoring: Scoring
 
     def map(
         self, function: Callable[..., Any], rows: IntArray, arrays: tuple[Any, ...]
@@ -179,7 +387,7 @@ class ChunkReader:
 
         sizes = self.chunks.sizes
         task = delayed(work, pure=False)
-        shared = delayed((tuple(self.chunks.models), self.chunks.kind, self.columns, self.key))
+        shared = delayed((tuple(self.chunks.models), self.chunks.kind, self.scoring))
         shared_function = delayed(function, pure=False, traverse=False)
         ends = np.searchsorted(rows, np.cumsum(sizes)).tolist()
         places, tasks = [], []
@@ -199,7 +407,7 @@ def _answers(
     shared: Any, function: Callable[..., Any], chunk: list[Any], chosen: Any, arrays: Any
 ) -> list[tuple[slice, Any]]:
     """Return ``function`` of blocks of the chosen rows of one chunk, and their places in these."""
-    names, kind, columns, key = shared
+    names, kind, scoring = shared
     bits, first = chosen
     outputs = outputs_of(names, kind, chunk, first)
     rows = unpacked(bits, outputs.n)
@@ -209,7 +417,7 @@ def _answers(
         if begin == end:
             continue
         part = outputs.read(block)
-        scores = fill_tensor(part, columns, key=key, threads=1)[rows[begin:end] - block.start]
+        scores = scoring.tensor(part)[rows[begin:end] - block.start]
         where = slice(place, place + int(end - begin))
         place = where.stop
         found.append((where, function(scores, *cut(arrays, where))))
@@ -218,3 +426,50 @@ def _answers(
 
 def _total(*task: Any) -> int:
     return sum(found for _, found in _answers(*task))
+
+
+def predict_chunks(
+    predictor: Predictor, outputs: Any, alpha: float | None = None, **rows: Any
+) -> Any:
+    """Return the sets of Dask outputs as a Dask array of booleans (n, K) in the same chunks.
+
+    Nothing is computed until the array is.
+    """
+    import dask.array as da  # noqa: PLC0415
+
+    if rows:
+        raise InvalidInput(
+            f"{next(iter(rows))} does not go with Dask arrays; predict the chunks with "
+            "predict_batches."
+        )
+    level = predictor.alpha if alpha is None else alpha
+    if isinstance(level, Sequence) or np.ndim(level):
+        raise InvalidInput("sets of Dask arrays are predicted one level at a time.")
+    simple_fraction(level)
+    fitted = predictor.fitted
+    given = chunked(outputs, predictor.kind)
+    if set(given.models) != set(predictor.models) or given.shape[1] != predictor.n_classes:
+        raise InvalidInput(
+            f"outputs must come from the fitted models {sorted(predictor.models)} with "
+            f"{predictor.n_classes} classes; got {sorted(given.models)} with {given.shape[1]}."
+        )
+    if fitted.needs:
+        raise InvalidInput(
+            f'calibration "{fitted.ledger.facts.calibration}" needs {fitted.needs[0]} of every '
+            "row; predict the chunks with predict_batches."
+        )
+    light: Any = replace(predictor, fitted=fitted.at_level(level))
+    light = replace(light, threads=1, classes=None)
+    return da.map_blocks(
+        _predict_chunk, *(given.models[name] for name in predictor.models), level=level,
+        predictor=light, dtype=bool, meta=np.empty((0, 0), dtype=bool),
+    )  # fmt: skip
+
+
+def _predict_chunk(*chunk: Any, predictor: Predictor, level: float) -> BoolArray:
+    models = dict(zip(predictor.models, chunk, strict=True))
+    checked = predictor.check({name: np.asarray(v) for name, v in models.items()}, later=True)
+    mask = np.empty((checked.n, checked.n_classes), dtype=bool)
+    for rows, scores in predictor.blocks(checked):
+        mask[rows] = predictor.fitted.member(scores, level)
+    return mask

@@ -1,4 +1,4 @@
-"""Fit and predict on score tensors, as the paper's Algorithm 2 reads."""
+"""Fit: from labelled rows to a predictor, as Algorithm 2 of the paper reads."""
 
 from __future__ import annotations
 
@@ -11,13 +11,25 @@ import numpy as np
 
 from conformix.calibration.cuts import Plan, SinglePlan
 from conformix.calibration.objective import class_objective
-from conformix.calibration.rc3p import RankedPerClass
 from conformix.calibration.schemes import Calibration, Marginal, Seen
 from conformix.data.row_data import NO_DATA, RowData, group_names
-from conformix.errors import InvalidInput, SmallBatchWarning, warn
-from conformix.fit.rule import Fitted as Fitted  # noqa: PLC0414  this is where others look
-from conformix.fit.rule import Rule as Rule  # noqa: PLC0414
-from conformix.fit.scored import Gathered, TuningRows, can_be_read, rows_in_place, summed
+from conformix.errors import InvalidInput
+from conformix.fit.columns import columns_of
+from conformix.fit.exact.split import fit_exact
+from conformix.fit.predictor import Predictor
+from conformix.fit.rows import Rows, check_test, rows_held
+from conformix.fit.rule import Fitted, Rule
+from conformix.fit.scored import (
+    Gathered,
+    Scored,
+    Scoring,
+    TuningRows,
+    can_be_read,
+    no_roles,
+    rows_in_place,
+    summed,
+)
+from conformix.fit.settings import Settings, is_symmetric
 from conformix.guarantees import (
     EXACT,
     UNBOUNDED,
@@ -28,108 +40,113 @@ from conformix.guarantees import (
     pac_guarantee,
 )
 from conformix.guarantees.verdict import n_chosen_among
-from conformix.kernels.arrays import FloatArray, IntArray, some_rows
+from conformix.kernels.arrays import FloatArray, IntArray, as_generator, some_rows
 from conformix.kernels.limits import RankLimits
 from conformix.scores.names import Column
-from conformix.scores.scale import Normalizer, Scaled, resolve_normalizer
+from conformix.scores.scale import Normalizer, Scaled
+from conformix.scores.tensor import draw_key
 from conformix.search.goals import bind
 from conformix.search.nonempty import NonEmptyObjective
 from conformix.search.objective import SizeObjective, tuning_rank
-from conformix.search.weights import AutoSearch, Search, only_candidate
-from conformix.splits import Roles, Split
-
-# With fewer test rows than this a transductive split can fit its weights to the batch.
-SMALL_BATCH = 100
+from conformix.search.weights import Search, counted, n_candidates
+from conformix.splits import Roles, Split, bounded
 
 
-def fit(
+def fit(rows: Rows, settings: Settings) -> Predictor:
+    """Return the predictor fitted on labelled rows, wherever they live."""
+    rng = as_generator(settings.random_state)
+    key, models = draw_key(rng), rows.models
+    chosen = columns_of(rows, settings, rng)  # the user's scores, or a blend learnt here
+    rows, settings, columns = chosen.rows, chosen.settings, chosen.columns
+    split = settings.split_for(len(columns))
+    if split is not None and chosen.blend is None:
+        # A blend has learnt from its tuning rows: all of them must stay out of calibration.
+        split = bounded(split, rows_held(rows.n_classes, len(columns)))
+    scored = rows.scored(Scoring(columns, key, settings.threads), split, rng, chosen.roles)
+    fitted = fit_scored(scored, columns, settings, rng)
+    return Predictor(
+        columns, models, rows.n_classes, settings.kind, key, settings.alpha, fitted,
+        threads=settings.threads, classes=rows.classes, blend=chosen.blend,
+    )  # fmt: skip
+
+
+def fit_scored(
+    scored: Scored, columns: Sequence[Column], settings: Settings, rng: np.random.Generator
+) -> Any:
+    """Return what is fitted on scored rows: with settled weights, selected, or searched ones."""
+    weights = settings.settled(len(columns))
+    if weights is not None:
+        return with_settled_weights(weights, scored, columns, settings, rng)
+    how = fit_exact if is_symmetric(settings.split) else with_searched_weights
+    return how(scored, columns, settings, rng)
+
+
+def fit_scores(
     scores: FloatArray,
     y: IntArray,
     columns: Sequence[Column],
-    *,
-    alpha: float,
-    split: Split,
-    search: Search,
-    normalize: Any,
+    settings: Settings,
     rng: np.random.Generator,
+    *,
     test: FloatArray | None = None,
-    groups: IntArray | None = None,
-    tune_alpha: float | None = None,
-    allow_empty: bool = True,
-    delta: float | None = None,
-    goal: Any = "size",
-    calibration: Calibration | None = None,
-    data: RowData = NO_DATA,
-    threads: int | None = None,
+) -> Any:
+    """Return what is fitted on bare scores (n, K, d) and labels, with roles drawn here."""
+    split = settings.split_for(len(columns))
+    roles = no_roles(len(y))
+    if split is not None:
+        check_test(split, None if test is None else len(test))
+        roles = split.roles(len(y), 0 if test is None else len(test), rng)
+    return fit_scored(Scored(scores, y, roles, test=test), columns, settings, rng)
+
+
+def with_searched_weights(
+    scored: Scored, columns: Sequence[Column], settings: Settings, rng: np.random.Generator
 ) -> Fitted:
     """Return weights and threshold: Algorithm 2 of the paper.
 
     Parameters
     ----------
-    scores : array of shape (n, K, d), or Gathered
-        Scores of all labels of the labelled rows; higher fits better. Those of the rows that
-        only calibrate may be `conformix.fit.scored`; a fit uses up what was gathered for it, and
-        normalises the scores of the tuning rows where they are.
-    y : integer array of shape (n,)
-        True labels, in integers of any width: those of many rows come in few bytes.
+    scored : Scored
+        Scores, labels and roles.
     columns : sequence of Column
         Which score of which model every plane holds.
-    alpha, tune_alpha : float
-        Allowed miscoverage, and the level used while searching (by default the same).
-    split, search, normalize
-        Who may see what, how weights are found, and on which scale scores are averaged.
+    settings : Settings
+        What is asked for.
     rng : Generator
-        Where the split draws from.
-    test : array of shape (m, K, d), optional
-        Scores of the unlabelled test rows, for the transductive splits.
-    groups : integer array of shape (n,), optional
-        Rows of one group stay on one side of the split.
-    allow_empty : bool
-        Whether a set may be empty.
-    delta : float, optional
-        Take the PAC rank: coverage for all but a share delta of the calibration draws.
-    goal : str or goal
-        What the weights minimise; by default the mean set size.
-    calibration : Calibration, optional
-        How thresholds are taken from the calibration scores; by default one for all.
-    data : RowData
-        What the labelled rows bring along for it.
-    threads : int or None
-        Threads for the search.
+        For searches and calibrations that draw.
     """
-    roles = split.roles(len(y), check_test(split, test), rng, groups)  # who may see what
+    scores, y, roles, data, test = scored.scores, scored.y, scored.roles, scored.data, scored.test
+    alpha, split, scheme, d = settings.alpha, settings.split, settings.calibration, len(columns)
     separate = roles.separate
-    if delta is not None and not separate and isinstance(search, AutoSearch):
-        search = search.grid  # the union bound of a PAC rank needs weights that are counted
-    rank = rank_rule(split, search, len(columns), delta, separate=separate, test=test)
-    tune_level = alpha if tune_alpha is None else tune_alpha
+    search = settings.search
+    if settings.delta is not None and not separate:
+        search = counted(search)  # the union bound of a PAC rank needs weights that are counted
+    rank = rank_rule(split, search, d, settings.delta, separate=separate, test=test)
     # Where the tuning rows calibrate too, they are searched with the rank that will be used.
-    k = tuning_rank(len(roles.tune), tune_level, RankRule() if separate else rank)
-    normalizer = resolve_normalizer(normalize, separate=separate)
+    k = tuning_rank(len(roles.tune), settings.tune_level, RankRule() if separate else rank)
+    normalizer = settings.normalizer(separate=separate)
     tune = _tuning_rows(scores, y, roles.tune, normalizer, columns)  # and their scale
     parts = _normalised_parts(scores, test, roles, tune)
-    scheme = Marginal() if calibration is None else calibration
-    objective = _objective(tune, parts, k, allow_empty=allow_empty, threads=threads)
+    objective = _objective(tune, parts, k, settings)
     if scheme.tune:  # the sizes of sets with a threshold per class
-        objective = class_objective(objective, scheme, tune.y, alpha=tune_level, rank=rank)
-    objective = bind(objective, goal, lambda: tune.scores, tune.y, tune_level)
+        objective = class_objective(objective, scheme, tune.y, alpha=settings.tune_level, rank=rank)
+    objective = bind(objective, settings.goal, lambda: tune.scores, tune.y, settings.tune_level)
     found = objective.told(search(objective, rng))  # the weights with the smallest sets
-    rule = Rule(tune.transform, found.weights, allow_empty)
+    rule = Rule(tune.transform, found.weights, settings.allow_empty)
     facts = Facts(
-        split.name, float(alpha), float(tune_level), len(roles.tune), len(roles.calibrate),
-        0 if test is None else len(test), scores.shape[1], len(columns),
-        _n_candidates(search, len(columns)), separate, normalizer.learns and not separate, rank,
-        grouped=groups is not None,
+        split.name, float(alpha), float(settings.tune_level), len(roles.tune),
+        len(roles.calibrate), scored.n_test, scored.n_classes, d, n_candidates(search, d),
+        separate, normalizer.learns and not separate, rank, grouped=scored.grouped,
     )  # fmt: skip
     cal = rows_in_place(scores, y, roles.calibrate), y[roles.calibrate]
     ledger = Ledger(stated(split.guarantee, facts), facts)
-    if isinstance(scheme, RankedPerClass):
+    if hasattr(scheme, "limits"):
         rule = replace(rule, limits=_limits(scheme, rule, tune, alpha=alpha, separate=separate))
-    own = roles.tune if separate else roles.calibrate
+    rows = roles.tune if separate else roles.calibrate
     seen = tune.scores if separate else cal[0]
     early = _on_scale(rule) if separate else rule  # the tuning rows are normalised by now
     plan = lay_down(
-        scheme, early, seen, y[own], data.take(own), alpha=alpha, rng=rng,
+        scheme, early, seen, y[rows], data.take(rows), alpha=alpha, rng=rng,
         names=group_names(data), n_cal=len(roles.calibrate), separate=separate,
     )  # fmt: skip
     fitted = calibrated(
@@ -139,6 +156,60 @@ def fit(
     unseen = roles.unseen
     size = mean_size(rows_in_place(scores, y, unseen), fitted, alpha, data.take(unseen))
     return replace(fitted, search=found, held_out_size=size)
+
+
+def with_settled_weights(
+    weights: FloatArray,
+    scored: Scored,
+    columns: Sequence[Column],
+    settings: Settings,
+    rng: np.random.Generator,
+) -> Fitted:
+    """Return the calibration of settled weights on all rows: nothing is left to tune."""
+    scores, y, data, alpha = scored.scores, scored.y, scored.data, settings.alpha
+    normalizer = settings.normalizer(separate=False)
+    if normalizer.learns:
+        raise InvalidInput(
+            f'normalize="{normalizer.name}" learns from tuning rows, and fixed weights leave '
+            'none; say normalize="scale", or search the weights.'
+        )
+    rule = Rule(normalizer.fit(scores, columns), weights, settings.allow_empty)
+    ledger = fixed_ledger(*scores.shape, alpha=alpha, delta=settings.delta, grouped=scored.grouped)
+    plan = lay_down(
+        settings.calibration, rule, scores, y, data, alpha=alpha, rng=rng,
+        names=group_names(data), n_cal=len(y), separate=False,
+    )  # fmt: skip
+    fitted = calibrated(
+        scores, y, rule, alpha=alpha, ledger=ledger, normalizer=normalizer.name, plan=plan,
+        data=data,
+    )  # fmt: skip
+    if settings.weights is not None:
+        return fitted
+    every = rows_in_place(scores, y, np.arange(len(y)))
+    return replace(fitted, held_out_size=mean_size(every, fitted, alpha, data))
+
+
+def recalibrated(predictor: Predictor, outputs: Any, y: Any, **rows: Any) -> Predictor:
+    """Return the predictor with the same weights and a fresh threshold, from fresh rows."""
+    fresh = predictor.check(outputs)
+    labels = predictor.labels(y, fresh.n)
+    old = predictor.fitted
+    if not old.nested:
+        raise InvalidInput(
+            f'split "{old.ledger.facts.split}" has no single weights to keep; call fit on the '
+            "fresh rows instead."
+        )
+    facts = old.ledger.facts
+    ledger = fixed_ledger(
+        fresh.n, fresh.n_classes, len(predictor.columns), alpha=predictor.alpha,
+        delta=facts.rank.delta, n_test=facts.n_test, grouped=facts.grouped,
+    )  # fmt: skip
+    fitted = calibrated(
+        predictor.labelled_scores(fresh, labels), labels, old.rule, alpha=predictor.alpha,
+        ledger=ledger, normalizer=old.normalizer, plan=old.cuts.plan.afresh(),
+        data=predictor.row_data(fresh.n, **rows),
+    )  # fmt: skip
+    return replace(predictor, fitted=fitted)
 
 
 def _tuning_rows(
@@ -160,7 +231,7 @@ def _normalised_parts(
 
 
 def _limits(
-    scheme: RankedPerClass, rule: Rule, tune: TuningRows, *, alpha: float, separate: bool
+    scheme: Any, rule: Rule, tune: TuningRows, *, alpha: float, separate: bool
 ) -> RankLimits:
     """Return the largest rank of every class, from tuning rows apart from calibration."""
     if not separate:
@@ -179,12 +250,12 @@ def _on_scale(rule: Rule) -> Rule:
 
 
 def _objective(
-    tune: TuningRows, parts: list[FloatArray], k: int, *, allow_empty: bool, threads: int | None
+    tune: TuningRows, parts: list[FloatArray], k: int, settings: Settings
 ) -> SizeObjective:
     """Return the sizes on `parts` (normalised) with the threshold set on the tuning rows."""
-    if allow_empty:
-        return SizeObjective(tune.true_scores, parts, k, threads=threads)
-    return NonEmptyObjective(tune.scores, tune.y, parts, k, threads=threads)
+    if settings.allow_empty:
+        return SizeObjective(tune.true_scores, parts, k, threads=settings.threads)
+    return NonEmptyObjective(tune.scores, tune.y, parts, k, threads=settings.threads)
 
 
 def calibrated(
@@ -200,7 +271,7 @@ def calibrated(
 ) -> Fitted:
     """Return the calibration of a given rule on labelled rows (n, K, d)."""
     plan = plan or SinglePlan()
-    if isinstance(plan, SinglePlan):  # whichever row a score is of
+    if not plan.by_row:  # whichever row a score is of
         rising = rule.rising(scores, y)
         cuts = plan.cut(rising, y, data)
     else:
@@ -230,21 +301,10 @@ def lay_down(
     separate: bool,
 ) -> Plan:
     """Return the plan of a calibration from rows that it may look at."""
-    if isinstance(scheme, Marginal):
+    if scheme.name == Marginal.name:
         return SinglePlan()
     values = rule.of_true_labels(scores, y)
     return scheme.learn(Seen(values, y, data, names, scores.shape[1], n_cal, alpha, separate, rng))
-
-
-def settled_weights(search: Search, normalize: Any, d: int) -> FloatArray | None:
-    """Return the weights (d,) that no tuning row has to choose, or None where one is needed.
-
-    There must be one candidate, and no scale to learn. ``normalize="auto"`` learns one for several
-    scores; one score has the same sets on every rising scale, and so takes one that learns nothing.
-    """
-    if resolve_normalizer(normalize, separate=d > 1).learns:
-        return None
-    return only_candidate(search, d)
 
 
 def fixed_ledger(
@@ -266,11 +326,6 @@ def fixed_ledger(
         "fixed", level, level, 0, n, n_test, n_classes, d, 1, True, False, rank, grouped=grouped
     )
     return Ledger(stated(EXACT, facts), facts)
-
-
-def _n_candidates(search: Search, d: int) -> int:
-    """Return how many weights a search chooses among, fixed beforehand; 0 where it cannot say."""
-    return int(search.n_candidates(d)) if hasattr(search, "n_candidates") else 0
 
 
 def stated(guarantee: Guarantee, facts: Facts) -> Guarantee:
@@ -298,13 +353,13 @@ def rank_rule(
     """Return which order statistic is the threshold, with the union it has to pay for."""
     if delta is None or separate:
         return RankRule(delta)
-    if not _n_candidates(search, d):
+    if not n_candidates(search, d):
         raise InvalidInput(
             'guarantee="pac" with split "efcp", "dlcp" or "dlcp+" needs candidate weights that are '
             f"counted beforehand: a grid or an array; got {search!r}."
         )
     batch = len(test) if split.needs_test and test is not None else None
-    return RankRule(delta, _n_candidates(search, d), batch)
+    return RankRule(delta, n_candidates(search, d), batch)
 
 
 def mean_size(
@@ -344,21 +399,3 @@ def _rows(scores: FloatArray, rows: IntArray) -> FloatArray:
         return scores.take(rows)  # type: ignore[no-any-return]
     whole = np.array_equal(rows, np.arange(len(scores)))
     return scores if whole else some_rows(scores, rows)
-
-
-def check_test(split: Split, test: FloatArray | None) -> int:
-    """Return the number of test rows that `split` will use."""
-    if not split.needs_test:
-        return 0
-    if test is None:
-        raise InvalidInput(
-            f'split "{split.name}" counts sizes on the test rows; pass them: '
-            "fit(outputs, y, test=test_outputs)."
-        )
-    if len(test) < SMALL_BATCH:
-        warn(
-            f'split "{split.name}" fits its weights to a test batch of only {len(test)} rows; '
-            f'below {SMALL_BATCH} its coverage can fall well short, use "efcp" or "vfcp".',
-            SmallBatchWarning,
-        )
-    return len(test)

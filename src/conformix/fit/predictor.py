@@ -12,14 +12,15 @@ from typing import Any, overload
 
 import numpy as np
 
-from conformix.conformal import simple_fraction, warn_if_trivial
+from conformix.conformal import simple_fraction
 from conformix.data.labels import label_indices
 from conformix.data.outputs import Kind, Outputs, check_outputs
 from conformix.data.row_data import RowData, check_rows
 from conformix.errors import InvalidInput
+from conformix.fit.chunks import is_chunked, predict_chunks
 from conformix.fit.exact.split import FullFitted
-from conformix.fit.fit import Fitted, Rule
-from conformix.fit.scored import gather_rows
+from conformix.fit.rule import Fitted, Rule
+from conformix.fit.scored import Scoring, gather_rows
 from conformix.kernels import combine
 from conformix.kernels.arrays import (
     BoolArray,
@@ -35,7 +36,6 @@ from conformix.kernels.host.ragged import falling_within_rows
 from conformix.registry import check_flag
 from conformix.scores import Column
 from conformix.scores.blend.model import Blend, host_outputs
-from conformix.scores.tensor import fill_tensor
 from conformix.scores.uniforms import row_uniforms
 from conformix.sets.prediction import NestedSets, PredictionSets
 
@@ -102,18 +102,22 @@ class Predictor:
         checked = matching(given, self.models, self.n_classes, name)
         return checked if self.blend is None else host_outputs(checked)
 
+    @property
+    def scoring(self) -> Scoring:
+        """How outputs become scores."""
+        return Scoring(self.columns, self.key, self.threads)
+
     def scores(self, outputs: Outputs) -> FloatArray:
         """Return the score tensor (n, K, d) of checked outputs."""
         given = outputs if self.blend is None else self.blend.over(outputs)
-        return fill_tensor(given, self.columns, key=self.key, threads=self.threads)
+        return self.scoring.tensor(given)
 
     def labelled_scores(self, outputs: Outputs, y: IntArray) -> Any:
         """Return the scores of labelled rows for calibration, gathered block by block."""
         if outputs.on_device:
             return self.scores(outputs)
         given = outputs if self.blend is None else self.blend.over(outputs)
-        none = np.arange(0)
-        return gather_rows(given, y, none, self.columns, key=self.key, threads=self.threads)
+        return gather_rows(given, y, np.arange(0), self.scoring)
 
     def blocks(self, outputs: Outputs) -> Iterator[tuple[slice, FloatArray]]:
         """Yield blocks of rows with their scores (rows, K, d)."""
@@ -127,18 +131,8 @@ class Predictor:
 
     def row_data(self, n: int, strata: Any = None, sample_weight: Any = None) -> RowData:
         """Return what n rows bring along, checked against what the calibration needs."""
-        if isinstance(self.fitted, Fitted):
-            cuts = self.fitted.cuts
-            return check_rows(strata, sample_weight, n, cuts.plan.needs, cuts.name)
-        return check_rows(strata, sample_weight, n, (), "marginal")
-
-    def warn_if_trivial(self, alpha: float) -> None:
-        """Warn where calibration rows are too few for another level."""
-        rank = self.fitted.ledger.facts.rank
-        if isinstance(self.fitted, Fitted):
-            self.fitted.cuts.warn(alpha, rank)
-        else:
-            warn_if_trivial(self.fitted.n, alpha, rank)
+        name = self.fitted.ledger.facts.calibration
+        return check_rows(strata, sample_weight, n, self.fitted.needs, name)
 
     @overload
     def predict_set(
@@ -154,11 +148,13 @@ class Predictor:
 
         `rows` may hold ``strata`` and ``sample_weight``, where the calibration needs them.
         """
+        if is_chunked(outputs):
+            return predict_chunks(self, outputs, alpha, **rows)  # type: ignore[arg-type,no-any-return]
         if alpha is None:
             return self.predict_at(outputs, self.alpha, **rows)
         if np.ndim(alpha) == 1:
             return self.predict_nested(outputs, alpha, **rows)  # type: ignore[arg-type]
-        self.warn_if_trivial(alpha)  # type: ignore[arg-type]
+        self.fitted.warn(alpha)  # type: ignore[arg-type]
         return self.predict_at(outputs, alpha, **rows)  # type: ignore[arg-type]
 
     def predict_at(self, outputs: Any, alpha: float, **more: Any) -> PredictionSets:
@@ -177,11 +173,11 @@ class Predictor:
         levels = sorted({float(simple_fraction(alpha)) for alpha in alphas})
         if not levels:
             raise InvalidInput("alpha must hold at least one level; got none.")
-        if not isinstance(self.fitted, Fitted):
+        if not self.fitted.nested:
             raise InvalidInput(
                 'sets of split "exact" need not be nested in alpha; predict one level at a time.'
             )
-        self.warn_if_trivial(levels[0])
+        self.fitted.warn(levels[0])
         checked = self.check(outputs, later=True)
         data = self.row_data(checked.n, **more)
         depth = checked.empty(str(np.min_scalar_type(len(levels))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from conformix.kernels.arrays import (
 )
 from conformix.kernels.blocks import row_blocks
 from conformix.kernels.limits import RankLimits, true_ranks
-from conformix.scores.scale import Interpolated, Transform
+from conformix.scores.scale import Transform
 from conformix.search.result import SearchResult
 
 # Scores that are normalised sooner than those to leave out are found.
@@ -84,7 +84,7 @@ class Rule:
 
     def _may_reach(self, scores: FloatArray, threshold: Any) -> BoolArray | None:
         """Return which labels (n, K) may reach a threshold; None where nearly all may."""
-        if self.looks_around or is_tensor(scores) or not isinstance(self.transform, Interpolated):
+        if self.looks_around or is_tensor(scores) or not hasattr(self.transform, "floors"):
             return None
         if math.prod(scores.shape) < FEW_SCORES or (self.weights < 0).any():
             return None
@@ -136,7 +136,11 @@ class Rule:
 
 @dataclass(frozen=True)
 class Fitted:
-    """Everything that prediction needs, and how it came about.
+    """A rule with calibrated thresholds: everything that prediction needs, and how it came about.
+
+    What is fitted by the exact split (`conformix.fit.exact`) answers to the same calls: ``member``,
+    ``pvalues``, ``needs``, ``warn``, ``at_level``, ``ledger``, ``rule`` for reading. Where sets are
+    ``nested`` in alpha, ``depth`` and ``threshold`` are there too.
 
     Parameters
     ----------
@@ -172,10 +176,25 @@ class Fitted:
         if self.cuts is None:
             object.__setattr__(self, "cuts", Single(self.calibration))
 
+    nested: ClassVar[bool] = True
+
     @property
     def n(self) -> int:
         """Number of calibration rows."""
         return len(self.calibration)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What every row must bring along for its thresholds."""
+        return self.cuts.plan.needs
+
+    def warn(self, alpha: float) -> None:
+        """Warn where calibration rows are too few for a level."""
+        self.cuts.warn(alpha, self.ledger.facts.rank)
+
+    def at_level(self, alpha: float) -> AtLevel:
+        """Return what gives the sets at one level and no more: what travels to workers."""
+        return AtLevel(self.rule, self.at(alpha))
 
     def threshold(self, alpha: float) -> Any:
         """Return the threshold at level `alpha`, or the thresholds where there are several."""
@@ -208,5 +227,17 @@ class Fitted:
         """Return the p-values of some rows, smoothed where `tau` is given, shape (r, K)."""
         values = self.rule.combined(scores)
         # One threshold is looked up where the scores are, strata on the host.
-        values = values if isinstance(self.cuts, Single) else to_host(values)
+        values = to_host(values) if self.cuts.plan.by_row else values
         return self.cuts.pvalues(values, tau, data)
+
+
+@dataclass(frozen=True, eq=False)
+class AtLevel:
+    """A rule with its thresholds at one level."""
+
+    rule: Rule
+    thresholds: Any
+
+    def member(self, scores: FloatArray, alpha: float, data: RowData = NO_DATA) -> BoolArray:
+        """Return the sets of some rows (r, K, d) as a boolean array (r, K)."""
+        return self.rule.reaches(scores, self.thresholds)

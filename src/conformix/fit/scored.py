@@ -1,4 +1,4 @@
-"""Scores of rows that are never in memory all at once.
+"""What the algorithm sees: scores, labels and roles, wherever the rows live.
 
 The search needs the scores of all labels, (K, d) numbers, of the rows that tune and count sizes.
 A calibration row needs those of its true label alone: d numbers, known before any weight is. So
@@ -16,13 +16,95 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from conformix.data.outputs import Outputs
+from conformix.data.row_data import NO_DATA, RowData
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, IntArray, is_tensor, of_labels, some_rows
 from conformix.kernels.blocks import row_blocks
 from conformix.scores.names import Column
 from conformix.scores.one_label import true_label_scores
-from conformix.scores.scale import CACHE_ENTRIES, Interpolated, Normalizer, Scaled
+from conformix.scores.scale import CACHE_ENTRIES, Normalizer
 from conformix.scores.tensor import fill_tensor
+from conformix.splits import Roles
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """How outputs become scores.
+
+    Parameters
+    ----------
+    columns : tuple of Column
+        Which score of which model every plane holds.
+    key : int
+        Key of the row uniforms of randomised scores.
+    threads : int or None
+        Threads to use.
+    """
+
+    columns: tuple[Column, ...]
+    key: int
+    threads: int | None = None
+
+    def tensor(self, outputs: Outputs) -> FloatArray:
+        """Return the scores (n, K, d) of all labels of some rows."""
+        return fill_tensor(outputs, self.columns, key=self.key, threads=self.threads)
+
+    def of_true_labels(self, outputs: Outputs, y: IntArray) -> FloatArray:
+        """Return the scores (n, d) of the true labels of some rows, without a tensor."""
+        return true_label_scores(outputs, y, self.columns, key=self.key, threads=self.threads)
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """Scored rows with their roles.
+
+    Parameters
+    ----------
+    scores : array of shape (n, K, d), or Gathered
+        Scores of all labels of the labelled rows; higher fits better. Those of rows that only
+        calibrate may be gathered. A fit uses up what was gathered for it, and normalises the
+        scores of the tuning rows where they are.
+    y : integer array of shape (n,)
+        True labels, in integers of any width: those of many rows come in few bytes.
+    roles : Roles
+        Who may see what.
+    data : RowData
+        What the labelled rows bring along for the calibration.
+    test : array of shape (m, K, d), optional
+        Scores of the unlabelled test rows, for the transductive splits.
+    grouped : bool
+        Whether the rows came in groups.
+    """
+
+    scores: Any
+    y: IntArray
+    roles: Roles
+    data: RowData = NO_DATA
+    test: FloatArray | None = None
+    grouped: bool = False
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes, K."""
+        return int(self.scores.shape[1])
+
+    @property
+    def n_test(self) -> int:
+        """Number of unlabelled test rows."""
+        return 0 if self.test is None else len(self.test)
+
+
+def no_roles(n: int) -> Roles:
+    """Return the roles where nothing is left to tune: all rows calibrate.
+
+    Examples
+    --------
+    >>> no_roles(3).calibrate
+    array([0, 1, 2])
+    """
+    none: IntArray = np.arange(0)
+    return Roles(none, none, np.arange(n))
+
 
 # From scores (r, d) to numbers (r,), each made of its own row alone.
 Combination: TypeAlias = Callable[[FloatArray], FloatArray]
@@ -131,18 +213,12 @@ class BlockReader:
     ----------
     blocks : callable
         Returns an iterator over the outputs of all rows, in order, block by block.
-    columns : tuple of Column
-        The scores.
-    key : int
-        Key of the row uniforms.
-    threads : int or None
-        Threads for the scores.
+    scoring : Scoring
+        How they become scores.
     """
 
     blocks: Callable[[], Iterable[Outputs]]
-    columns: tuple[Column, ...]
-    key: int
-    threads: int | None = None
+    scoring: Scoring
 
     def map(
         self, function: Callable[..., Any], rows: IntArray, arrays: tuple[Any, ...]
@@ -153,7 +229,7 @@ class BlockReader:
             places, within = chosen(rows, first, outputs.n)
             first += outputs.n
             if len(within):
-                scores = fill_tensor(outputs, self.columns, key=self.key, threads=self.threads)
+                scores = self.scoring.tensor(outputs)
                 block = scores if len(within) == outputs.n else some_rows(scores, within)
                 yield places, function(block, *cut(arrays, places))
 
@@ -381,16 +457,10 @@ def can_be_read(scores: Any) -> bool:
 
 
 def summarised(
-    outputs: Outputs,
-    y: IntArray,
-    keep: IntArray,
-    columns: tuple[Column, ...],
-    *,
-    key: int,
-    threads: int | None = None,
+    outputs: Outputs, y: IntArray, keep: IntArray, scoring: Scoring
 ) -> tuple[FloatArray, dict[str, FloatArray]]:
     """Return the true-label scores (r, d) of a block, and the outputs of the rows to keep."""
-    true = true_label_scores(outputs, y, columns, key=key, threads=threads)
+    true = scoring.of_true_labels(outputs, y)
     return true, {name: np.array(values[keep]) for name, values in outputs.models.items()}
 
 
@@ -399,11 +469,9 @@ def assembled(
     models: dict[str, FloatArray],
     kept: IntArray,
     like: Outputs,
-    columns: tuple[Column, ...],
+    scoring: Scoring,
     *,
     reader: Reader | None,
-    key: int,
-    threads: int | None = None,
 ) -> Gathered:
     """Return what a pass over the rows has found.
 
@@ -417,15 +485,14 @@ def assembled(
         Their rising numbers.
     like : Outputs
         Any outputs of the same models.
-    columns, key, threads
-        The scores.
+    scoring : Scoring
+        How outputs become scores.
     reader : Reader or None
         How to read the rows again.
     """
-    tensor: FloatArray = np.empty((0, like.n_classes, len(columns)))
+    tensor: FloatArray = np.empty((0, like.n_classes, len(scoring.columns)))
     if len(kept):
-        whole = Outputs(models, like.kind)
-        tensor = fill_tensor(whole, columns, key=key, threads=threads)
+        tensor = scoring.tensor(Outputs(models, like.kind))
     return Gathered((len(true), *tensor.shape[1:]), kept, tensor, true, reader)
 
 
@@ -440,15 +507,7 @@ def side_by_side(parts: Sequence[dict[str, FloatArray]]) -> dict[str, FloatArray
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def gather_rows(
-    outputs: Outputs,
-    y: IntArray,
-    kept: IntArray,
-    columns: tuple[Column, ...],
-    *,
-    key: int,
-    threads: int | None = None,
-) -> Gathered:
+def gather_rows(outputs: Outputs, y: IntArray, kept: IntArray, scoring: Scoring) -> Gathered:
     """Return what is gathered from an array, in memory or mapped from a file, block by block.
 
     Examples
@@ -456,12 +515,11 @@ def gather_rows(
     >>> from conformix.data.outputs import check_outputs
     >>> from conformix.scores import score_columns
     >>> outputs = check_outputs([[0.7, 0.3], [0.2, 0.8], [0.5, 0.5]], later=True)
-    >>> columns = score_columns(("",), ("thr",))
-    >>> found = gather_rows(outputs, np.array([0, 1, 0]), np.array([2]), columns, key=0)
+    >>> scoring = Scoring(score_columns(("",), ("thr",)), key=0)
+    >>> found = gather_rows(outputs, np.array([0, 1, 0]), np.array([2]), scoring)
     >>> found.true.rising(np.ravel)
     array([0.5, 0.7, 0.8])
     """
-    options: dict[str, Any] = {"key": key, "threads": threads}
 
     def blocks() -> Iterator[Outputs]:
         for rows in outputs.blocks():
@@ -471,14 +529,13 @@ def gather_rows(
     true, parts, first = [], [], 0
     for block in blocks():
         keep = chosen(kept, first, block.n)[1]
-        found = summarised(block, y[first : first + block.n], keep, columns, **options)
+        found = summarised(block, y[first : first + block.n], keep, scoring)
         true.append(found[0])
         parts.append(found[1])
         first += block.n
-    reader = BlockReader(blocks, columns, key, threads)
     held, models = HeldScores(np.concatenate(true)), side_by_side(parts)
     parts.clear()  # what is kept of the outputs is held once
-    return assembled(held, models, kept, outputs, columns, reader=reader, **options)
+    return assembled(held, models, kept, outputs, scoring, reader=BlockReader(blocks, scoring))
 
 
 class TuningRows:
@@ -528,7 +585,7 @@ class TuningRows:
         self.true_scores: FloatArray = self.transform(of_labels(scores, y))
         self._raw: Any = scores
         # A transform of the user's may hold on to the rows that it was learnt from.
-        ours = isinstance(self.transform, Scaled | Interpolated)
+        ours = not getattr(self.transform, "holds_rows", True)
         # Scores in single precision have no room for what becomes of them.
         self._in_place = spare and ours and not is_tensor(scores) and scores.dtype == np.float64
 

@@ -21,8 +21,8 @@ from conformix.data.row_data import RowData
 from conformix.errors import InvalidInput
 from conformix.fit.drift import DriftReport, drift_report
 from conformix.fit.exact.split import FullFitted
-from conformix.fit.fit import Fitted, Rule
 from conformix.fit.predictor import Predictor
+from conformix.fit.rule import Fitted, Rule
 from conformix.guarantees.ledger import Facts
 from conformix.guarantees.verdict import (
     Cell,
@@ -165,7 +165,7 @@ class LabelledRows:
         fitted, why = self.predictor.fitted, self.no_law
         if why is not None:
             return Law(why, None)
-        if isinstance(fitted, Fitted):
+        if fitted.nested:
             return self._law_of_rule(fitted, hits, alpha)
         return self.pooled.law(alpha)
 
@@ -191,7 +191,7 @@ class LabelledRows:
         """Return whether one threshold lets every label in, since rows are too few."""
         fitted = self.predictor.fitted
         rank = fitted.ledger.facts.rank
-        single = not isinstance(fitted, Fitted) or isinstance(fitted.cuts, Single)
+        single = not fitted.nested or isinstance(fitted.cuts, Single)
         return single and rank(fitted.n, alpha) > fitted.n
 
     @cached_property
@@ -215,8 +215,7 @@ class LabelledRows:
     def no_law(self) -> str | None:
         """Why neither a law nor the false-alarm level of a drift check is known; None if it is."""
         fitted = self.predictor.fitted
-        reference = isinstance(fitted, Fitted) and fitted.reference is not None
-        return no_law(fitted.ledger.facts, reference=reference)
+        return no_law(fitted.ledger.facts, reference=fitted.reference is not None)
 
     @cached_property
     def reference_scores(self) -> FloatArray:
@@ -240,7 +239,7 @@ class LabelledRows:
         fitted, why = self.predictor.fitted, self.no_law
         if why is not None:
             raise InvalidInput(f"no false-alarm level of a drift check is known here: {why}.")
-        if not isinstance(fitted, Fitted):
+        if not fitted.nested:
             values, _ = self.pooled.selected(fitted.alpha)
             n = self.pooled.n
             return drift_report(values[:n], values[n:], level=level)

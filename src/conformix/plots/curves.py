@@ -11,7 +11,6 @@ import numpy as np
 from conformix import metrics
 from conformix.conformal import rows_needed, simple_fraction
 from conformix.errors import InvalidInput
-from conformix.fit.rule import Fitted
 from conformix.kernels.arrays import FloatArray
 from conformix.plots.style import (
     MARKERS,
@@ -97,7 +96,7 @@ def size_coverage_numbers(
 def _points(
     cp: Any, outputs: Any, y: Any, levels: list[float], rows: dict[str, Any]
 ) -> list[tuple[float, float]]:
-    nested = isinstance(cp.predictor_.fitted, Fitted)
+    nested = cp.predictor_.fitted.nested
     every = cp.predict_set(outputs, alpha=levels, **rows) if nested else None
     points = []
     for alpha in levels:

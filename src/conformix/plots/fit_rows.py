@@ -16,7 +16,6 @@ from conformix.calibration.names import resolve_calibration
 from conformix.conformal import conformal_rank, kth_largest
 from conformix.data.outputs import check_groups
 from conformix.errors import InvalidInput
-from conformix.fit.exact.split import FullFitted
 from conformix.fit.fit import size_parts
 from conformix.guarantees import RankRule
 from conformix.kernels import combine, lift_best
@@ -132,7 +131,7 @@ def fit_rows(
     """
     facts, predictor = cp.guarantee_.facts, cp.predictor_
     fitted, names = predictor.fitted, tuple(cp.score_names_)
-    if isinstance(fitted, FullFitted):
+    if not fitted.nested:
         return FitRows(
             names, fitted.scores, fitted.y, (fitted.scores,), True,
             lambda n: conformal_rank(n, fitted.alpha), True, fitted.threads,

@@ -11,7 +11,6 @@ import numpy as np
 from conformix.conformal import conformal_rank, simple_fraction
 from conformix.data.row_data import RowData
 from conformix.errors import InvalidInput
-from conformix.fit.exact.split import FullFitted
 from conformix.kernels import combine
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, to_host
 from conformix.plots.classes import class_names
@@ -180,7 +179,7 @@ def _rule(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the weights (d,) or (K, d) of the labels and their thresholds (K,)."""
     n_classes = scores.shape[1]
-    if not isinstance(fitted, FullFitted):
+    if fitted.nested:
         return fitted.rule.weights, np.broadcast_to(fitted.at(alpha, data), (1, n_classes))[0]
     if conformal_rank(fitted.n, alpha) > fitted.n:
         return fitted.weights[0], np.full(n_classes, -np.inf)

@@ -21,7 +21,6 @@ from markupsafe import Markup
 
 from conformix import __version__
 from conformix.errors import InvalidInput
-from conformix.fit.fit import Fitted
 from conformix.fit.saved.files import write
 from conformix.report.compact import as_json, fixed, packed
 from conformix.report.examples import KINDS
@@ -157,7 +156,7 @@ def render(report: Report) -> str:
         num=moving.num,
         kinds=KINDS,
         promised=report.measured.promised,
-        one_rule=isinstance(report.rows.predictor.fitted, Fitted),
+        one_rule=report.rows.predictor.fitted.nested,
         pac=report.rows.predictor.fitted.ledger.kind == "pac",
         most_classes=MOST_CLASSES,
         version=__version__,

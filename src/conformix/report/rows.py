@@ -14,7 +14,6 @@ from conformix.data.outputs import Outputs
 from conformix.data.row_data import RowData
 from conformix.errors import InvalidInput
 from conformix.estimators.average import ScoreAverage
-from conformix.fit.fit import Fitted
 from conformix.fit.predictor import Predictor
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
 from conformix.sets.prediction import NestedSets
@@ -109,7 +108,7 @@ class Rows:
 
     def sets(self, alpha: float) -> BoolArray:
         """Return the sets (n, K) of the model at one of the levels, by the library's own call."""
-        if isinstance(self.predictor.fitted, Fitted):
+        if self.predictor.fitted.nested:
             return np.asarray(self.nested.at(alpha))
         if alpha not in self._masks:
             found = self.predictor.predict_at(self.outputs.models, alpha, **self._more)
@@ -131,7 +130,7 @@ class Rows:
         Under split "exact" every label has weights and a threshold of its own.
         """
         fitted, shape = self.predictor.fitted, (len(rows), len(self.classes))
-        if not isinstance(fitted, Fitted):
+        if not fitted.nested:
             return np.full((len(self.alphas), *shape), np.nan)
         data = self.data.take(rows)
         return np.stack([np.broadcast_to(fitted.at(a, data), shape) for a in self.alphas])

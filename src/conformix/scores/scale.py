@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -81,6 +81,8 @@ class Scaled:
 
     factors: tuple[float, ...]
 
+    holds_rows: ClassVar[bool] = False
+
     def __call__(self, scores: FloatArray) -> FloatArray:
         """Return ``factor_j * s_j``; the scores themselves where all factors are one."""
         if all(factor == 1 for factor in self.factors):
@@ -107,6 +109,8 @@ class Interpolated:
 
     knots: tuple[FloatArray, ...]
     levels: tuple[FloatArray, ...]
+
+    holds_rows: ClassVar[bool] = False
 
     def __call__(self, scores: FloatArray) -> FloatArray:
         """Return the functions of the scores."""

@@ -20,6 +20,7 @@ from conformix.search.grid import Candidates, GridSearch
 from conformix.search.line import LineSearch
 from conformix.search.objective import SizeObjective
 from conformix.search.result import SearchResult
+from conformix.search.spread import SpreadGrid
 from conformix.search.stability import (
     OneStandardError,
     Region,
@@ -45,6 +46,7 @@ __all__ = [
     "Singletons",
     "SizeObjective",
     "SizeStratified",
+    "SpreadGrid",
     "bootstrap_weights",
     "first_best",
     "grid_size",

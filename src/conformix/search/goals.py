@@ -395,9 +395,14 @@ def resolve_objective(objective: Any) -> Goal:
     return OBJECTIVES.resolve(objective, needs="costs")
 
 
+def is_mean_size(goal: Goal) -> bool:
+    """Whether a goal is the mean set size, for which bounds and fast searches hold."""
+    return isinstance(goal, MeanSize)
+
+
 def bind(
     plain: SizeObjective,
-    objective: Any,
+    goal: Goal,
     tune_scores: Callable[[], FloatArray],
     y: IntArray,
     alpha: float,
@@ -406,8 +411,7 @@ def bind(
 
     `tune_scores` gives the scores (n, K, d) of all labels of the tuning rows, if they are needed.
     """
-    goal = resolve_objective(objective)
-    if isinstance(goal, MeanSize):
+    if is_mean_size(goal):
         return plain
     if type(plain) is not SizeObjective:
         raise InvalidInput(

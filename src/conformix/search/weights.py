@@ -18,11 +18,11 @@ from conformix.kernels.arrays import (
     is_tensor,
     of_labels,
 )
-from conformix.kernels.simplex import simplex_grid
+from conformix.kernels.simplex import preference, simplex_grid
 from conformix.registry import unknown_name
-from conformix.search.goals import bind
+from conformix.search.goals import bind, resolve_objective
 from conformix.search.gradient import GradientSearch
-from conformix.search.grid import Candidates, GridSearch, check_candidates
+from conformix.search.grid import Candidates, GridSearch, auto_resolution, check_candidates
 from conformix.search.line import LineSearch
 from conformix.search.objective import SizeObjective, tuning_rank
 from conformix.search.result import SearchResult
@@ -216,7 +216,7 @@ def _objective(
         )
     true_scores = of_labels(labelled, labels)
     plain = SizeObjective(true_scores, [size], tuning_rank(n, alpha), threads=threads)
-    return bind(plain, objective, lambda: labelled, labels, alpha)
+    return bind(plain, resolve_objective(objective), lambda: labelled, labels, alpha)
 
 
 def only_candidate(search: Any, d: int) -> FloatArray | None:
@@ -239,3 +239,48 @@ def only_candidate(search: Any, d: int) -> FloatArray | None:
         return weights[0] if len(weights) == 1 else None
     on_the_simplex = isinstance(search, AutoSearch | GridSearch | LineSearch | GradientSearch)
     return np.ones(1) if on_the_simplex and d == 1 else None
+
+
+def counted(search: Search) -> Search:
+    """Return a search whose candidates are counted beforehand: the grid, where it has the choice.
+
+    Examples
+    --------
+    >>> counted(AutoSearch())
+    GridSearch(resolution=None)
+    """
+    return search.grid if isinstance(search, AutoSearch) else search
+
+
+def n_candidates(search: Search, d: int) -> int:
+    """Return how many weights a search chooses among, fixed beforehand; 0 where it cannot say.
+
+    Examples
+    --------
+    >>> n_candidates(GridSearch(100), 3), n_candidates(LineSearch(), 3)
+    (5151, 0)
+    """
+    return int(search.n_candidates(d)) if hasattr(search, "n_candidates") else 0
+
+
+def candidate_weights(search: Search, d: int) -> FloatArray | None:
+    """Return the candidates that a search lists, in the order that breaks ties, shape (M, d).
+
+    None where it lists none.
+
+    Examples
+    --------
+    >>> candidate_weights(GridSearch(2), 2)
+    array([[0.5, 0.5],
+           [0. , 1. ],
+           [1. , 0. ]])
+    """
+    search = counted(search)
+    if isinstance(search, GridSearch):
+        resolution = auto_resolution(d) if search.resolution is None else search.resolution
+        grid = simplex_grid(d, resolution)
+        return grid[preference(grid)] / resolution
+    if isinstance(search, Candidates):
+        weights = np.unique(check_candidates(search.weights, d), axis=0)
+        return weights[preference(weights)]
+    return None

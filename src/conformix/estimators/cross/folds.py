@@ -10,6 +10,7 @@ jackknife+.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -19,18 +20,16 @@ from conformix.data.checks import on_host
 from conformix.data.outputs import Kind, Outputs, check_labels, check_outputs
 from conformix.errors import InvalidInput, NotFitted
 from conformix.estimators.base import Params
-from conformix.fit import fit as pipeline
-from conformix.fit.fit import Rule
+from conformix.fit.fit import fit_scores
 from conformix.fit.predictor import matching
+from conformix.fit.rule import Rule
+from conformix.fit.settings import Settings, resolve
 from conformix.guarantees import LABELS, Guarantee
 from conformix.guarantees.statement import at_least
 from conformix.kernels.arrays import FloatArray, IntArray, RandomState, as_generator
 from conformix.registry import check_flag
 from conformix.scores import ScoreLike, score_columns
-from conformix.scores.scale import resolve_normalizer
 from conformix.scores.tensor import draw_key, fill_tensor
-from conformix.search import resolve_search
-from conformix.search.grid import check_simplex
 from conformix.sets.prediction import PredictionSets
 from conformix.splits import EfficiencyFirst
 
@@ -238,15 +237,17 @@ class CrossAverage(Params):
 
     def _rule(self, fold: Fold, number: int, rng: np.random.Generator) -> Rule:
         """Return the rule of one fold, from rows outside it."""
-        weights = self._settled()
+        settings = self._settings()
+        d = len(self._columns)
+        weights = settings.only_weights(d) if self.weights is None else settings.settled(d)
         if weights is not None:
-            normalizer = resolve_normalizer(self.normalize, separate=False)
+            normalizer = settings.normalizer(separate=False)
             if normalizer.learns:
                 raise InvalidInput(
                     f'normalize="{normalizer.name}" learns from tuning rows, and fixed weights '
                     'leave none; say normalize="scale", or search the weights.'
                 )
-            one = np.empty((1, self.n_classes_, len(self._columns)))
+            one = np.empty((1, self.n_classes_, d))
             return Rule(normalizer.fit(one, self._columns), weights, self.allow_empty)
         if fold.tune_outputs is None or fold.tune_y is None:
             raise InvalidInput(
@@ -255,18 +256,17 @@ class CrossAverage(Params):
             )
         tune = self._check(fold.tune_outputs, f"tune_outputs of fold {number}")
         y = check_labels(fold.tune_y, tune.n, self.n_classes_, name=f"tune_y of fold {number}")
-        return pipeline.fit(
-            self._scores(tune), y, self._columns, alpha=self.alpha, split=EfficiencyFirst(),
-            search=resolve_search(self.search), rng=rng, allow_empty=self.allow_empty,
-            normalize=resolve_normalizer(self.normalize, separate=True), threads=self.threads,
-        ).rule  # fmt: skip
+        scale = settings.normalizer(separate=True)  # the fold stays out of what is learnt here
+        scores = self._scores(tune)
+        fitted = fit_scores(scores, y, self._columns, replace(settings, scale=scale), rng)
+        return fitted.rule  # type: ignore[no-any-return]
 
-    def _settled(self) -> FloatArray | None:
-        """Return the weights that no row has to choose: given, or the only candidate; else None."""
-        d = len(self._columns)
-        if self.weights is not None:
-            return check_simplex(self.weights, d)
-        return pipeline.settled_weights(resolve_search(self.search), self.normalize, d)
+    def _settings(self) -> Settings:
+        return resolve(
+            self.scores, alpha=self.alpha, split=EfficiencyFirst(), search=self.search,
+            normalize=self.normalize, kind=self.kind, weights=self.weights,
+            allow_empty=self.allow_empty, threads=self.threads,
+        )  # fmt: skip
 
     def _check(self, outputs: Any, name: str) -> Outputs:
         checked = check_outputs(on_host(outputs), self.kind, name=name)

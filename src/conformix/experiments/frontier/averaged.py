@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from conformix.experiments.pool import Pool
-from conformix.fit import fit as pipeline
+from conformix.fit.fit import fit_scores
+from conformix.fit.settings import resolve
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
-from conformix.search import resolve_search
 from conformix.splits import ValidityFirst
 
 
@@ -45,10 +45,10 @@ class Averaging:
     ) -> tuple[BoolArray, dict[str, float]]:
         """Return the sets of test rows with scores (m, K, d), and the weights."""
         columns = pool.columns(self.scores)
-        fitted = pipeline.fit(
-            pool.tensor(columns, cal), pool.labels[cal], columns, alpha=alpha,
-            split=ValidityFirst(self.share), search=resolve_search("auto"),
-            normalize=self.normalize, rng=np.random.default_rng(0), threads=1,
-        )  # fmt: skip
+        settings = resolve(
+            alpha=alpha, split=ValidityFirst(self.share), normalize=self.normalize, threads=1
+        )
+        scores, y = pool.tensor(columns, cal), pool.labels[cal]
+        fitted = fit_scores(scores, y, columns, settings, np.random.default_rng(0))
         weights = zip(columns, fitted.rule.weights, strict=True)
         return fitted.member(test, alpha), {str(c): float(w) for c, w in weights if w}

@@ -10,7 +10,7 @@ from conformix.conformal import conformal_rank, kth_largest
 from conformix.errors import InvalidInput
 from conformix.experiments.methods.task import Outcome, Task
 from conformix.experiments.pool import Ensembling
-from conformix.fit.fit import Rule
+from conformix.fit.rule import Rule
 from conformix.scores.scale import resolve_normalizer
 
 

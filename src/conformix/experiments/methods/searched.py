@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from conformix.experiments.methods.task import Outcome, Task
-from conformix.fit import fit as pipeline
-from conformix.fit.exact.split import fit_exact
-from conformix.fit.fit import Fitted, Rule
+from conformix.fit.fit import fit_scores
+from conformix.fit.rule import Rule
+from conformix.fit.settings import Settings
 from conformix.guarantees.oracle import find_oracle
 from conformix.scores import Column
 from conformix.scores.scale import resolve_normalizer
 from conformix.search import GridSearch
-from conformix.splits import Exact, resolve_split
+from conformix.splits import resolve_split
 
 
 @dataclass(frozen=True)
@@ -76,26 +76,17 @@ def fitted_outcome(
 ) -> Outcome:
     """Return the sets of a searched average: fit on the calibration rows, predict the test rows."""
     columns = task.pool.columns(scores)
-    roles = resolve_split(split)
     labelled, test = task.calibration_scores(columns), task.test_scores(columns)
-    shared: dict[str, Any] = {
-        "alpha": task.alpha,
-        "search": search,
-        "normalize": normalize,
-        "rng": task.rng(),
-        "threads": task.threads,
-    }
-    if isinstance(roles, Exact):
-        full = fit_exact(labelled, task.y, columns, split=roles, **shared)
-        weights = named(columns, full.search.weights)
-        return Outcome(
-            full.member(test, task.alpha), full.ledger.kind, None, weights, full.normalizer
-        )
-    features = test if roles.needs_test else None
-    fitted: Fitted = pipeline.fit(labelled, task.y, columns, split=roles, test=features, **shared)
-    combined = fitted.rule.combined(test)
+    scale = None if normalize == "auto" else resolve_normalizer(normalize, separate=True)
+    settings = Settings(
+        alpha=task.alpha, split=resolve_split(split), search=search, scale=scale,
+        threads=task.threads,
+    )  # fmt: skip
+    features = test if settings.split.needs_test else None
+    fitted = fit_scores(labelled, task.y, columns, settings, task.rng(), test=features)
+    combined = fitted.rule.combined(test) if fitted.nested else None
     return Outcome(
-        mask=combined >= fitted.threshold(task.alpha),
+        mask=fitted.member(test, task.alpha),
         guarantee=fitted.ledger.kind,
         combined=combined,
         weights=named(columns, fitted.rule.weights),

@@ -10,10 +10,11 @@ import numpy as np
 from conformix.conformal import conformal_rank, kth_largest
 from conformix.errors import InvalidInput
 from conformix.experiments.methods.task import Outcome, Task
+from conformix.fit.settings import is_symmetric
 from conformix.kernels.arrays import IntArray
 from conformix.scores import Column
 from conformix.search import first_best
-from conformix.splits import Exact, Roles, resolve_split
+from conformix.splits import Roles, resolve_split
 
 # Columns whose scores are computed together, from one sort.
 AT_ONCE = 8
@@ -41,7 +42,7 @@ class Selected:
     def __call__(self, task: Task) -> Outcome:
         """Return the sets of the test rows."""
         split = resolve_split(self.split)
-        if isinstance(split, Exact):
+        if is_symmetric(split):
             raise InvalidInput('split "exact" averages; a selected score takes another split.')
         columns = task.pool.columns(self.scores)
         n_test = len(task.test) if split.needs_test else 0

@@ -9,6 +9,5 @@ the few scores between; only weights with ``min(count(c_{k-1}) + 1, count(c_k))`
 """
 
 from conformix.fit.exact.shortfall import leave_one_out_efcp
-from conformix.fit.exact.split import candidate_weights
 
-__all__ = ["candidate_weights", "leave_one_out_efcp"]
+__all__ = ["leave_one_out_efcp"]

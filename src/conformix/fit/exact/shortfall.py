@@ -48,7 +48,7 @@ def leave_one_out_efcp(
     >>> import conformix as cx
     >>> data = cx.datasets.load("cifar10")
     >>> scores = cx.score_tensor(data.outputs["vgg16"][:200], kind="logits")
-    >>> from conformix.fit.exact import candidate_weights
+    >>> from conformix.search.weights import candidate_weights
     >>> weights = candidate_weights(cx.search.GridSearch(10), 3)
     >>> leave_one_out_efcp(scores, data.labels[:200], weights, alpha=0.1)
     0.9

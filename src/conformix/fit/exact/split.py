@@ -1,4 +1,4 @@
-"""Fitting the exact split: candidates, normalisation, and what would break the symmetry."""
+"""The exact split: fitted on all rows and the candidate, and the sets and p-values of new rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,7 +14,9 @@ from conformix.conformal import conformal_rank, pvalue_ranks, warn_if_trivial
 from conformix.data.row_data import NO_DATA, RowData
 from conformix.errors import InvalidInput
 from conformix.fit.exact.tables import Tables, make_tables
-from conformix.fit.fit import Rule
+from conformix.fit.rule import Rule
+from conformix.fit.scored import Scored
+from conformix.fit.settings import Settings
 from conformix.guarantees import EXACT_FULL, Facts, Ledger
 from conformix.kernels import available_threads, combine, run_blocks
 from conformix.kernels.arrays import (
@@ -30,14 +32,12 @@ from conformix.kernels.arrays import (
     torch_counts,
 )  # fmt: skip
 from conformix.kernels.blocks import row_blocks
-from conformix.kernels.simplex import preference, simplex_grid
+from conformix.kernels.simplex import preference
 from conformix.scores.names import Column
-from conformix.scores.scale import Transform, Unscaled, resolve_normalizer
-from conformix.search.grid import Candidates, GridSearch, auto_resolution, check_candidates
+from conformix.scores.scale import Transform, Unscaled
 from conformix.search.objective import SizeObjective, tuning_rank
 from conformix.search.result import SearchResult
-from conformix.search.weights import AutoSearch
-from conformix.splits import Exact
+from conformix.search.weights import Search, candidate_weights
 
 # Test rows that one thread works on at a time.
 ROWS_AT_ONCE = 16
@@ -79,6 +79,17 @@ class FullFitted:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     held_out_size = None
+    reference = None
+    nested: ClassVar[bool] = False
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    def warn(self, alpha: float) -> None:
+        """Warn where calibration rows are too few for a level."""
+        warn_if_trivial(self.n, alpha, self.ledger.facts.rank)
+
+    def at_level(self, alpha: float) -> FullFitted:
+        """Return what gives the sets at one level: itself, since every label selects."""
+        return self
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what is made again at first use, and the lock, which cannot travel."""
@@ -221,84 +232,62 @@ class FullFitted:
 
 
 def fit_exact(
-    scores: FloatArray,
-    y: IntArray,
-    columns: Sequence[Column],
-    *,
-    alpha: float,
-    split: Exact,
-    search: Any,
-    normalize: Any,
-    rng: np.random.Generator,
-    groups: IntArray | None = None,
-    threads: int | None = None,
+    scored: Scored, columns: Sequence[Column], settings: Settings, rng: np.random.Generator
 ) -> FullFitted:
     """Return the fitted exact split.
 
     Parameters
     ----------
-    scores, y, columns, alpha, rng, groups, threads
-        As in `conformix.fit.fit.fit`.
-    split : Exact
-        Whether a shortlist is learnt on rows set aside.
-    search : GridSearch, Candidates, LineSearch or GradientSearch
-        Where the candidate weights come from: fixed beforehand, or with a shortlist visited by
-        a search on the rows set aside.
-    normalize : str or normaliser
-        ``auto`` is ``none``. One that learns needs rows set aside.
+    scored : Scored
+        Scores, labels and roles: rows that tune are set aside for a shortlist, all others take
+        part in the selection.
+    columns : sequence of Column
+        Which score of which model every plane holds.
+    settings : Settings
+        Where the candidate weights come from: fixed beforehand, or with a shortlist visited by a
+        search on the rows set aside. An automatic scale is none; one that learns needs such rows.
+    rng : Generator
+        For searches that draw.
     """
-    roles = split.roles(len(y), 0, rng, groups)
-    aside, rest = roles.tune, roles.calibrate
-    plain = isinstance(normalize, str) and normalize == "auto"
-    normalizer = Unscaled() if plain else resolve_normalizer(normalize, separate=True)
+    scores, y, d, alpha = scored.scores, scored.y, len(columns), settings.alpha
+    aside, rest = scored.roles.tune, scored.roles.calibrate
+    normalizer = Unscaled() if settings.scale is None else settings.scale
     if normalizer.learns and not len(aside):
         raise InvalidInput(
             f'normalize="{normalizer.name}" learns from the calibration rows alone, which breaks '
             'the symmetry that split "exact" rests on; say normalize="none" or "scale", or set '
             "rows aside with Exact(shortlist=...)."
         )
+    search, shortlist = settings.search, settings.split.shortlist  # type: ignore[attr-defined]
     learnt = hasattr(search, "tour") and len(aside) > 0  # weights found on the rows set aside
-    weights = np.zeros((0, len(columns))) if learnt else candidate_weights(search, len(columns))
+    weights = np.zeros((0, d)) if learnt else fixed_candidates(search, d)
     transform = normalizer.fit(some_rows(scores, aside) if len(aside) else scores, columns)
     if len(aside):
         normalized = transform(some_rows(scores, aside))
         k = tuning_rank(len(aside), alpha)
         true_scores = of_labels(normalized, y[aside])
-        objective = SizeObjective(true_scores, [normalized], k, threads=threads)
+        objective = SizeObjective(true_scores, [normalized], k, threads=settings.threads)
         if learnt:
-            weights = search.tour(objective, rng).shortlist(objective, split.shortlist, rng)
+            weights = search.tour(objective, rng).shortlist(objective, shortlist, rng)
             weights = weights[preference(weights)]
         counts = objective.counts(weights)
         # Stable, so that equal counts keep the order that breaks ties.
-        weights = weights[np.sort(np.argsort(counts, kind="stable")[: split.shortlist])]
+        weights = weights[np.sort(np.argsort(counts, kind="stable")[:shortlist])]
     warn_if_trivial(len(rest), alpha)
     kept = transform(some_rows(scores, rest) if len(aside) else scores)
     return FullFitted(
-        kept, y[rest], weights, transform, alpha, normalizer.name, threads=threads,
-        grouped=groups is not None,
+        kept, y[rest], weights, transform, alpha, normalizer.name, threads=settings.threads,
+        grouped=scored.grouped,
     )  # fmt: skip
 
 
-def candidate_weights(search: Any, d: int) -> FloatArray:
-    """Return the candidate weights of a search in the order that breaks ties, shape (M, d).
-
-    Examples
-    --------
-    >>> candidate_weights(GridSearch(2), 2)
-    array([[0.5, 0.5],
-           [0. , 1. ],
-           [1. , 0. ]])
-    """
-    search = search.grid if isinstance(search, AutoSearch) else search
-    if isinstance(search, GridSearch):
-        resolution = auto_resolution(d) if search.resolution is None else search.resolution
-        grid = simplex_grid(d, resolution)
-        return grid[preference(grid)] / resolution
-    if isinstance(search, Candidates):
-        weights = np.unique(check_candidates(search.weights, d), axis=0)
-        return weights[preference(weights)]
-    raise InvalidInput(
-        'split "exact" needs candidate weights that are fixed beforehand: search="grid", '
-        "GridSearch(resolution=...) or an array of weights; a search of its own needs rows set "
-        f"aside, Exact(shortlist=...); got {search!r}."
-    )
+def fixed_candidates(search: Search, d: int) -> FloatArray:
+    """Return the candidates of a search, or say that it has none that are fixed beforehand."""
+    weights = candidate_weights(search, d)
+    if weights is None:
+        raise InvalidInput(
+            'split "exact" needs candidate weights that are fixed beforehand: search="grid", '
+            "GridSearch(resolution=...) or an array of weights; a search of its own needs rows set "
+            f"aside, Exact(shortlist=...); got {search!r}."
+        )
+    return weights

@@ -18,8 +18,8 @@ from conformix.conformal import simple_fraction
 from conformix.data.outputs import KINDS
 from conformix.errors import InvalidInput
 from conformix.fit.exact.split import FullFitted
-from conformix.fit.fit import Fitted
 from conformix.fit.predictor import Predictor
+from conformix.fit.rule import Fitted
 from conformix.fit.saved.fields import check_fields, check_type, shortened
 from conformix.guarantees import Facts
 from conformix.guarantees.order import MOST

@@ -19,8 +19,9 @@ from conformix.data.files.limits import Limits
 from conformix.data.labels import check_classes
 from conformix.errors import InvalidInput
 from conformix.fit.exact.split import FullFitted
-from conformix.fit.fit import Fitted, Rule, stated
+from conformix.fit.fit import stated
 from conformix.fit.predictor import Predictor
+from conformix.fit.rule import Fitted, Rule
 from conformix.fit.saved.agreement import check_model, check_settings
 from conformix.fit.saved.arrays import Arrays
 from conformix.fit.saved.blend import blend_in, blend_out

@@ -1,0 +1,167 @@
+"""What a fit scores: the columns that were asked for, or those of a blend that is learnt here.
+
+Under ``scores="auto"`` the blend learns from the tuning rows of the split, or, under ``exact``,
+from rows set aside. Nothing else sees their labels, so that it is fixed as far as the calibration
+rows are concerned, and the guarantee of the split stays what it is. Where all rows are needed for a
+finite threshold none tunes: the blend is then its prior, the mean of the models' log-probabilities,
+which for one model has the sets of ``thr``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from conformix.conformal import simple_fraction
+from conformix.errors import InvalidInput
+from conformix.fit.rows import ArrayRows, Rows
+from conformix.fit.settings import Settings, is_symmetric
+from conformix.guarantees import RankRule
+from conformix.kernels import combine
+from conformix.kernels.arrays import IntArray
+from conformix.scores import Column, Thr, score_columns
+from conformix.scores.blend.dictionary import LADDER, dictionary_columns, plan_rows
+from conformix.scores.blend.learn import fit_blend
+from conformix.scores.blend.model import Blend, host_outputs
+from conformix.scores.scale import Unscaled
+from conformix.search.grid import Candidates
+from conformix.search.objective import SizeObjective
+from conformix.search.result import SearchResult
+from conformix.search.weights import AutoSearch
+from conformix.splits import Exact, Roles, Split, ValidityFirst
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """What is scored, of which rows, and what is left of the settings.
+
+    Parameters
+    ----------
+    columns : tuple of Column
+        The scores.
+    rows : Rows
+        The labelled rows that the split is given.
+    settings : Settings
+        What is asked of the rest of the fit.
+    roles : Roles, optional
+        The roles, where they are drawn already.
+    blend : Blend, optional
+        The learnt expert that the columns belong to; None where they belong to the models.
+    """
+
+    columns: tuple[Column, ...]
+    rows: Rows
+    settings: Settings
+    roles: Roles | None = None
+    blend: Blend | None = None
+
+
+def columns_of(rows: Rows, settings: Settings, rng: np.random.Generator) -> Columns:
+    """Return the columns of the user's scores, or of a blend that is learnt here."""
+    if not settings.blends:
+        return Columns(score_columns(rows.models, settings.scores), rows, settings)
+    assert isinstance(rows, ArrayRows)  # all others are refused at their door
+    return blended(rows, settings, rng)
+
+
+def blended(rows: ArrayRows, settings: Settings, rng: np.random.Generator) -> Columns:
+    """Return the blend of all models, learnt on the rows that tune."""
+    columns = dictionary_columns(rows.models)
+    split = blend_split(settings, len(rows.y), len(columns), rows.n_classes, rows.groups)
+    # Drawn once: the rows that the blend learns from are those that do not calibrate.
+    roles = None if split is None else split.roles(len(rows.y), 0, rng, rows.groups)
+    rows = replace(rows, outputs=host_outputs(rows.outputs))
+    tuning = rows.take(np.arange(0) if roles is None else roles.tune)
+    blend = fit_blend(
+        tuning.outputs, tuning.y, columns, name=_free_name(rows.models), threads=settings.threads
+    )
+    if is_symmetric(settings.split) and roles is not None:
+        rows = rows.take(roles.calibrate)
+    rows = replace(rows, outputs=blend.over(rows.outputs))
+    scale = Unscaled() if settings.scale is None else settings.scale
+    settings = replace(settings, scale=scale, scores=None)
+    if is_symmetric(settings.split):
+        ladder = tuple(Column(blend.name, Thr(temperature)) for temperature in LADDER)
+        settings = replace(settings, split=Exact(), search=Candidates(np.eye(len(ladder))))
+        return Columns(ladder, rows, settings, blend=blend)
+    single = (Column(blend.name, Thr()),)
+    if split is None or roles is None:
+        settings = replace(settings, split=ValidityFirst(), frugal=True, search=AutoSearch())
+        return Columns(single, rows, settings, blend=blend)
+    search = OnlyBlend(len(roles.tune))
+    settings = replace(settings, split=split, frugal=False, search=search)
+    if len(roles.tune) + 1 < 1 / simple_fraction(settings.alpha):
+        # The blend is the only candidate: the tuning rows need not be enough for alpha.
+        settings = replace(settings, tune_alpha=1 / (len(roles.tune) + 1))
+    return Columns(single, rows, settings, roles, blend)
+
+
+@dataclass(frozen=True)
+class OnlyBlend:
+    """The search where there is one candidate: its size on the tuning rows is read, no more.
+
+    Parameters
+    ----------
+    n_rows : int
+        Rows that the blend has learnt from.
+    """
+
+    n_rows: int
+
+    def n_candidates(self, d: int) -> int:
+        """Return one."""
+        return 1
+
+    def __call__(
+        self, objective: SizeObjective, rng: np.random.Generator | None = None
+    ) -> SearchResult:
+        """Return the one candidate; plain sizes need no compiled code."""
+        weights = np.ones((1, 1))
+        if type(objective) is SizeObjective:
+            threshold = objective.thresholds(weights)[0]
+            reached = (combine(part, weights[0]) >= threshold for part in objective.size_parts)
+            count = sum(int(np.count_nonzero(part)) for part in reached)
+        else:
+            count = int(objective.counts(weights)[0])
+        strategy = f"blend by the likelihood of {self.n_rows:,} rows"
+        return SearchResult(weights[0], count, objective.n_size, 1, strategy)
+
+
+def blend_split(
+    settings: Settings, n: int, n_scores: int, n_classes: int, groups: IntArray | None = None
+) -> Split | None:
+    """Return the split with a share of tuning rows that suits a blend; None where none can tune.
+
+    Sizes and settings decide, never labels. Groups stay whole: so many tune that even the largest
+    ones leave enough rows to calibrate.
+    """
+    split = settings.split
+    if not hasattr(split, "share"):
+        raise InvalidInput(
+            'scores="auto" learns from rows that do not calibrate, so split must be "vfcp" or '
+            f'"exact"; got "{split.name}".'
+        )
+    symmetric = is_symmetric(split)
+    asked = split.shortlist is not None if symmetric else not settings.frugal
+    if asked:
+        return split
+    reserved = RankRule(settings.delta).rows_needed(settings.alpha, n)
+    units = plan_rows(n, settings.alpha, n_scores, n_classes, reserved=reserved)
+    n_units = n
+    if groups is not None:
+        largest = np.cumsum(np.sort(np.bincount(groups))[::-1])
+        n_units = len(largest)
+        can_go = int(np.searchsorted(largest, n - reserved, side="right"))
+        units = min(max(round(units / n * n_units), 1), can_go) if units else 0
+    if units == 0 and not settings.learns_apart:
+        return None
+    share = max(units, 1) / n_units if n_units > 1 else 0.5  # one unit is refused by `roles`
+    return Exact(shortlist=len(LADDER), share=share) if symmetric else ValidityFirst(share)
+
+
+def _free_name(models: tuple[str, ...]) -> str:
+    name = "blend"
+    while name in models:
+        name += "_"
+    return name

@@ -1,0 +1,254 @@
+"""Labelled rows, wherever they live: what a fit asks of them.
+
+Three kinds answer alike: rows in the memory of this machine, mapped files and CUDA tensors among
+them (`ArrayRows`), rows that come in batches (`conformix.fit.batches`), and rows in the chunks of
+Dask arrays (`conformix.fit.chunks`). A fit never asks which it has.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from conformix.data.checks import mapping, place
+from conformix.data.labels import check_classes, label_indices
+from conformix.data.outputs import Kind, Outputs, check_groups, check_outputs
+from conformix.data.row_data import RowData, check_rows
+from conformix.errors import InvalidInput, SmallBatchWarning, warn
+from conformix.fit.predictor import matching
+from conformix.fit.scored import Scored, Scoring, gather_rows, no_roles
+from conformix.fit.settings import Settings
+from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.splits import Roles, Split
+
+# Scores of all rows are kept where they take no more than this; else they are gathered.
+TENSOR_BYTES = 2**30
+# The same for outputs that are mapped from files, as they are where memory is scarce.
+MAPPED_BYTES = 2**29
+# What the scores of the tuning rows may take, gathered or not: both draw the same rows.
+HELD_BYTES = 2**29
+# With fewer test rows than this a transductive split can fit its weights to the batch.
+SMALL_BATCH = 100
+
+
+class Rows(Protocol):
+    """Labelled rows of one or several models."""
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names of the models, in order."""
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes, K."""
+
+    @property
+    def kind(self) -> Kind:
+        """What the outputs are."""
+
+    @property
+    def classes(self) -> tuple[Any, ...] | None:
+        """Names of the classes, where there are any."""
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether rows can be picked and read as often as it takes."""
+
+    def scored(
+        self,
+        scoring: Scoring,
+        split: Split | None,
+        rng: np.random.Generator,
+        roles: Roles | None = None,
+    ) -> Scored:
+        """Return the scores of these rows, as far as a fit needs them, and the roles.
+
+        Without a split no row tunes and all calibrate. Roles that were drawn before are kept.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayRows:
+    """Labelled rows in the memory of this machine, in mapped files, or on a CUDA device.
+
+    Parameters
+    ----------
+    outputs : Outputs
+        Of all models.
+    y : integer array of shape (n,)
+        True labels.
+    data : RowData
+        What the rows bring along for the calibration.
+    groups : integer array of shape (n,), optional
+        Rows of one group stay together.
+    test : Outputs, optional
+        Of the unlabelled test rows.
+    classes : tuple, optional
+        Names of the classes.
+    """
+
+    outputs: Outputs
+    y: IntArray
+    data: RowData
+    groups: IntArray | None = None
+    test: Outputs | None = None
+    classes: tuple[Any, ...] | None = None
+
+    in_memory = True
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names of the models, in order."""
+        return tuple(self.outputs.models)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes, K."""
+        return self.outputs.n_classes
+
+    @property
+    def kind(self) -> Kind:
+        """What the outputs are."""
+        return self.outputs.kind
+
+    def take(self, rows: IntArray) -> ArrayRows:
+        """Return some of the rows."""
+        models: dict[str, FloatArray] = {m: v[rows] for m, v in self.outputs.models.items()}
+        groups = None if self.groups is None else self.groups[rows]
+        outputs = replace(self.outputs, models=models)
+        return replace(
+            self, outputs=outputs, y=self.y[rows], data=self.data.take(rows), groups=groups
+        )
+
+    def scored(
+        self,
+        scoring: Scoring,
+        split: Split | None,
+        rng: np.random.Generator,
+        roles: Roles | None = None,
+    ) -> Scored:
+        """Return the scores: all of them, or where they are too many those that a fit needs."""
+        n, d = self.outputs.n, len(scoring.columns)
+        large = are_too_many(self.outputs, d)
+        test = None
+        if split is None:
+            roles = no_roles(n)
+        else:
+            check_test(split, None if self.test is None else self.test.n)
+            test = self._test_scores(split, scoring)
+            if roles is None:
+                roles = split.roles(n, 0 if test is None else len(test), rng, self.groups)
+        if large and (split is None or hasattr(split, "held_in")):
+            scores: Any = gather_rows(self.outputs, self.y, roles.tune, scoring)
+        else:
+            if large and split is not None:
+                refuse_beyond_memory(split.name, score_bytes(n, self.n_classes, d))
+            scores = scoring.tensor(self.outputs.settled())
+        return Scored(scores, self.y, roles, self.data, test, grouped=self.groups is not None)
+
+    def _test_scores(self, split: Split, scoring: Scoring) -> FloatArray | None:
+        """Return the scores of the test rows where the split uses them."""
+        if not split.needs_test or self.test is None:
+            return None
+        here, there = self.outputs, self.test
+        if there.home != here.home and (there.on_device or here.on_device):
+            raise InvalidInput(
+                "test must be where outputs are (move one with .to(device)); got outputs "
+                f"{place(here.home)} and test {place(there.home)}."
+            )
+        return scoring.tensor(there)
+
+
+def array_rows(
+    outputs: Any,
+    y: Any,
+    settings: Settings,
+    *,
+    test: Any = None,
+    groups: Any = None,
+    classes: Any = None,
+    strata: Any = None,
+    sample_weight: Any = None,
+) -> ArrayRows:
+    """Return labelled rows as a user gives them, checked.
+
+    Where all rows are scored in one pass, their numbers are checked in that pass.
+    """
+    labelled = check_outputs(outputs, settings.kind, later=not settings.blends)
+    names = check_classes(classes, labelled.n_classes)
+    labels = label_indices(y, names, labelled.n, labelled.n_classes)
+    scheme = settings.calibration
+    parts = check_groups(groups, labelled.n)
+    data = check_rows(strata, sample_weight, labelled.n, scheme.needs, scheme.name)
+    checked = None
+    if test is not None and settings.weights is None:
+        checked = check_outputs(test, settings.kind, name="test")
+        checked = matching(checked, tuple(labelled.models), labelled.n_classes, "test")
+    return ArrayRows(labelled, labels, data, parts, checked, names)
+
+
+def score_bytes(n: int, n_classes: int, d: int) -> int:
+    """Return the memory of the scores of all labels of n rows.
+
+    Examples
+    --------
+    >>> score_bytes(1000, 100, 3)
+    2400000
+    """
+    return 8 * n * n_classes * d
+
+
+def are_too_many(outputs: Outputs, d: int) -> bool:
+    """Whether the scores of all rows are gathered, and not kept.
+
+    Examples
+    --------
+    >>> are_too_many(Outputs({"": np.zeros((10, 5))}, "logits"), 3)
+    False
+    """
+    mapped = any(mapping(values) is not None for values in outputs.models.values())
+    most = MAPPED_BYTES if mapped else TENSOR_BYTES
+    return not outputs.on_device and score_bytes(outputs.n, outputs.n_classes, d) > most
+
+
+def rows_held(n_classes: int, d: int) -> int:
+    """Return of how many rows the search holds all scores by default, at least one.
+
+    Examples
+    --------
+    >>> rows_held(100, 3), rows_held(1_000, 3), rows_held(20_000, 3)
+    (223696, 22369, 1118)
+    """
+    return max(1, HELD_BYTES // score_bytes(1, n_classes, d))
+
+
+def refuse_beyond_memory(split: str, needed: int) -> None:
+    """Refuse a split that keeps the scores of all rows where the machine's memory is too small."""
+    if not hasattr(os, "sysconf"):
+        return
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > there:
+        raise InvalidInput(
+            f'split "{split}" keeps the scores of all rows, {needed / 1e9:.1f} GB, and this '
+            f'machine has {there / 1e9:.1f} GB; say split="vfcp", which holds its tuning rows only.'
+        )
+
+
+def check_test(split: Split, n_test: int | None) -> None:
+    """Refuse a transductive split without test rows, and warn where they are few."""
+    if not split.needs_test:
+        return
+    if n_test is None:
+        raise InvalidInput(
+            f'split "{split.name}" counts sizes on the test rows; pass them: '
+            "fit(outputs, y, test=test_outputs)."
+        )
+    if n_test < SMALL_BATCH:
+        warn(
+            f'split "{split.name}" fits its weights to a test batch of only {n_test} rows; '
+            f'below {SMALL_BATCH} its coverage can fall well short, use "efcp" or "vfcp".',
+            SmallBatchWarning,
+        )
