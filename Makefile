@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format gallery screens docs results bench bench-gpu bench-scale bench-peers parity versions clean mutants guarantees levels verdicts release-check frontier fuzz oldest interpreters
+.PHONY: help setup demo test check format docs pages results bench versions assurance release-check clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -24,29 +24,6 @@ $(STAMP): pyproject.toml
 demo: $(STAMP) ## averaged scores on CIFAR-100: a table, and a picture in demo/
 	@$(BIN)/conformix demo --table --out demo
 
-# The networks and readings of docs/results.md; a killed run goes on where it was.
-RUNS ?= 100
-REPRODUCE := $(BIN)/conformix reproduce --runs $(RUNS) --table
-results: $(STAMP) ## the paper's tables and figures into docs/results (RUNS=100)
-	@$(REPRODUCE) all --data cifar100 --out docs/results/cifar100
-	@$(REPRODUCE) table1 --data cifar100 --normalize ecdf --out docs/results/cifar100_ecdf
-	@$(REPRODUCE) table1 --data cifar100 --model densenet_bc_100 --out docs/results/cifar100_densenet
-	@$(REPRODUCE) all --data cifar10 --out docs/results/cifar10
-	@$(REPRODUCE) all --data cifar10_trio --out docs/results/cifar10_trio
-	@$(REPRODUCE) all --data tinyimagenet_trio --out docs/results/tinyimagenet_trio
-	@$(BIN)/python docs/contact_sheet.py
-
-screens: $(STAMP) ## what commands show on a terminal, into docs/images/screens (needs chromium)
-	@$(BIN)/python docs/screens.py
-	@$(BIN)/python docs/contact_sheet.py
-
-gallery: $(STAMP) ## the pictures of docs/plots.md, and the contact sheets
-	@$(BIN)/python examples/plots.py --out docs/images/plots
-	@$(BIN)/python docs/contact_sheet.py
-
-frontier: $(STAMP) ## the study behind scores="auto" into docs/results/frontier; a killed run goes on
-	@$(BIN)/python -m conformix.experiments.frontier docs/results/frontier
-
 docs: $(STAMP) ## the documentation as HTML in docs/_build/html, without a network
 	@$(BIN)/python -m sphinx -E -W -q -b html docs docs/_build/html
 
@@ -62,6 +39,50 @@ format: $(STAMP) ## apply the formatter and the safe fixes
 	@$(BIN)/ruff check --fix --quiet . || true
 	@$(BIN)/ruff format .
 
+# The targets below take WHAT=...; each name is a target of its own, e.g. bench-gpu.
+chosen = @$(MAKE) --no-print-directory $(addprefix $(1)-,$(or $(WHAT),$(2)))
+
+pages: ## pictures of the docs: WHAT="plots screens" (screens need chromium)
+	$(call chosen,pages,plots)
+pages-plots: $(STAMP)
+	@$(BIN)/python examples/plots.py --out docs/images/plots
+	@$(BIN)/python docs/contact_sheet.py
+pages-screens: $(STAMP)
+	@$(BIN)/python docs/screens.py
+	@$(BIN)/python docs/contact_sheet.py
+
+# The networks and readings of docs/results.md; a killed run goes on where it was.
+RUNS ?= 100
+REPRODUCE := $(BIN)/conformix reproduce --runs $(RUNS) --table
+results: ## tables behind the docs: WHAT="paper frontier" (RUNS=100); a killed run goes on
+	$(call chosen,results,paper)
+results-paper: $(STAMP)
+	@$(REPRODUCE) all --data cifar100 --out docs/results/cifar100
+	@$(REPRODUCE) table1 --data cifar100 --normalize ecdf --out docs/results/cifar100_ecdf
+	@$(REPRODUCE) table1 --data cifar100 --model densenet_bc_100 --out docs/results/cifar100_densenet
+	@$(REPRODUCE) all --data cifar10 --out docs/results/cifar10
+	@$(REPRODUCE) all --data cifar10_trio --out docs/results/cifar10_trio
+	@$(REPRODUCE) all --data tinyimagenet_trio --out docs/results/tinyimagenet_trio
+	@$(BIN)/python docs/contact_sheet.py
+results-frontier: $(STAMP)
+	@$(BIN)/python -m studies.frontier docs/results/frontier
+
+bench: ## speed, rows in benchmarks/results: WHAT="search scale gpu peers versions" (OLD=a revision)
+	$(call chosen,bench,search)
+bench-search: $(STAMP)
+	@$(BIN)/python -m benchmarks
+	@$(BIN)/python benchmarks/exact.py
+	@$(BIN)/python benchmarks/many_scores.py
+bench-scale: $(STAMP)
+	@$(BIN)/python -m benchmarks.out_of_core
+	@$(BIN)/python -m benchmarks.cluster
+	@$(BIN)/python -m benchmarks.growth
+bench-gpu: $(STAMP)
+	@$(BIN)/python benchmarks/gpu.py
+OLD ?= HEAD~1
+bench-versions: $(STAMP)
+	@$(BIN)/python -m benchmarks.versions $(OLD)
+
 PEERS := .venv-peers
 $(PEERS)/.installed: pyproject.toml
 	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
@@ -69,22 +90,19 @@ $(PEERS)/.installed: pyproject.toml
 	@$(PEERS)/bin/python -m pip install --quiet --editable . --group peers
 	@$(PEERS)/bin/python -m pip install --quiet --no-deps torchcp
 	@touch $@
-
 # puncc holds numpy below 2, so it lives in an environment of its own; absent, it is left out.
 PUNCC := $(PEERS)/puncc
 $(PUNCC)/.tried: $(PEERS)/.installed
 	@$(PYTHON) -m venv $(PUNCC)
 	@$(PUNCC)/bin/python -m pip install --quiet puncc || echo 'puncc does not install here'
 	@touch $@
-
-bench-peers: $(PUNCC)/.tried ## scores and p-values against MAPIE, crepes, TorchCP and puncc
+bench-peers: $(PUNCC)/.tried
 	@PUNCC_PYTHON=$(PUNCC)/bin/python $(PEERS)/bin/python benchmarks/aps.py
 	@$(PEERS)/bin/python benchmarks/pvalues.py
 	@$(PEERS)/bin/python -W ignore benchmarks/sets.py
 
-parity: $(PEERS)/.installed ## our sets and p-values against those of MAPIE, TorchCP and crepes
-	@$(PEERS)/bin/python -m pytest -q tests/parity
-
+versions: ## other releases and peers: WHAT="sklearn oldest interpreters peers"
+	$(call chosen,versions,sklearn oldest interpreters)
 # An old release runs among its contemporaries, so they are named with it.
 VERSIONS := .venv-versions
 OLD_SKLEARN := $(VERSIONS)/sklearn-1.6
@@ -96,49 +114,44 @@ $(OLD_SKLEARN)/.installed: pyproject.toml
 	@$(OLD_SKLEARN)/bin/python -m pip install --quiet --editable '.[frames]' --group test \
 		'scikit-learn==1.6.*' 'scipy<1.16' 'pytest<9' 'polars<1.30'
 	@touch $@
-
-versions: $(STAMP) $(OLD_SKLEARN)/.installed ## scikit-learn's checks on its oldest and newest supported release
+versions-sklearn: $(STAMP) $(OLD_SKLEARN)/.installed
 	@for python in $(OLD_SKLEARN)/bin/python $(BIN)/python; do \
 		$$python -c 'import sklearn; print("scikit-learn", sklearn.__version__)' && \
 		$$python -m pytest -q $(SKLEARN_TESTS) || exit 1; done
-
-bench-gpu: $(STAMP) ## the search on a CUDA device beside the host, with the roofline
-	@$(BIN)/python benchmarks/gpu.py
-
-oldest: $(STAMP) ## quick tests on the oldest release of every dependency, together
+versions-oldest: $(STAMP)
 	@$(BIN)/python release/versions.py oldest torch
-
-interpreters: $(STAMP) ## quick tests on the other Pythons present, newest releases
+versions-interpreters: $(STAMP)
 	@$(BIN)/python release/versions.py interpreters
+versions-peers: $(PEERS)/.installed
+	@$(PEERS)/bin/python -m pytest -q tests/parity
 
-bench: $(STAMP) ## speed, as a table and JSON lines in benchmarks/results
-	@$(BIN)/python -m benchmarks
-	@$(BIN)/python benchmarks/exact.py
-	@$(BIN)/python benchmarks/many_scores.py
-
-bench-scale: $(STAMP) ## out of core, Dask clusters and growth, as JSON lines in benchmarks/results
-	@$(BIN)/python -m benchmarks.out_of_core
-	@$(BIN)/python -m benchmarks.cluster
-	@$(BIN)/python -m benchmarks.growth
-
-mutants: $(STAMP) ## plant bugs, one by one, and list the test that catches each
+assurance: ## long suites: WHAT="guarantees verdicts levels few-rows mutants fuzz races models memory house identity"
+	$(call chosen,assurance,guarantees verdicts levels few-rows mutants fuzz races models memory house)
+assurance-guarantees: $(STAMP)
+	@cd tests && ../$(BIN)/python -m acceptance --csv ../docs/results/coverage.csv
+assurance-verdicts: $(STAMP)
+	@cd tests && ../$(BIN)/python -m verdicts
+assurance-levels: $(STAMP)
+	@cd tests && ../$(BIN)/python -m levels
+assurance-few-rows: $(STAMP)
+	@cd tests && ../$(BIN)/python -m frontier
+assurance-mutants: $(STAMP)
 	@cd tests && ../$(BIN)/python -m mutants --csv ../docs/results/planted.csv
-
 # Without atheris (no wheel for this system) files are damaged at random, and it says so.
 FUZZ_SECONDS ?= 300
-fuzz: $(STAMP) ## fresh random cases, then damaged files under a coverage-guided fuzzer (FUZZ_SECONDS=300)
+assurance-fuzz: $(STAMP)
 	@$(BIN)/python -m pip install --quiet --group fuzz || true
 	@cd tests && ../$(BIN)/python -m fuzz --seconds $(FUZZ_SECONDS)
-
-guarantees: $(STAMP) ## coverage of every split, score family and data set, with one verdict
-	@cd tests && ../$(BIN)/python -m acceptance --csv ../docs/results/coverage.csv
-
-levels: $(STAMP) ## 1,000 random levels against p-values at every door, then scores="auto" with few rows
-	@cd tests && ../$(BIN)/python -m levels
-	@cd tests && ../$(BIN)/python -m frontier
-
-verdicts: $(STAMP) ## how often a verdict is wrong, and how often it sees a shortfall
-	@cd tests && ../$(BIN)/python -m verdicts
+assurance-races: $(STAMP)
+	@cd tests && ../$(BIN)/python -m races
+assurance-models: $(STAMP)
+	@cd tests && ../$(BIN)/python -m storage
+assurance-memory: $(STAMP)
+	@cd tests && ../$(BIN)/python -m readers.greedy
+assurance-house: $(STAMP)
+	@$(BIN)/python release/house.py
+assurance-identity: $(STAMP)
+	@$(BIN)/python release/identity.py $(OLD)
 
 release-check: check test docs ## everything a release needs; wheel and sdist in empty environments
 	@$(BIN)/python release/check.py

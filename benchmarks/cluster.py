@@ -35,6 +35,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from benchmarks.measure import ROOT, fastest, surroundings
 
 RESULTS = ROOT / "benchmarks" / "results" / "cluster.jsonl"

@@ -10,10 +10,10 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from benchmarks.aps import K, N, case
-from benchmarks.measure import Report, fastest, interleaved
 
 import conformix as cx
+from benchmarks.aps import K, N, case
+from benchmarks.measure import Report, fastest, interleaved
 from conformix.calibration import Clustered, PerClass
 from conformix.calibration.schemes import Seen
 from conformix.data.row_data import NO_DATA

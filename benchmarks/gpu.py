@@ -1,6 +1,6 @@
 """The search on a GPU beside the search on the host: one case, identical results, the roofline.
 
-``make bench-gpu`` times the host, and beside it the CUDA device where there is one; counts of all
+``make bench WHAT=gpu`` times the host, and beside it the CUDA device if there is one; counts of all
 weights and winners must be identical. The case is made by exactly rounded operations alone, so that
 it is the same numbers on every machine; a digest says so.
 """

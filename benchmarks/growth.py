@@ -19,6 +19,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+
 from benchmarks.measure import ROOT, surroundings
 
 RESULTS = ROOT / "benchmarks" / "results" / "growth.jsonl"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from benchmarks.measure import Report, fastest
 
 import conformix as cx
+from benchmarks.measure import Report, fastest
 
 SHAPES = ((10_000, 100), (5_000, 1_000))
 ALPHAS = np.linspace(0.01, 0.1, 10)

@@ -17,9 +17,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.measure import ROOT, surroundings
-
 import conformix as cx
+from benchmarks.measure import ROOT, surroundings
 from conformix.conformal import conformal_rank
 from conformix.search import GradientSearch, GridSearch, LineSearch, SizeObjective
 

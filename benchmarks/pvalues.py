@@ -1,6 +1,6 @@
 """p-values of every label: conformix, crepes and TorchCP on the same scores.
 
-    make bench-peers
+    make bench WHAT=peers
 
 Every library runs in a process of its own (so that peak memory is its own) on 1,000 calibration
 rows and 1,000 test rows of 1,000 classes; one JSON line each, and the ratio to conformix. Times are

@@ -6,10 +6,10 @@ Our side is the public one, `search_weights` and `landscape`, their checks of th
 from __future__ import annotations
 
 import numpy as np
-from benchmarks import references
-from benchmarks.measure import Report, fastest, interleaved, peak_mib
 
 import conformix as cx
+from benchmarks import references
+from benchmarks.measure import Report, fastest, interleaved, peak_mib
 from conformix.data.outputs import check_scores
 from conformix.search import grid_size, landscape, search_weights
 

@@ -1,6 +1,6 @@
 """Sets against the peers: calibrate on n rows and predict n others, with one score.
 
-Run by ``make bench-peers``. All get the same float64 probabilities and are timed in turns in one
+Run by ``make bench WHAT=peers``. All get the same float64 probabilities, and take turns in one
 process, best of three (crepes once: it loops over rows and labels). One JSON line each, with the
 mean set size, which differs where a peer's rule does (MAPIE and TorchCP count the last label of APS
 in; ours is the paper's form).

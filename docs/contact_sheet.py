@@ -3,7 +3,7 @@
     python docs/contact_sheet.py
 
 A sheet is made where its pictures are there: ``docs/results`` (make results),
-``docs/images/plots`` (make gallery) and ``docs/images/screens``.
+``docs/images/plots`` (make pages) and ``docs/images/screens``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The quick part of the suite on other releases: ``make oldest``, ``make interpreters``.
+"""The quick part of the suite on other releases: ``make versions WHAT="oldest interpreters"``.
 
 ``oldest``: the oldest release of every dependency that pyproject.toml allows, all together.
 ``interpreters``: the newest releases on the other Pythons present. ``torch``: the tensors' tests on

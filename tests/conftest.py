@@ -16,7 +16,7 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-# `make fuzz` runs the same properties on fresh cases, and more of them.
+# `make assurance WHAT=fuzz` runs the same properties on fresh cases, and more of them.
 settings.register_profile(
     "fuzz", parent=settings.get_profile("conformix"), derandomize=False, max_examples=1000
 )

@@ -3,7 +3,7 @@
 Every split x family of scores x data set, with enough repetitions to see half a percent. Within a
 repetition calibration and test rows are a random part of one pool, so they are exchangeable and the
 promise of an exact split holds for the pool itself: a shortfall is a bug, not a property of the
-data. The verdict is Holm's over all cases (``make guarantees``).
+data. The verdict is Holm's over all cases (``make assurance WHAT=guarantees``).
 """
 
 from __future__ import annotations

@@ -246,7 +246,7 @@ def test_printable_text_stays_as_it_is() -> None:
 
 
 # Where a stream may be written to: the door, and a study that prints names of its own.
-WRITERS = {"cli/door.py", "experiments/frontier/report.py", "experiments/frontier/__main__.py"}
+WRITERS = {"cli/door.py", "studies/frontier/report.py", "studies/frontier/__main__.py"}
 # Where rich draws: every text there goes through one function.
 DRAWERS = {"cli/output.py"}
 

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 import conformix as cx
-from conformix.experiments.frontier import frontier_tables, run_frontier
-from conformix.experiments.frontier.baseline import planes
-from conformix.experiments.frontier.blended import AUTO
-from conformix.experiments.frontier.cases import HELD_OUT, STUDIED, Setting
-from conformix.experiments.frontier.tables import ratios
 from conformix.experiments.pool import Pool
 from conformix.fit.columns import blend_split
 from conformix.fit.settings import resolve
 from conformix.scores.blend import DICTIONARY
+from studies.frontier import frontier_tables, run_frontier
+from studies.frontier.baseline import planes
+from studies.frontier.blended import AUTO
+from studies.frontier.cases import HELD_OUT, STUDIED, Setting
+from studies.frontier.tables import ratios
 
 SMALL = Setting("mmlu_llama13b", ("llama13b_prompt0", "llama13b_prompt1"), "two prompts")
 

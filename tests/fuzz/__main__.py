@@ -1,4 +1,4 @@
-"""``make fuzz``: property tests with fresh randomness, then damaged files, for a bounded time.
+"""``make assurance WHAT=fuzz``: fresh random properties, then damaged files, for a bounded time.
 
 The first half of the time goes to the property tests, round after round; the second half to the
 file readers and the loader of models, under a coverage-guided fuzzer (atheris) where it installs,

@@ -1,2 +1,2 @@
-# Started by `make fuzz` alone: it needs atheris, and instruments what it imports.
+# Started by `make assurance WHAT=fuzz` alone: it needs atheris, and instruments what it imports.
 collect_ignore = ["guided.py"]

@@ -1,4 +1,4 @@
-"""Damaged files are read or refused in one sentence; `make fuzz` looks for more, with more time.
+"""Damaged files are read or refused in one sentence; `make assurance WHAT=fuzz` looks for more.
 
 What the fuzzer once broke lies in ``regressions``, one file each, named after the target.
 """

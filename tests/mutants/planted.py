@@ -1,7 +1,7 @@
 """Bugs to plant: each one line of the library, turned into a mistake that somebody has made.
 
-``python -m mutants`` (``make mutants``) plants them one by one in a copy of the package and runs
-the suite there; a bug that no test notices is a hole in the suite.
+``python -m mutants`` (``make assurance WHAT=mutants``) plants them one by one in a copy of the
+package and runs the suite there; a bug that no test notices is a hole in the suite.
 """
 
 from __future__ import annotations

@@ -8,7 +8,9 @@ from numpy.testing import assert_array_equal
 
 from parity.peers import CASES, GivenState, mapie_sets, our_sets
 
-pytest.importorskip("mapie", reason="the peers live in an environment of their own: make parity")
+pytest.importorskip(
+    "mapie", reason="the peers live in an environment of their own: make versions WHAT=peers"
+)
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 ALPHAS = (0.05, 0.1, 0.2)

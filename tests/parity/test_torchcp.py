@@ -14,7 +14,9 @@ from parity.peers import CASES, at_the_threshold, our_sets, torchcp, torchcp_set
 
 torch = pytest.importorskip("torch", reason="the peers live in an environment of their own")
 pytest.importorskip("tqdm")
-pytest.importorskip("mapie", reason="the peers live in an environment of their own: make parity")
+pytest.importorskip(
+    "mapie", reason="the peers live in an environment of their own: make versions WHAT=peers"
+)
 pytestmark = pytest.mark.filterwarnings("ignore")
 peer = torchcp()
 

@@ -275,7 +275,7 @@ class Life(RuleBasedStateMachine):
 TestLifeOfAModel = pytest.mark.filterwarnings("ignore::conformix.errors.ConformixWarning")(
     Life.TestCase
 )
-# Few lives in `make test`, many in `make fuzz`.
+# Few lives in `make test`, many in `make assurance WHAT=fuzz`.
 TestLifeOfAModel.settings = settings(
     max_examples=15 if settings().derandomize else 200, stateful_step_count=12
 )

@@ -1,7 +1,7 @@
 """Defects that users of other libraries met, as rules that hold here.
 
 Each test names the library and the defect (releases: MAPIE 1.6, TorchCP 1.2.1, crepes 0.9.1, puncc
-0.9.3); ``make parity`` shows some of them live beside the exact rule.
+0.9.3); ``make versions WHAT=peers`` shows some of them live beside the exact rule.
 """
 
 import copy

@@ -13,15 +13,15 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from conformix.atomic import write_whole
-from conformix.experiments.frontier.averaged import Averaging
-from conformix.experiments.frontier.baseline import Chosen
-from conformix.experiments.frontier.blended import ABLATIONS
-from conformix.experiments.frontier.cases import HELD_OUT, STUDIED
-from conformix.experiments.frontier.run import METHODS, PLAIN, RUNS, run_frontier
-from conformix.experiments.frontier.tables import Ratio, frontier_tables, ratios
 from conformix.experiments.rows import Row
 from conformix.plots.style import MARKERS, PALETTE, explain_with, new_figure, save_figure, tidy
 from conformix.scores.blend import DICTIONARY
+from studies.frontier.averaged import Averaging
+from studies.frontier.baseline import Chosen
+from studies.frontier.blended import ABLATIONS
+from studies.frontier.cases import HELD_OUT, STUDIED
+from studies.frontier.run import METHODS, PLAIN, RUNS, run_frontier
+from studies.frontier.tables import Ratio, frontier_tables, ratios
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -5,8 +5,8 @@ would choose it; `blended` the library's way and its ablations, on scores comput
 of it into rows that survive a kill; `tables` what the rows say.
 """
 
-from conformix.experiments.frontier.cases import HELD_OUT, STUDIED, Setting
-from conformix.experiments.frontier.run import run_frontier
-from conformix.experiments.frontier.tables import frontier_tables
+from studies.frontier.cases import HELD_OUT, STUDIED, Setting
+from studies.frontier.run import run_frontier
+from studies.frontier.tables import frontier_tables
 
 __all__ = ["HELD_OUT", "STUDIED", "Setting", "frontier_tables", "run_frontier"]

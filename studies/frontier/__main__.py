@@ -1,9 +1,9 @@
-"""``python -m conformix.experiments.frontier FOLDER [--runs N] [--workers N]``."""
+"""``python -m studies.frontier FOLDER [--runs N] [--workers N]``."""
 
 import argparse
 import sys
 
-from conformix.experiments.frontier.report import write_frontier
+from studies.frontier.report import write_frontier
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="The study behind scores='auto'.")

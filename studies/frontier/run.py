@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from conformix.data.bundled import load
-from conformix.experiments.frontier.averaged import Averaging
-from conformix.experiments.frontier.baseline import Case, Chosen, run_baseline
-from conformix.experiments.frontier.blended import AUTO, EXACT, Blending
-from conformix.experiments.frontier.cases import ALPHAS, HELD_OUT, SIZES, STUDIED, Setting
 from conformix.experiments.pool import Pool
 from conformix.experiments.rows import Row, RowLog
+from studies.frontier.averaged import Averaging
+from studies.frontier.baseline import Case, Chosen, run_baseline
+from studies.frontier.blended import AUTO, EXACT, Blending
+from studies.frontier.cases import ALPHAS, HELD_OUT, SIZES, STUDIED, Setting
 
 RUNS = 50
 Way = Chosen | Blending | Averaging

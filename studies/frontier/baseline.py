@@ -15,12 +15,12 @@ from itertools import groupby
 import numpy as np
 
 from conformix.conformal import conformal_rank, kth_largest
-from conformix.experiments.frontier.cases import Setting
 from conformix.experiments.methods.names import TUNED_RAPS, TUNED_SAPS, TUNED_THR
 from conformix.experiments.pool import Pool
 from conformix.experiments.rows import Row
 from conformix.kernels.arrays import FloatArray
 from conformix.scores.tensor import fill_tensor
+from studies.frontier.cases import Setting
 
 SINGLES = (*TUNED_THR, *TUNED_RAPS, *TUNED_SAPS, "aps", "rank")
 UNIFORM = ("thr(temperature=1.0)", "aps", "rank")
