@@ -1,7 +1,7 @@
 """Scores against the peers: `thr, aps, rank` of all labels, beside APS alone elsewhere.
 
-Run by ``make bench WHAT=peers``. All take the same float64 probabilities, n = 20,000, K = 1,000, and
-are timed in turns in one process; puncc holds numpy back, so it has an environment and a process of
+Run by ``make bench WHAT=peers``. All take the same float64 probabilities, n = 20,000, K = 1,000,
+timed in turns in one process; puncc holds numpy back, so it has an environment and a process of
 its own, between two runs of ours. MAPIE and puncc score the true labels only, which is less work.
 """
 
