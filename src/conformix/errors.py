@@ -54,8 +54,9 @@ class InvalidInput(ValueError):
     def __init__(self, message: object = "", *more: Any) -> None:
         # Texts of arrays and of other libraries run over lines, and sentences quote names from
         # outside: a traceback goes to a terminal like anything else.
-        lines = message.splitlines() if isinstance(message, str) else [message]
-        text = " ".join(line.strip() for line in lines) if len(lines) > 1 else message
+        text = str(message)
+        if "\n" in text:
+            text = " ".join(line.strip() for line in text.splitlines())
         super().__init__(visible(text), *more)
 
 

@@ -458,8 +458,8 @@ def predict_chunks(
             f'calibration "{fitted.ledger.facts.calibration}" needs {fitted.needs[0]} of every '
             "row; predict the chunks with predict_batches."
         )
-    light: Any = replace(predictor, fitted=fitted.at_level(level))
-    light = replace(light, threads=1, classes=None)
+    at_level: Any = fitted.at_level(level)
+    light = replace(predictor, fitted=at_level, threads=1, classes=None)
     return da.map_blocks(
         _predict_chunk, *(given.models[name] for name in predictor.models), level=level,
         predictor=light, dtype=bool, meta=np.empty((0, 0), dtype=bool),

@@ -10,6 +10,7 @@ which for one model has the sets of ``thr``.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -136,7 +137,7 @@ def blend_split(
     Sizes and settings decide, never labels. Groups stay whole: so many tune that even the largest
     ones leave enough rows to calibrate.
     """
-    split = settings.split
+    split: Any = settings.split
     if not hasattr(split, "share"):
         raise InvalidInput(
             'scores="auto" learns from rows that do not calibrate, so split must be "vfcp" or '
@@ -145,7 +146,7 @@ def blend_split(
     symmetric = is_symmetric(split)
     asked = split.shortlist is not None if symmetric else not settings.frugal
     if asked:
-        return split
+        return split  # type: ignore[no-any-return]
     reserved = RankRule(settings.delta).rows_needed(settings.alpha, n)
     units = plan_rows(n, settings.alpha, n_scores, n_classes, reserved=reserved)
     n_units = n

@@ -193,7 +193,7 @@ def recalibrated(predictor: Predictor, outputs: Any, y: Any, **rows: Any) -> Pre
     """Return the predictor with the same weights and a fresh threshold, from fresh rows."""
     fresh = predictor.check(outputs)
     labels = predictor.labels(y, fresh.n)
-    old = predictor.fitted
+    old: Any = predictor.fitted
     if not old.nested:
         raise InvalidInput(
             f'split "{old.ledger.facts.split}" has no single weights to keep; call fit on the '

@@ -173,7 +173,8 @@ class Predictor:
         levels = sorted({float(simple_fraction(alpha)) for alpha in alphas})
         if not levels:
             raise InvalidInput("alpha must hold at least one level; got none.")
-        if not self.fitted.nested:
+        fitted: Any = self.fitted
+        if not fitted.nested:
             raise InvalidInput(
                 'sets of split "exact" need not be nested in alpha; predict one level at a time.'
             )
@@ -183,7 +184,7 @@ class Predictor:
         depth = checked.empty(str(np.min_scalar_type(len(levels))))
         order = []
         for rows, scores in self.blocks(checked):
-            depth[rows] = beside(self.fitted.depth(scores, levels, data.take(rows)), depth)
+            depth[rows] = beside(fitted.depth(scores, levels, data.take(rows)), depth)
             order.append(best_first(depth[rows] > 0, scores, self.fitted.rule))
         depth = checked.sent_home(depth)
         return NestedSets(depth, levels, self.classes, np.concatenate(order))

@@ -162,7 +162,8 @@ class LabelledRows:
 
     def law(self, hits: BoolArray, alpha: float) -> Law:
         """Return by which law the covered rows (m,) are judged."""
-        fitted, why = self.predictor.fitted, self.no_law
+        fitted: Any = self.predictor.fitted
+        why = self.no_law
         if why is not None:
             return Law(why, None)
         if fitted.nested:
@@ -189,7 +190,7 @@ class LabelledRows:
 
     def _trivial(self, alpha: float) -> bool:
         """Return whether one threshold lets every label in, since rows are too few."""
-        fitted = self.predictor.fitted
+        fitted: Any = self.predictor.fitted
         rank = fitted.ledger.facts.rank
         single = not fitted.nested or isinstance(fitted.cuts, Single)
         return single and rank(fitted.n, alpha) > fitted.n
@@ -236,7 +237,8 @@ class LabelledRows:
         level : float
             Probability of a false alarm.
         """
-        fitted, why = self.predictor.fitted, self.no_law
+        fitted: Any = self.predictor.fitted
+        why = self.no_law
         if why is not None:
             raise InvalidInput(f"no false-alarm level of a drift check is known here: {why}.")
         if not fitted.nested:

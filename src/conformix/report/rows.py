@@ -129,7 +129,8 @@ class Rows:
 
         Under split "exact" every label has weights and a threshold of its own.
         """
-        fitted, shape = self.predictor.fitted, (len(rows), len(self.classes))
+        fitted: Any = self.predictor.fitted
+        shape = (len(rows), len(self.classes))
         if not fitted.nested:
             return np.full((len(self.alphas), *shape), np.nan)
         data = self.data.take(rows)

@@ -258,7 +258,8 @@ def fit_exact(
             'the symmetry that split "exact" rests on; say normalize="none" or "scale", or set '
             "rows aside with Exact(shortlist=...)."
         )
-    search, shortlist = settings.search, settings.split.shortlist  # type: ignore[attr-defined]
+    search: Any = settings.search
+    shortlist = settings.split.shortlist  # type: ignore[attr-defined]
     learnt = hasattr(search, "tour") and len(aside) > 0  # weights found on the rows set aside
     weights = np.zeros((0, d)) if learnt else fixed_candidates(search, d)
     transform = normalizer.fit(some_rows(scores, aside) if len(aside) else scores, columns)

@@ -11,8 +11,8 @@ from conformix.calibration.schemes import PerGroup
 from conformix.calibration.strata import Stratified
 from conformix.calibration.weighted import Reweighted
 from conformix.fit.exact.split import FullFitted
-from conformix.fit.fit import Fitted
 from conformix.fit.predictor import Predictor
+from conformix.fit.rule import Fitted
 from conformix.fit.saved.checks import agree, check_predictor, check_range, require
 from conformix.kernels.arrays import FloatArray
 from conformix.scores import score_columns
