@@ -11,11 +11,12 @@ import pytest
 from numpy.testing import assert_allclose
 
 import conformix as cx
+from conformix.calibration import PerClass
 from conformix.guarantees import Cell, Facts, covered_law, pooled_tail, shortfall_tail
 from conformix.guarantees.verdict import Law, Verdict, beta_binomial, n_chosen_among, no_law
 from conformix.storage import load_predictor
 from conformix.verdicts import LabelledRows
-from verdicts.cases import CASES
+from verdicts.cases import CASES, draw
 
 BY_NAME = {case.name: case for case in CASES}
 
@@ -187,3 +188,42 @@ def test_a_shortfall_of_five_points_is_seen(name: str) -> None:
     ]
     # Seen with probability .8, fewer than 3 of 8 come once in 800 tests.
     assert words.count("broken") >= 3
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.2, 0.35])
+@pytest.mark.parametrize("name", ["efcp", "dlcp"])
+def test_chosen_weights_are_judged_at_any_level_as_equal_weights_fitted_at_it(
+    name: str, alpha: float
+) -> None:
+    rng = np.random.default_rng(6)
+    rows, test = draw(rng, 60), draw(rng, 200)
+    model = BY_NAME[name].fit(rows, test, rng, alpha=0.1)
+    equal = cx.ScoreAverage("thr", weights=[0.25] * 4, alpha=alpha).fit(rows.outputs, rows.y)
+    found = model.verdict(test.outputs, test.y, alpha=alpha)
+    expected = equal.verdict(test.outputs, test.y)
+    assert found.asked == pytest.approx(1 - alpha)
+    assert found.pvalue == expected.pvalue
+    assert found.law.name == expected.law.name
+
+
+def test_rows_that_are_surely_covered_move_the_range_of_chance() -> None:
+    open_cells, m, certain = [Cell(200, 181, 300)], 300, 45
+    low, high = beta_binomial(250, open_cells).chance
+    with_certain = beta_binomial(250, open_cells, certain=certain).chance
+    expected = [(round(end * m) + certain) / (m + certain) for end in (low, high)]
+    assert_allclose(with_certain, expected, rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::conformix.ConformixWarning")
+def test_rows_of_a_pool_that_the_calibration_rows_gathered_are_left_out_of_the_law() -> None:
+    rng = np.random.default_rng(7)
+    rows, test = (draw(rng, n, skewed=True) for n in (300, 400))
+    pooled = PerClass("pooled", min_rows=60)
+    model = cx.ScoreAverage("thr", alpha=0.1, weights=[0.25] * 4, calibration=pooled)
+    model.fit(rows.outputs, rows.y)
+    kept = np.isin(test.y, [0, 1])
+    assert (np.bincount(rows.y) >= 60).tolist() == [True, True, False, False]
+    found = model.verdict(test.outputs, test.y)
+    assert f"without {np.count_nonzero(~kept)} rows of which no law is known" in found.law.name
+    alone = model.verdict({m: v[kept] for m, v in test.outputs.items()}, test.y[kept])
+    assert found.pvalue == alone.pvalue
