@@ -15,6 +15,7 @@ import pytest
 
 import conformix as cx
 from conformix.errors import InvalidInput
+from conformix.storage.migrations import SCHEMA
 from storage.models import RECIPES, answers, document, fitted, put
 
 F = ("predictor", "fitted")
@@ -215,7 +216,8 @@ def test_what_fit_leaves_behind_contradicts_nothing(name: str, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ('"schema": 2', '"schema": 2, "schema": 1', r"damaged model file \(it holds 'schema' twic"),
+        (f'"schema": {SCHEMA}', f'"schema": {SCHEMA}, "schema": 1',
+         r"damaged model file \(it holds 'schema' twice\)\.$"),
         ('"n_cal": 60', '"n_cal": 60, "n_cal": 10', r"\(it holds 'n_cal' twice\)\.$"),
         ('"n_cal": 60', '"n_cal": NaN', r"is no JSON"),
         ('"n_cal": 60', '"n_cal": Infinity', r"is no JSON"),
