@@ -334,6 +334,24 @@ def test_leave_one_out_coverage_of_efcp_agrees_with_refitting(bag, resolution):
     assert leave_one_out_efcp(scores, y, weights, alpha=alpha) == np.mean(covered)
 
 
+def test_the_measured_shortfall_counts_weights_that_can_only_tie_without_a_row():
+    for seed in range(200, 410):
+        rng = np.random.default_rng(seed)
+        n, n_classes, d = (int(rng.integers(*ends)) for ends in ((3, 8), (1, 4), (2, 4)))
+        resolution, levels = int(rng.integers(1, 4)), int(rng.integers(2, 4))
+        scores, y = rng.integers(0, levels, (n, n_classes, d)) / 4.0, rng.integers(0, n_classes, n)
+        alpha = float(rng.choice([0.2, 0.25, 0.3, 0.5, 0.7]))
+        covered = [
+            efcp_member(
+                np.delete(scores, i, axis=0), np.delete(y, i), scores[i], alpha=alpha,
+                resolution=resolution,
+            )[y[i]]
+            for i in range(n)
+        ]  # fmt: skip
+        weights = candidate_weights(GridSearch(resolution), d)
+        assert leave_one_out_efcp(scores, y, weights, alpha=alpha) == np.mean(covered)
+
+
 def test_weights_that_win_only_without_a_row_of_many_labels_are_not_left_out():
     weights = candidate_weights(GridSearch(6), 3)
     for seed in range(40):

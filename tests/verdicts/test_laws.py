@@ -14,6 +14,7 @@ import conformix as cx
 from conformix.calibration import PerClass
 from conformix.guarantees import Cell, Facts, covered_law, pooled_tail, shortfall_tail
 from conformix.guarantees.verdict import Law, Verdict, beta_binomial, n_chosen_among, no_law
+from conformix.search import GridSearch
 from conformix.storage import load_predictor
 from conformix.verdicts import LabelledRows
 from verdicts.cases import CASES, draw
@@ -204,6 +205,41 @@ def test_chosen_weights_are_judged_at_any_level_as_equal_weights_fitted_at_it(
     assert found.asked == pytest.approx(1 - alpha)
     assert found.pvalue == expected.pvalue
     assert found.law.name == expected.law.name
+
+
+@pytest.mark.filterwarnings("ignore::conformix.ConformixWarning")
+@pytest.mark.parametrize("alpha", [0.02, 0.3])
+@pytest.mark.parametrize(
+    "options",
+    [{"weights": [0.25] * 4}, {"weights": [0.25] * 4, "guarantee": "pac"},
+     {"weights": [0.25] * 4, "calibration": "class"}, {"split": "exact"}],
+    ids=["fixed weights", "pac", "class", "exact"],
+)  # fmt: skip
+def test_another_level_is_judged_as_if_it_were_that_of_the_fit(
+    options: dict[str, object], alpha: float
+) -> None:
+    rng = np.random.default_rng(11)
+    rows, test = draw(rng, 80), draw(rng, 200).with_misses(0.1, rng)
+    found = []
+    for level in (0.1, alpha):
+        model = cx.ScoreAverage("thr", alpha=level, search=GridSearch(4), **options)
+        model.fit(rows.outputs, rows.y)
+        found.append(model.verdict(test.outputs, test.y, alpha=alpha))
+    assert found[0] == found[1]
+    assert found[0].asked == pytest.approx(1 - alpha)
+
+
+@pytest.mark.parametrize("delta", [None, 0.1])
+def test_sets_of_one_threshold_are_judged_by_the_law_of_their_own_rank(delta: float | None) -> None:
+    rng = np.random.default_rng(12)
+    rows, test = draw(rng, 100), draw(rng, 200)
+    pac = {} if delta is None else {"guarantee": "pac", "delta": delta}
+    model = cx.ScoreAverage("thr", alpha=0.1, weights=[0.25] * 4, **pac)
+    model.fit(rows.outputs, rows.y)
+    hits = round(200 * cx.metrics.coverage(model.predict_set(test.outputs), test.y))
+    k = 91 if delta is None else 95  # of 100 rows: ceil(101 * 0.9), and pac_rank(100, 0.1, 0.1)
+    found = model.verdict(test.outputs, test.y)
+    assert found.pvalue == pytest.approx(shortfall_tail(hits, [Cell(100, k, 200)]))
 
 
 def test_rows_that_are_surely_covered_move_the_range_of_chance() -> None:
