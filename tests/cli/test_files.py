@@ -103,6 +103,33 @@ def test_another_level_at_prediction(folder: Path, said: Any) -> None:
     assert sizes[0] < sizes[2]
 
 
+@pytest.mark.parametrize("alpha", [0.02, 0.3])
+def test_another_level_at_evaluation_is_measured_and_judged_at_that_level(
+    alpha: float, folder: Path, said: Any
+) -> None:
+    said(*FIT)
+    *lines, last = said("evaluate", "model.json", "test.csv", "--alpha", str(alpha))
+    model, (probs, y) = cx.load("model.json"), draw(1, 200)
+    expected = model.verdict(probs, y, alpha=alpha)
+    assert last["alpha"] == alpha
+    assert last["promised"] == pytest.approx(1 - alpha)
+    assert last["verdict"] == expected.sentence
+    assert last["shortfall_pvalue"] == expected.pvalue
+    sets = model.predict_set(probs, alpha=alpha)
+    measured = cx.metrics.evaluate(sets, y, alpha=alpha)
+    for line in lines:
+        assert line["value"] == pytest.approx(measured[line["metric"]])
+
+
+def test_classes_of_arrays_may_come_in_any_order(folder: Path, said: Any) -> None:
+    said(*FIT)
+    straight = said("predict", "model.json", "new.csv")
+    probs = np.genfromtxt("new.csv", delimiter=",", skip_header=1)[:, : len(NAMES)]
+    for order in ([1, 2, 3, 0], [2, 0, 1, 3], [3, 2, 1, 0]):
+        np.savez("turned.npz", p=probs[:, order], class_names=np.array(NAMES)[order])
+        assert said("predict", "model.json", "turned.npz") == straight
+
+
 def test_columns_may_come_in_any_order_with_others_between(folder: Path, said: Any) -> None:
     said(*FIT)
     straight = said("predict", "model.json", "new.csv")

@@ -131,6 +131,25 @@ def test_unknown_groups_take_the_fallback() -> None:
     assert set(cp.threshold_) == {"a", "b"}
 
 
+@pytest.mark.parametrize("fallback", ["all", "pooled"])
+def test_a_group_that_only_calibration_rows_have_is_a_group_of_the_fit(fallback: str) -> None:
+    probs, y = uneven_classes(np.random.default_rng(8), 300)
+    split = ValidityFirst(share=0.2)
+    tune = split.roles(300, 0, np.random.default_rng(1)).tune
+    late = np.setdiff1d(np.arange(300), tune)[:60]
+    groups = np.array(["often"] * 300)
+    groups[late] = "later"
+    cp = cx.ScoreAverage(
+        NAMES, alpha=0.1, split=split, search=[[0.5, 0.25, 0.25]], normalize="ecdf",
+        calibration=PerGroup(fallback, min_rows=0), random_state=np.random.default_rng(1),
+    )  # fmt: skip
+    cp.fit(probs, y, strata=groups)
+    values = cp.predictor_.fitted.rule.of_true_labels(cx.score_tensor(probs, NAMES), y)
+    own = np.sort(values[late])[::-1]
+    assert set(cp.threshold_) == {"later", "often"}
+    assert cp.threshold_["later"] == own[cx.conformal_rank(60, 0.1) - 1]
+
+
 def test_groups_by_class_have_a_threshold_for_every_pair() -> None:
     probs, y = uneven_classes(np.random.default_rng(3), 900)
     groups = np.arange(900) % 2

@@ -77,7 +77,7 @@ def worst_share(method: str, m: int, alpha: float, less: float = 1.0) -> float:
     return worst
 
 
-@pytest.mark.parametrize("m", [3, 4, 6])
+@pytest.mark.parametrize("m", [2, 3, 4, 6])
 @pytest.mark.parametrize("method", list(ADDED))
 def test_merged_pvalues_are_valid_under_the_worst_dependence(method: str, m: int) -> None:
     for alpha in (0.02, 0.1):

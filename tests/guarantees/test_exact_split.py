@@ -80,6 +80,23 @@ def test_agrees_with_a_loop_over_candidates_and_full_reselection(bag, resolution
         assert_array_equal(members, expected)
 
 
+def test_weights_that_can_only_tie_for_the_fewest_labels_take_part_in_the_choice():
+    """On a coarse lattice a candidate often ties with the winner, and its place decides."""
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        n, n_classes, d = (int(rng.integers(*ends)) for ends in ((2, 8), (1, 4), (2, 4)))
+        resolution, levels = int(rng.integers(1, 4)), int(rng.integers(2, 4))
+        scores = rng.integers(0, levels, (n + 3, n_classes, d)) / 4.0
+        y, alpha = rng.integers(0, n_classes, n), float(rng.choice([0.2, 0.25, 0.3, 0.5, 0.7]))
+        k = conformal_rank(n, alpha)
+        if k > n:
+            continue
+        weights = candidate_weights(GridSearch(resolution), d)
+        found = fitted(scores[:n], y, weights, alpha).member(scores[n:], alpha)
+        for row, members in zip(scores[n:], found, strict=True):
+            assert_array_equal(members, brute_force_set(scores[:n], y, row, weights, k))
+
+
 @settings(max_examples=80)
 @given(bags(), st.integers(1, 4))
 def test_p_values_at_the_fitted_level_give_the_set(bag, resolution):
@@ -316,6 +333,24 @@ def test_leave_one_out_coverage_of_efcp_agrees_with_refitting(bag, resolution):
         ]
     weights = candidate_weights(GridSearch(resolution), scores.shape[2])
     assert leave_one_out_efcp(scores, y, weights, alpha=alpha) == np.mean(covered)
+
+
+def test_the_measured_shortfall_counts_weights_that_can_only_tie_without_a_row():
+    for seed in range(200, 410):
+        rng = np.random.default_rng(seed)
+        n, n_classes, d = (int(rng.integers(*ends)) for ends in ((3, 8), (1, 4), (2, 4)))
+        resolution, levels = int(rng.integers(1, 4)), int(rng.integers(2, 4))
+        scores, y = rng.integers(0, levels, (n, n_classes, d)) / 4.0, rng.integers(0, n_classes, n)
+        alpha = float(rng.choice([0.2, 0.25, 0.3, 0.5, 0.7]))
+        covered = [
+            efcp_member(
+                np.delete(scores, i, axis=0), np.delete(y, i), scores[i], alpha=alpha,
+                resolution=resolution,
+            )[y[i]]
+            for i in range(n)
+        ]  # fmt: skip
+        weights = candidate_weights(GridSearch(resolution), d)
+        assert leave_one_out_efcp(scores, y, weights, alpha=alpha) == np.mean(covered)
 
 
 def test_weights_that_win_only_without_a_row_of_many_labels_are_not_left_out():

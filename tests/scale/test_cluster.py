@@ -52,6 +52,26 @@ def test_a_fit_on_chunks_is_the_fit_in_memory_bit_for_bit(settings, rows) -> Non
     np.testing.assert_array_equal(sets.compute(), whole.predict_set(logits))
 
 
+ELSEWHERE = SETTINGS | {
+    "exact": {"split": "exact", "search": cx.search.GridSearch(2)},
+    "pac": {"guarantee": "pac"},
+}
+
+
+@pytest.mark.parametrize("settings", ELSEWHERE.values(), ids=ELSEWHERE)
+def test_sets_of_chunks_and_batches_at_another_level_are_those_in_memory(settings, rows) -> None:
+    alpha, logits, y = 0.05, rows[0][:900], rows[1][:900]
+    options = {"kind": "logits", "random_state": 2, "threads": 1} | settings
+    cp = cx.ScoreAverage(**options).fit(logits[:600], y[:600])
+    fresh = logits[600:]
+    expected = np.asarray(cp.predict_set(fresh, alpha=alpha))
+    assert (expected != np.asarray(cp.predict_set(fresh))).any()
+    chunks = da.from_array(fresh, chunks=(130, 4))
+    np.testing.assert_array_equal(cp.predict_set(chunks, alpha=alpha).compute(), expected)
+    batches = cp.predict_batches([fresh[:130], fresh[130:]], alpha=alpha)
+    np.testing.assert_array_equal(np.concatenate([sets.mask for sets in batches]), expected)
+
+
 GIVEN_NAMES = {
     "a Dask array": da.from_array,
     "an array of objects": lambda names: names.astype(object),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conformix.storage.migrations import SCHEMA
 
 import conformix as cx
 from conformix.errors import InvalidInput
@@ -216,7 +217,8 @@ def test_what_fit_leaves_behind_contradicts_nothing(name: str, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ('"schema": 3', '"schema": 3, "schema": 1', r"damaged model file \(it holds 'schema' twic"),
+        (f'"schema": {SCHEMA}', f'"schema": {SCHEMA}, "schema": 1',
+         r"damaged model file \(it holds 'schema' twice\)\.$"),
         ('"n_cal": 60', '"n_cal": 60, "n_cal": 10', r"\(it holds 'n_cal' twice\)\.$"),
         ('"n_cal": 60', '"n_cal": NaN', r"is no JSON"),
         ('"n_cal": 60', '"n_cal": Infinity', r"is no JSON"),

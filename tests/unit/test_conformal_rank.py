@@ -107,6 +107,16 @@ def test_a_level_is_snapped_to_the_simple_fraction_it_stands_for(meant: Fraction
     assert simple_fraction(1 - float(1 - meant)) == meant
 
 
+@pytest.mark.parametrize("kind", [np.float16, np.float32])
+@pytest.mark.parametrize("percent", [1, 5, 10, 15, 30, 70, 95])
+def test_a_level_of_few_bits_stands_for_the_decimal_that_it_prints(
+    kind: type[np.floating], percent: int
+) -> None:
+    level = kind(percent / 100)
+    assert simple_fraction(level) == Fraction(percent, 100)
+    assert conformal_rank(99, level) == 100 - percent
+
+
 def test_a_level_further_than_the_snapping_distance_keeps_its_exact_value() -> None:
     alpha = 0.1 + 3e-12
     assert simple_fraction(alpha) == Fraction(alpha)

@@ -47,6 +47,17 @@ def test_false_alarms_stay_at_their_level():
     assert alarms <= 40 + 4.5 * 6
 
 
+def test_an_alarm_is_raised_just_where_the_p_value_is_no_larger_than_the_level_asked_for():
+    rows = LOGITS[2000:2300], LABELS[2000:2300]
+    p = CP.check_drift(*rows).pvalue
+    assert 0.02 < p < 0.98
+    for level in (0.01, p - 0.01, p, p + 0.01, 0.99):
+        report = CP.check_drift(*rows, level=level)
+        assert report.level == level
+        assert report.pvalue == p
+        assert report.drifted == (p <= level)
+
+
 def test_level_is_checked():
     with pytest.raises(
         InvalidInput, match=r"^level must be a number strictly between 0 and 1; got 1\.$"

@@ -48,6 +48,22 @@ def test_intervals_of_sizes_cover_what_they_estimate() -> None:
     assert min(hits.values()) >= 190 - 4 * np.sqrt(200 * 0.95 * 0.05)
 
 
+@pytest.mark.parametrize("n", [10, 41, 100, 250])
+@pytest.mark.parametrize(("name", "q"), [("median_size", 0.5), ("size_quantile", 0.9)])
+def test_the_ends_of_a_quantile_s_interval_are_the_innermost_that_miss_it_in_5_percent(
+    name: str, q: float, n: int
+) -> None:
+    """Sizes 1 to n are their own ranks; as many as Binomial(n, q) lie up to the quantile."""
+    from scipy.stats import binom
+
+    mask = np.tril(np.ones((n, n), dtype=bool))
+    found = {one.name: one for one in metrics.measures(mask, np.zeros(n, dtype=int), alpha=0.1)}
+    low, high, below = found[name].low, found[name].high, binom(n, q)
+    assert below.cdf(low - 1) <= 0.025 < below.cdf(low)
+    missed = below.sf(high - 1)  # all sizes up to this one lie below the quantile
+    assert missed <= 0.025 < below.sf(high - 2) or (high == n and missed > 0.025)
+
+
 @pytest.mark.parametrize("alpha", [0.05, 0.2])
 def test_the_pvalue_of_a_shortfall_is_valid_and_exact_for_continuous_scores(alpha: float) -> None:
     rng = np.random.default_rng(2)

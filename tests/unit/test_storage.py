@@ -114,6 +114,18 @@ def test_models_whose_names_differ_in_the_suffix_do_not_share_their_arrays(tmp_p
         )
 
 
+def test_saving_removes_no_arrays_of_a_model_whose_name_looks_alike(tmp_path):
+    exact = model(split="exact", search=GridSearch(2)).fit(
+        DATA.outputs["vgg16"][:2000], DATA.labels[:2000]
+    )
+    names = ["run.json", "run_json", "run.json.json", "my run.json", "runs.json", "[r]"]
+    for name in names:
+        exact.save(tmp_path / name)
+    for name in names:  # every save removes what is left of earlier ones, and of no other model
+        exact.save(tmp_path / name)
+        assert len(list(tmp_path.iterdir())) == 2 * len(names)
+
+
 def test_options_given_as_numpy_numbers_survive(tmp_path):
     cp = model(
         scores=(cx.scores.Thr(np.float64(2)), "rank"),

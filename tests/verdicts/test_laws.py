@@ -11,11 +11,13 @@ import pytest
 from numpy.testing import assert_allclose
 
 import conformix as cx
+from conformix.calibration import PerClass
 from conformix.fit.saved import load_predictor
 from conformix.fit.verdict import LabelledRows
 from conformix.guarantees import Cell, Facts, covered_law, pooled_tail, shortfall_tail
 from conformix.guarantees.verdict import Law, Verdict, beta_binomial, n_chosen_among, no_law
-from verdicts.cases import CASES
+from conformix.search import GridSearch
+from verdicts.cases import CASES, draw
 
 BY_NAME = {case.name: case for case in CASES}
 
@@ -187,3 +189,77 @@ def test_a_shortfall_of_five_points_is_seen(name: str) -> None:
     ]
     # Seen with probability .8, fewer than 3 of 8 come once in 800 tests.
     assert words.count("broken") >= 3
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.2, 0.35])
+@pytest.mark.parametrize("name", ["efcp", "dlcp"])
+def test_chosen_weights_are_judged_at_any_level_as_equal_weights_fitted_at_it(
+    name: str, alpha: float
+) -> None:
+    rng = np.random.default_rng(6)
+    rows, test = draw(rng, 60), draw(rng, 200)
+    model = BY_NAME[name].fit(rows, test, rng, alpha=0.1)
+    equal = cx.ScoreAverage("thr", weights=[0.25] * 4, alpha=alpha).fit(rows.outputs, rows.y)
+    found = model.verdict(test.outputs, test.y, alpha=alpha)
+    expected = equal.verdict(test.outputs, test.y)
+    assert found.asked == pytest.approx(1 - alpha)
+    assert found.pvalue == expected.pvalue
+    assert found.law.name == expected.law.name
+
+
+@pytest.mark.filterwarnings("ignore::conformix.ConformixWarning")
+@pytest.mark.parametrize("alpha", [0.02, 0.3])
+@pytest.mark.parametrize(
+    "options",
+    [{"weights": [0.25] * 4}, {"weights": [0.25] * 4, "guarantee": "pac"},
+     {"weights": [0.25] * 4, "calibration": "class"}, {"split": "exact"}],
+    ids=["fixed weights", "pac", "class", "exact"],
+)  # fmt: skip
+def test_another_level_is_judged_as_if_it_were_that_of_the_fit(
+    options: dict[str, object], alpha: float
+) -> None:
+    rng = np.random.default_rng(11)
+    rows, test = draw(rng, 80), draw(rng, 200).with_misses(0.1, rng)
+    found = []
+    for level in (0.1, alpha):
+        model = cx.ScoreAverage("thr", alpha=level, search=GridSearch(4), **options)
+        model.fit(rows.outputs, rows.y)
+        found.append(model.verdict(test.outputs, test.y, alpha=alpha))
+    assert found[0] == found[1]
+    assert found[0].asked == pytest.approx(1 - alpha)
+
+
+@pytest.mark.parametrize("delta", [None, 0.1])
+def test_sets_of_one_threshold_are_judged_by_the_law_of_their_own_rank(delta: float | None) -> None:
+    rng = np.random.default_rng(12)
+    rows, test = draw(rng, 100), draw(rng, 200)
+    pac = {} if delta is None else {"guarantee": "pac", "delta": delta}
+    model = cx.ScoreAverage("thr", alpha=0.1, weights=[0.25] * 4, **pac)
+    model.fit(rows.outputs, rows.y)
+    hits = round(200 * cx.metrics.coverage(model.predict_set(test.outputs), test.y))
+    k = 91 if delta is None else 95  # of 100 rows: ceil(101 * 0.9), and pac_rank(100, 0.1, 0.1)
+    found = model.verdict(test.outputs, test.y)
+    assert found.pvalue == pytest.approx(shortfall_tail(hits, [Cell(100, k, 200)]))
+
+
+def test_rows_that_are_surely_covered_move_the_range_of_chance() -> None:
+    open_cells, m, certain = [Cell(200, 181, 300)], 300, 45
+    low, high = beta_binomial(250, open_cells).chance
+    with_certain = beta_binomial(250, open_cells, certain=certain).chance
+    expected = [(round(end * m) + certain) / (m + certain) for end in (low, high)]
+    assert_allclose(with_certain, expected, rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::conformix.ConformixWarning")
+def test_rows_of_a_pool_that_the_calibration_rows_gathered_are_left_out_of_the_law() -> None:
+    rng = np.random.default_rng(7)
+    rows, test = (draw(rng, n, skewed=True) for n in (300, 400))
+    pooled = PerClass("pooled", min_rows=60)
+    model = cx.ScoreAverage("thr", alpha=0.1, weights=[0.25] * 4, calibration=pooled)
+    model.fit(rows.outputs, rows.y)
+    kept = np.isin(test.y, [0, 1])
+    assert (np.bincount(rows.y) >= 60).tolist() == [True, True, False, False]
+    found = model.verdict(test.outputs, test.y)
+    assert f"without {np.count_nonzero(~kept)} rows of which no law is known" in found.law.name
+    alone = model.verdict({m: v[kept] for m, v in test.outputs.items()}, test.y[kept])
+    assert found.pvalue == alone.pvalue
