@@ -15,6 +15,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -67,11 +68,11 @@ def answers(predictor: Any) -> bytes:
 
 def save_in_turn(path: Path, models: list[cx.ScoreAverage], n: int, seed: int) -> None:
     """Save the models n times, in an order of its own."""
-    arrays.INLINE = 0  # every array goes to the npz
     order = random.Random(seed)
-    for _ in range(n):
-        model = order.choice(models)
-        write_model(model.get_params(), model.predictor_, path)
+    with mock.patch.object(arrays, "INLINE", 0):  # every array goes to the npz
+        for _ in range(n):
+            model = order.choice(models)
+            write_model(model.get_params(), model.predictor_, path)
 
 
 def load_once(path: Path, whole: set[bytes]) -> str | None:
