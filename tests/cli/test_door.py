@@ -23,6 +23,7 @@ import conformix as cx
 from cli.drawn import draw
 from conformix.cli import main
 from conformix.cli.output import record_table, reporting, working, write_table, write_verdict
+from conformix.data.files import Sources
 from conformix.errors import visible
 
 PACKAGE = Path(conformix.__file__).parent
@@ -231,7 +232,7 @@ def test_no_sentence_of_the_library_hides_an_order_to_a_terminal(evil: str) -> N
         lambda: cx.ScoreAverage().fit({evil: probs, "b": [[2.0, 1.0]] * 4}, [0, 1, 0, 1]),
         lambda: cx.ScoreAverage(allow_empty=evil).fit(probs, [0, 1, 0, 1]),
         lambda: cx.datasets.load(evil),
-        lambda: cx.readers.Sources(f"{evil}.csv").read(labelled=True),
+        lambda: Sources(f"{evil}.csv").read(labelled=True),
         lambda: cx.ScoreAverage().fit(probs, [evil, "b", "c", "c"], classes=["b", "c"]),
     ):
         with pytest.raises(cx.InvalidInput) as caught:

@@ -252,7 +252,7 @@ def test_rows_that_are_never_all_in_memory_keep_their_roles(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(budget, "TENSOR_BYTES", 1)
-    monkeypatch.setattr("conformix.fit.settings.rows_held", lambda n_classes, d: 10**9)
+    monkeypatch.setattr("conformix.fit.fit.rows_held", lambda n_classes, d: 10**9)
     for settings in ({"scores": "auto", "search": "auto"}, {"calibration": "rc3p"}):
         assert_separate(audited(settings))
 

@@ -104,8 +104,7 @@ def test_rc3p_lets_a_whole_number_of_rows_beyond_its_rank_though_floats_say_less
 
 
 def test_two_spellings_of_one_level_are_one_level_of_a_report_and_of_a_curve() -> None:
-    from conformix.plots.numbers import size_coverage_numbers
-
+    from conformix.plots import size_coverage_numbers
     from conformix.report import build_report
 
     rng = np.random.default_rng(4)

@@ -6,7 +6,6 @@ what there is, so that no door is forgotten.
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -260,7 +259,7 @@ def public_doors() -> Iterator[tuple[str, Callable[..., object]]]:
     """Yield everything public that can be called: functions, and methods of all public classes."""
     seen = set()
     for module in ["", *sorted(m for m in cx.__all__ if inspect.ismodule(getattr(cx, m)))]:
-        place = importlib.import_module(f"conformix.{module}".rstrip("."))
+        place = getattr(cx, module) if module else cx
         own = [k for k, v in vars(place).items() if getattr(v, "__module__", "") == place.__name__]
         for name in getattr(place, "__all__", [k for k in own if not k.startswith("_")]):
             thing = getattr(place, name)

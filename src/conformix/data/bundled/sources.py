@@ -15,7 +15,7 @@ from conformix.registry import unknown_name
 
 PACKAGED = Path(__file__).parent / "files"
 # A checkout keeps the larger sets in data/ beside src/; an installed wheel has no such folder.
-REPOSITORY = Path(__file__).parents[3] / "data"
+REPOSITORY = Path(__file__).parents[4] / "data"
 
 
 @dataclass(frozen=True)
