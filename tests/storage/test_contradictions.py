@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conformix.storage.migrations import SCHEMA
 
 import conformix as cx
 from conformix.errors import InvalidInput
+from conformix.fit.saved.migrations import SCHEMA
 from storage.models import RECIPES, answers, document, fitted, put
 
 F = ("predictor", "fitted")
