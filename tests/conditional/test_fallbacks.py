@@ -50,21 +50,6 @@ def test_the_statement_says_what_the_fallback_costs() -> None:
     assert again.guarantee_.kind == "exact"
 
 
-def test_a_marginal_fallback_promises_nothing_to_groups_to_come_though_none_is_rare() -> None:
-    """New groups take the threshold of all rows, which no group is exchangeable with."""
-    probs, y = uneven_classes(np.random.default_rng(1), 400, (0.5, 0.5))
-    rows = {"strata": np.repeat(["a", "b"], 200)}
-    told = {
-        name: fixed(0.1, PerGroup(name)).fit(probs, y, **rows).guarantee_
-        for name in ("all", "pooled", "marginal")
-    }
-    assert (told["all"].kind, told["pooled"].kind) == ("exact", "exact")
-    assert told["marginal"].kind == "approximate"
-    assert "none for groups that fit did not see" in told["marginal"].statement
-    again = fixed(0.1, PerGroup("marginal")).fit(probs, y, **rows).recalibrate(probs, y, **rows)
-    assert again.guarantee_.kind == "approximate"
-
-
 def test_a_pool_laid_down_on_tuning_rows_is_exact_and_efcp_is_not() -> None:
     probs, y = uneven_classes(np.random.default_rng(1), 600, (0.6, 0.36, 0.04))
     cp = cx.ScoreAverage(alpha=0.1, calibration=PerClass("pooled", min_rows=30), random_state=0)
