@@ -43,8 +43,9 @@ def test_no_sequence_of_errors_breaks_the_bound(control, alpha: float, whims: li
 
 @pytest.mark.parametrize("control", CONTROLS, ids=repr)
 @pytest.mark.parametrize("greedy", [True, False], ids=["always errs", "never errs"])
-def test_a_greedy_adversary_does_not_break_it_either(control, greedy: bool) -> None:
-    running, alpha, errors = control.start(0.1), 0.1, []
+@pytest.mark.parametrize("alpha", [0.1, 0.5, 0.9])
+def test_a_greedy_adversary_does_not_break_it_either(control, greedy: bool, alpha: float) -> None:
+    running, errors = control.start(alpha), []
     for _ in range(3000):
         error = True if running.level >= 1 else False if running.level <= 0 else greedy
         errors.append(error)
@@ -52,9 +53,10 @@ def test_a_greedy_adversary_does_not_break_it_either(control, greedy: bool) -> N
     assert shares_stay_in_bounds(running, np.array(errors), alpha)
 
 
-def test_the_bound_of_a_constant_step_is_the_theorem_s() -> None:
-    control = ACI(gamma=0.05).start(0.1)
-    assert control.bound(1000) == pytest.approx((max(0.1, 0.9) + 0.05) / (0.05 * 1000))
+@pytest.mark.parametrize("alpha", [0.1, 0.5, 0.9])
+def test_the_bound_of_a_constant_step_is_the_theorem_s(alpha: float) -> None:
+    control = ACI(gamma=0.05).start(alpha)
+    assert control.bound(1000) == pytest.approx((max(alpha, 1 - alpha) + 0.05) / (0.05 * 1000))
 
 
 def test_the_stake_is_the_mean_coin_over_one_step_more_times_the_wealth() -> None:
@@ -103,6 +105,22 @@ def test_weights_follow_the_good_model_through_the_drift(rule: str) -> None:
     assert trace.weights[1050:, 1].mean() > 0.6
     still = cx.OnlineAverage("thr", adapt=None, **options).run(outputs, y)
     assert trace.sets.sizes.mean() < still.sets.sizes.mean()
+
+
+@pytest.mark.parametrize("rule", ["leader", "hedge", None])
+def test_a_trace_holds_levels_and_weights_that_were_in_use_when_its_sets_were_issued(
+    rule: str | None,
+) -> None:
+    outputs, y = drifting(np.random.default_rng(3), 120)
+    options = {"alpha": 0.2, "window": 30, "candidates": 4, "adapt": rule}
+    trace = cx.OnlineAverage("thr", **options).run(outputs, y)
+    online = cx.OnlineAverage("thr", **options)
+    for t, label in enumerate(y):
+        issued = online.predict_set({name: values[t] for name, values in outputs.items()})
+        assert_array_equal(trace.sets.mask[t], issued.mask[0])
+        assert trace.levels[t] == online.level_
+        assert_array_equal(trace.weights[t], online.weights_)
+        assert trace.errors[t] == online.update(label)
 
 
 def test_the_set_is_the_rank_statement_at_the_present_level() -> None:

@@ -85,9 +85,11 @@ def test_several_files_are_several_models_in_the_class_order_of_the_first(tmp_pa
     files = {"a": str(tmp_path / "a.csv"), "b": str(tmp_path / "b.csv")}
     batch = Sources(models=files).read(labelled=True)
     np.testing.assert_array_equal(batch.outputs["b"], batch.outputs["a"])
-    (tmp_path / "b.csv").write_text(turned.replace("dog\n", "cat\n"))
-    with pytest.raises(InvalidInput, match="have different labels; their rows must be the same"):
-        Sources(models=files).read(labelled=True)
+    for right in set(LABELS):
+        for wrong in {*NAMES, "fox"} - {right}:  # a label of other rows, or one of no row
+            (tmp_path / "b.csv").write_text(turned.replace(f",{right}\n", f",{wrong}\n"))
+            with pytest.raises(InvalidInput, match="have different labels; their rows must be the"):
+                Sources(models=files).read(labelled=True)
 
 
 def test_arrays_with_class_names_come_in_the_class_order_of_the_first(tmp_path: Path) -> None:

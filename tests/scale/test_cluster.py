@@ -95,6 +95,18 @@ def test_several_models_groups_and_class_names(given, rows) -> None:
     same_fit(parts, whole)
 
 
+def test_sets_of_several_models_come_by_name_whatever_their_order(rows) -> None:
+    logits, y = rows
+    weak = logits + np.random.default_rng(0).normal(scale=5.0, size=logits.shape)
+    both = {"good": logits, "weak": weak}
+    options = {"scores": "thr", "kind": "logits", "weights": (0.9, 0.1), "threads": 1}
+    model = cx.ScoreAverage(**options).fit(both, y)
+    expected = np.asarray(model.predict_set(both))
+    for names in (["good", "weak"], ["weak", "good"]):
+        chunks = {name: da.from_array(both[name], chunks=(900, -1)) for name in names}
+        np.testing.assert_array_equal(model.predict_set(chunks).compute(), expected)
+
+
 def test_sets_are_computed_when_they_are_asked_for(rows) -> None:
     logits, y = rows
     cp = cx.ScoreAverage(kind="logits", random_state=0).fit(logits, y)

@@ -90,6 +90,7 @@ def test_members_cannot_be_written_behind_the_back_of_their_order(way: str, agai
 
 def test_sets_change_in_place_by_operators_and_their_labels_with_them() -> None:
     sets = cx.PredictionSets(MASK.copy(), order=np.array([2, 0]))
+    assert sets.members() == [[2, 0], []]  # read before, which must leave nothing behind
     sets |= np.array([[False, True, False], [True, False, False]])
     assert [sets.labels(i) for i in range(2)] == [[0, 1, 2], [0]]
     assert sets.members() == [[0, 1, 2], [0]]

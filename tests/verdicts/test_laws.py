@@ -263,3 +263,22 @@ def test_rows_of_a_pool_that_the_calibration_rows_gathered_are_left_out_of_the_l
     assert f"without {np.count_nonzero(~kept)} rows of which no law is known" in found.law.name
     alone = model.verdict({m: v[kept] for m, v in test.outputs.items()}, test.y[kept])
     assert found.pvalue == alone.pvalue
+
+
+@pytest.mark.filterwarnings("ignore::conformix.ConformixWarning")
+@pytest.mark.parametrize(
+    "calibration", ["class", PerClass("all", min_rows=60)], ids=["too few rows", "rare"]
+)
+def test_rows_whose_label_is_in_every_set_are_left_out_of_the_law(calibration) -> None:
+    """They are covered whatever becomes of the others, and must not make up for those."""
+    rng = np.random.default_rng(7)
+    rows, test = (draw(rng, n, skewed=True) for n in (300, 400))
+    alpha = 0.02
+    model = cx.ScoreAverage("thr", alpha=alpha, weights=[0.25] * 4, calibration=calibration)
+    model.fit(rows.outputs, rows.y)
+    open_classes = np.flatnonzero(np.isfinite(model.threshold_))
+    assert 0 < len(open_classes) < len(model.threshold_)
+    kept = np.isin(test.y, open_classes)
+    found = model.verdict(test.outputs, test.y)
+    alone = model.verdict({m: v[kept] for m, v in test.outputs.items()}, test.y[kept])
+    assert found.pvalue == alone.pvalue < 1
