@@ -49,7 +49,7 @@ def demo(
                 write_json(asdict(row))
         else:
             write_line()
-            write_table(table(f"alpha = {level:g} (promised coverage {1 - level:g})", rows))
+            write_table(table(f"alpha = {level:g} (asked for: coverage {1 - level:g})", rows))
     with working("drawing"):
         picture = str(case.draw(out))
     if json_lines:

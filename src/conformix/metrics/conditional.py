@@ -53,7 +53,7 @@ def size_stratified_violation(
     sets, y
         Sets and true labels.
     alpha : float
-        The promised miscoverage.
+        The miscoverage that was asked for.
     edges : tuple of int
         Upper ends of the strata: sizes 0..1, 2..3, 4..10, 11..100, 101 and more.
 

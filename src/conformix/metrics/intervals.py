@@ -42,7 +42,7 @@ def measures(sets: Any, y: Any, *, alpha: float, level: float = 0.95) -> list[Me
     y : integer array of shape (n,)
         True labels.
     alpha : float
-        The promised miscoverage.
+        The miscoverage that was asked for.
     level : float
         Of the intervals.
 

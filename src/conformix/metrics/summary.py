@@ -44,7 +44,7 @@ def evaluate(sets: Any, y: Any, *, alpha: float | None = None) -> dict[str, floa
     y : integer array of shape (n,)
         True labels.
     alpha : float, optional
-        The promised miscoverage; without it the measures that need it are left out.
+        The miscoverage that was asked for; without it the measures that need it are left out.
 
     Examples
     --------

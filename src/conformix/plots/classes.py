@@ -79,7 +79,7 @@ def class_coverage_numbers(
     sets, y
         Sets and true labels.
     alpha : float, optional
-        The promised miscoverage.
+        The miscoverage that was asked for.
     classes : sequence of length K, optional
         Names of the classes; by default those of the sets, or their numbers.
     level : float
@@ -188,7 +188,7 @@ def plot_class_coverage(numbers: ClassCoverage, *, title: str = "", ax: Axes | N
     ax.grid(visible=False, axis="y" if few else "x")
     if numbers.promise is not None:
         handles.append(promise_line(ax, numbers.promise, vertical=few))
-        names.append(f"promised on average: {numbers.promise:g}")
+        names.append(f"asked for on average: {numbers.promise:g}")
     explain_above(ax, handles, names, columns=1 if few else 3)
     return ax
 

@@ -134,7 +134,7 @@ def coverage_by_size_numbers(
     sets, y
         Sets and true labels.
     alpha : float, optional
-        The promised miscoverage.
+        The miscoverage that was asked for.
     edges : sequence of int
         Upper ends of the strata, as in the metric.
     level : float
@@ -302,7 +302,7 @@ def plot_coverage_by_size(
     handles, names = [points], ["coverage, 95 % interval"]
     if numbers.promise is not None:
         handles.append(promise_line(ax, numbers.promise))
-        names.append(f"promised on average: {numbers.promise:g}")
+        names.append(f"asked for on average: {numbers.promise:g}")
     shares = 100 * numbers.rows / numbers.rows.sum()
     told = zip(numbers.labels, shares, strict=True)
     ax.set_xticks(places, [f"{name}\n{share:.{int(share < 1)}f} %" for name, share in told])
