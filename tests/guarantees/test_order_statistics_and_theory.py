@@ -312,3 +312,10 @@ def test_measured_coverage_is_the_leave_one_out_coverage_of_efcp():
         again = model(split="efcp").fit(LOGITS[others], LABELS[others])
         covered.append(again.predict_set(LOGITS[i : i + 1]).mask[0, LABELS[i]])
     assert cp.measured_coverage(LOGITS[rows], LABELS[rows]) == np.mean(covered)
+
+
+@pytest.mark.parametrize("tolerance", [0.01, 0.05, 0.1, 0.2])
+def test_as_many_rows_as_are_needed_give_a_finite_threshold(tolerance: float) -> None:
+    for alpha, delta in ((0.1, 0.1), (0.05, 0.2), (0.2, 0.05)):
+        n = gs.n_needed(alpha, delta, tolerance=tolerance)
+        assert gs.pac_rank(n, alpha, delta) <= n

@@ -208,3 +208,15 @@ def test_an_address_where_nothing_answers_is_refused() -> None:
         cx.cluster.connected("localhost"),
     ):
         pass
+
+
+def test_more_classes_than_a_byte_holds_calibrate_as_in_memory() -> None:
+    import dask.array as da
+
+    rng = np.random.default_rng(0)
+    logits, y = rng.normal(size=(400, 300)), rng.integers(0, 300, 400)
+    logits[np.arange(400), y] += 4
+    cp = cx.ScoreAverage(("thr", "rank"), kind="logits", random_state=0)
+    here = cp.fit(logits, y).predictor_.fitted.calibration
+    there = cp.fit(da.from_array(logits, chunks=(90, -1)), y).predictor_.fitted.calibration
+    np.testing.assert_array_equal(there, here)

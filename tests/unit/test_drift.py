@@ -63,3 +63,8 @@ def test_level_is_checked():
         InvalidInput, match=r"^level must be a number strictly between 0 and 1; got 1\.$"
     ):
         drift_report(np.zeros(3), np.zeros(3), level=1)
+
+
+def test_the_pvalues_to_draw_are_those_of_the_rule():
+    report = drift_report(np.array([1.0, 2.0, 2.0]), np.array([0.0, 2.0, 9.0]))
+    assert_array_equal(report.pvalues, np.array([1, 4, 4]) / 4)

@@ -109,3 +109,9 @@ def test_twenty_thousand_classes_work() -> None:
     sets = cp.set_params(search=[[0.5, 0.5], [1.0, 0.0]]).fit(logits, y).predict_set(logits)
     assert sets.shape == (12, 20_000)
     assert cx.metrics.coverage(sets, y) >= 0.6
+
+
+def test_rows_that_are_equal_share_their_number_whatever_the_sign_of_a_zero() -> None:
+    rows = np.array([[0.7, 0.3, 0.0], [0.7, 0.3, -0.0]])
+    one, other = cx.score_tensor(rows, ("aps(randomized=True)",), random_state=0)
+    assert_array_equal(one, other)

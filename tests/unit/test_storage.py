@@ -320,3 +320,14 @@ def test_every_damaged_field_is_refused_in_our_own_words(tmp_path):
         except Exception as error:
             # Fields that say what was fitted are text for people; anything else must be checked.
             raise AssertionError(f"{place}: {error!r}") from error
+
+
+@pytest.mark.parametrize("split", ["vfcp", "exact"])
+def test_that_rows_came_in_groups_survives_the_file(split, tmp_path):
+    data = cx.datasets.load("cifar10")
+    logits, y = data.outputs["vgg16"][:200], data.labels[:200]
+    cp = cx.ScoreAverage(kind="logits", split=split, search=GridSearch(4), random_state=0)
+    cp.fit(logits, y, groups=np.arange(200) // 4).save(tmp_path / "model.json")
+    again = cx.load(tmp_path / "model.json")
+    assert again.guarantee_.facts.grouped
+    assert again.verdict(logits, (y + 1) % 10).word == "unknown"

@@ -74,3 +74,9 @@ def test_truncated_probabilities_are_no_logits():
         InvalidInput, match=r'^outputs is a TopK of probabilities; say kind="probs"'
     ):
         cx.score_tensor(top, kind="logits")
+
+
+def test_labels_that_are_not_listed_never_outrank_a_listed_zero():
+    """What is not listed is no likelier than the least of what is."""
+    top = cx.TopK([[2, 0, 1]], [[0.5, 0.0, 0.0]], n_classes=5)
+    assert_array_equal(top[0:1], [[0.0, 0.0, 0.5, 0.0, 0.0]])
