@@ -218,3 +218,10 @@ def test_rounded_probabilities_are_not_taken_for_logits(tmp_path: Path) -> None:
     file.write_text("a,b,c\n0.33,0.33,0.34\n0.5,0.25,0.25\n")
     assert Sources(str(file)).read(labelled=False).kind == "probs"
     assert guess_kind({"": np.array([[0.5, 0.5]]), "b": np.array([[0.5, 1.5]])}) == "logits"
+
+
+def test_names_that_only_python_reads_as_numbers_are_names(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("1_0,2_0,label\n0.9,0.1,1_0\n0.2,0.8,2_0\n", encoding="utf-8")
+    batch = Sources(path).read(labelled=True)
+    assert list(batch.classes) == ["1_0", "2_0"]

@@ -115,3 +115,14 @@ def test_rows_that_are_equal_share_their_number_whatever_the_sign_of_a_zero() ->
     rows = np.array([[0.7, 0.3, 0.0], [0.7, 0.3, -0.0]])
     one, other = cx.score_tensor(rows, ("aps(randomized=True)",), random_state=0)
     assert_array_equal(one, other)
+
+
+def test_a_temperature_makes_no_ties_of_labels_that_differ() -> None:
+    """Probabilities underflow at low temperatures; the order of the labels does not."""
+    rows = np.array([[0.4, 0.3, 0.2, 0.1]])
+    plain, cold = (
+        cx.score_tensor(rows, (f"saps(penalty=0.2{more})",))[0, :, 0]
+        for more in ("", ", temperature=0.0005")
+    )
+    assert len(set(plain[1:])) == len(set(cold[1:])) == 3
+    assert_array_equal(np.argsort(-cold), np.argsort(-plain))

@@ -282,3 +282,12 @@ def test_rows_whose_label_is_in_every_set_are_left_out_of_the_law(calibration) -
     found = model.verdict(test.outputs, test.y)
     alone = model.verdict({m: v[kept] for m, v in test.outputs.items()}, test.y[kept])
     assert found.pvalue == alone.pvalue < 1
+
+
+def test_sets_of_all_labels_for_want_of_rows_for_a_pac_rank_keep_no_promise() -> None:
+    rng = np.random.default_rng(0)
+    probs, y = rng.dirichlet(np.ones(4), size=15), rng.integers(0, 4, 15)
+    cp = cx.ScoreAverage("thr", alpha=0.1, guarantee="pac", delta=0.01)
+    with pytest.warns(cx.TrivialSetsWarning):
+        cp.fit(probs, y)
+    assert cp.verdict(probs, y).word == "trivial"
