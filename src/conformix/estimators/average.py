@@ -298,9 +298,10 @@ class ScoreAverage(Readings):
     def check_drift(self, outputs: Any, y: Any, *, level: float = 0.01) -> DriftReport:
         """Ask whether fresh labelled rows are exchangeable with the calibration rows.
 
-        Where calibration rows chose among M weightings, the p-value is multiplied by M; under
-        split "exact" weights are chosen on all rows alike. Where no false-alarm level is known
-        (rows in groups, a scale learnt on calibration rows, weightings that are not counted) the
+        Where calibration rows chose the weights, scores under equal weights are compared, which
+        no row chose; model files of 0.1.0 do not hold these, and their p-value is multiplied by
+        the number of weightings. Under split "exact" weights are chosen on all rows alike. Where
+        no false-alarm level is known (rows in groups, a scale learnt on calibration rows) the
         call is refused.
 
         Parameters
