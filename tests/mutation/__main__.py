@@ -1,0 +1,254 @@
+"""Mutation testing: cosmic-ray's changes, one by one, against the tests that run the changed line.
+
+A killed run goes on where it was: outcomes stand in the file of ``--results``, by the names of the
+mutants. The first run (and ``--lines``) notes which tests run which line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+
+from scipy.stats import beta
+
+from mutation import lines
+from mutation.equivalent import PROOFS
+from mutation.generated import PACKAGE, ROOT, WHOLE, Mutant, all_of_the_whole, sample
+
+# Tests that run a line are asked in two stages, quick ones first; seconds of tests in each.
+STAGES, LIMIT = (4.0, 30.0), 200.0
+
+
+def main() -> int:
+    """Run what has no outcome yet, print survivors and the table; exit 1 below the goal."""
+    parser = argparse.ArgumentParser(prog="python -m mutation", description=__doc__)
+    parser.add_argument("only", nargs="*", help="beginnings of files to run; all by default")
+    parser.add_argument("--results", type=Path, default=ROOT / ".mutation" / "outcomes.jsonl")
+    parser.add_argument("--lines", action="store_true", help="note anew which tests run which line")
+    parser.add_argument("--again", action="store_true", help="run survivors again")
+    parser.add_argument("--table", type=Path, help="write the table of docs/assurance.md here")
+    options = parser.parse_args()
+    options.results.parent.mkdir(parents=True, exist_ok=True)
+    noted = options.results.parent / "lines"
+    if options.lines or not noted.exists():
+        shutil.rmtree(noted, ignore_errors=True)
+        note_lines(noted)
+    mutants = {"whole": all_of_the_whole(), "sample": sample()}
+    print(f"{sum(map(len, mutants.values()))} mutants", flush=True)
+    outcomes = read(options.results)
+    todo = [
+        mutant
+        for group in mutants.values()
+        for mutant in group
+        if (not options.only or mutant.file.startswith(tuple(options.only)))
+        and mutant.key not in PROOFS
+        and (
+            mutant.key not in outcomes
+            or (options.again and outcomes[mutant.key]["outcome"] == "survived")
+        )
+    ]
+    run_all(todo, noted, options.results)
+    outcomes = read(options.results)
+    table = summary(mutants, outcomes)
+    print(table)
+    if options.table:
+        options.table.write_text(table + "\n", encoding="utf-8")
+    return 0
+
+
+def note_lines(folder: Path) -> None:
+    """Run the suite once and note which tests run which line."""
+    environment = os.environ | {"MUTATION_LINES": str(folder)}
+    subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "mutation.lines", "--numprocesses", "auto",
+         "--dist", "loadfile", "tests"],
+        cwd=ROOT, check=False, env=environment,
+    )  # fmt: skip
+
+
+def read(path: Path) -> dict[str, dict[str, object]]:
+    """Return the last outcome of every mutant."""
+    if not path.exists():
+        return {}
+    rows = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
+    return {row["key"]: row for row in rows}
+
+
+def run_all(mutants: list[Mutant], noted: Path, results: Path) -> None:
+    """Run mutants on all cores and append their outcomes."""
+    tests, seconds = lines.read(noted)
+    statements = {file: statement_lines(file) for file in {mutant.file for mutant in mutants}}
+    began, done = time.perf_counter(), 0
+    with tempfile.TemporaryDirectory() as folder:
+        workers: SimpleQueue[subprocess.Popen[str]] = SimpleQueue()
+        for i in range(os.cpu_count() or 1):
+            workers.put(start(Path(folder) / str(i)))
+
+        def one(mutant: Mutant) -> dict[str, object]:
+            stages = stages_of(mutant, tests, seconds, statements[mutant.file])
+            if not stages:
+                return {"outcome": "survived", "test": "no test runs the line", "seconds": 0.0}
+            worker = workers.get()
+            try:
+                return asked(worker, mutant.file, str(mutant.text), stages)
+            finally:
+                workers.put(worker)
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool, results.open("a") as file:
+            for mutant, outcome in zip(mutants, pool.map(one, mutants), strict=True):
+                done += 1
+                row = {
+                    "key": mutant.key, "file": mutant.file, "place": mutant.place,
+                    "line": mutant.line, "operator": mutant.operator, "before": mutant.before,
+                    "after": mutant.after, **outcome,
+                }  # fmt: skip
+                file.write(json.dumps(row) + "\n")
+                file.flush()
+                if outcome["outcome"] == "survived":
+                    print(f"{mutant.key} {mutant.file}:{mutant.line} {mutant.place}")
+                    print(f"    - {mutant.before}\n    + {mutant.after}  ({outcome['test']})")
+                if done % 50 == 0:
+                    print(f"{done} of {len(mutants)}, {time.perf_counter() - began:.0f} s")
+                sys.stdout.flush()
+        killers = {str(row["test"]) for row in read(results).values() if row["outcome"] == "killed"}
+        control(workers.get(), sorted(killers))
+        while not workers.empty():
+            workers.get().kill()
+
+
+def control(worker: subprocess.Popen[str], killers: list[str]) -> None:
+    """Run the tests that killed on the package as it is: one that fails there killed nothing."""
+    tests = [test for test in killers if not test.endswith("cannot start")]
+    answer = asked(worker, WHOLE[0], (PACKAGE / WHOLE[0]).read_text(encoding="utf-8"), [tests])
+    worker.kill()
+    if answer["outcome"] != "survived":
+        raise SystemExit(f"fails without any change: {answer['test']}")
+
+
+def asked(
+    worker: subprocess.Popen[str], file: str, text: str, stages: list[list[str]]
+) -> dict[str, object]:
+    """Return what a worker says of a module's text."""
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    job = {"file": file, "text": text, "stages": stages, "limit": LIMIT}
+    worker.stdin.write(json.dumps(job) + "\n")
+    worker.stdin.flush()
+    answer: dict[str, object] = json.loads(worker.stdout.readline())
+    if answer["outcome"] == "not run":
+        raise SystemExit(f"the tests of {file} cannot be run")
+    return answer
+
+
+def start(tree: Path) -> subprocess.Popen[str]:
+    """Return a worker on its own copy of the tree."""
+    for name in ("src", "tests", "examples", "docs", "studies", "benchmarks"):
+        shutil.copytree(ROOT / name, tree / name)
+    for name in ("pyproject.toml", "README.md", "ARCHITECTURE.md"):
+        shutil.copy2(ROOT / name, tree)
+    environment = os.environ | {
+        "PYTHONPATH": str(tree / "src"),
+        "CONFORMIX_DATA": os.environ.get("CONFORMIX_DATA", str(ROOT / "data")),
+        "NUMBA_CACHE_DIR": str(tree / "compiled"),
+    }
+    return subprocess.Popen(
+        [sys.executable, str(tree / "tests" / "mutation" / "worker.py"), str(tree)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
+    )  # fmt: skip
+
+
+def stages_of(
+    mutant: Mutant,
+    tests: dict[tuple[str, int], set[str]],
+    seconds: dict[str, float],
+    statement: dict[int, range],
+) -> list[list[str]]:
+    """Return the tests that run the changed statement, one case of each first, quick ones first.
+
+    A statement that runs on import is tried on all tests of its file.
+    """
+    run_it = set().union(
+        *(tests.get((mutant.file, line), set()) for line in statement.get(mutant.line, ()))
+    )
+    if not run_it:
+        run_it = set().union(*(names for (file, _), names in tests.items() if file == mutant.file))
+    cases: Counter[str] = Counter()
+    ranked = []
+    for name in sorted(run_it, key=lambda name: seconds.get(name, 1.0)):
+        function = name.partition("[")[0]
+        ranked.append((cases[function], seconds.get(name, 1.0), name))
+        cases[function] += 1
+    stages, left = [], sorted(ranked)
+    for budget in STAGES:
+        stage, spent = [], 0.0
+        while left and spent + left[0][1] <= budget and len(stage) < 400:
+            _, cost, name = left.pop(0)
+            stage.append(name)
+            spent += cost
+        if stage:
+            stages.append(stage)
+    return stages
+
+
+def statement_lines(file: str) -> dict[int, range]:
+    """Return the lines of the innermost statement around every line of a module."""
+    around: dict[int, range] = {}
+    tree = ast.parse((PACKAGE / file).read_text(encoding="utf-8"))
+
+    def visit(node: ast.AST) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.stmt):
+                body = getattr(child, "body", None)
+                last = body[0].lineno - 1 if isinstance(body, list) and body else child.end_lineno
+                covered = range(child.lineno, max(child.lineno, last or 0) + 1)
+                around.update(dict.fromkeys(covered, covered))
+            visit(child)
+
+    visit(tree)
+    return around
+
+
+def summary(mutants: dict[str, list[Mutant]], outcomes: dict[str, dict[str, object]]) -> str:
+    """Return the table: killed, survived, equivalent and the interval of the sample."""
+    rows = ["| mutants of | all | equivalent, proved | killed | survived | killed, % |",
+            "|---|---|---|---|---|---|"]  # fmt: skip
+    groups = [(file, [m for m in mutants["whole"] if m.file == file]) for file in WHOLE]
+    for name, group in [*groups, ("a random sample elsewhere", mutants["sample"])]:
+        proved = sum(mutant.key in PROOFS for mutant in group)
+        found = [
+            outcomes[m.key]["outcome"] for m in group if m.key in outcomes and m.key not in PROOFS
+        ]
+        killed, ran = sum(outcome != "survived" for outcome in found), len(found)
+        share = f"{100 * killed / max(ran, 1):.1f}"
+        if name.startswith("a random"):
+            low, high = clopper_pearson(killed, ran)
+            share += f" [{100 * low:.1f}, {100 * high:.1f}]"
+        label = name if name.startswith("a random") else f"`{name}`"
+        left = "" if ran + proved == len(group) else f" ({len(group) - ran - proved} not run)"
+        rows.append(
+            f"| {label} | {len(group)}{left} | {proved} | {killed} | {ran - killed} | {share} |"
+        )
+    return "\n".join(rows)
+
+
+def clopper_pearson(killed: int, ran: int, level: float = 0.95) -> tuple[float, float]:
+    """Return the exact interval of a proportion."""
+    tail = (1 - level) / 2
+    low = beta.ppf(tail, killed, ran - killed + 1) if killed else 0.0
+    high = beta.ppf(1 - tail, killed + 1, ran - killed) if killed < ran else 1.0
+    return float(low), float(high)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,178 @@
+"""Mutants: every change that cosmic-ray's operators make to a module, with a name that lasts."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import islice
+from pathlib import Path
+
+from cosmic_ray.ast import ast_nodes, get_ast
+from cosmic_ray.mutating import mutate_code
+from cosmic_ray.plugins import get_operator, operator_names
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "src" / "conformix"
+# Every mutant of these is run.
+WHOLE = ["conformal.py", "splits.py", "guarantees/verdict.py", "fit/verdict.py"]
+# Of these, which carry promises too, a random sample is.
+SAMPLED = [
+    "fit/exact*", "fit/rule.py", "fit/predictor.py", "calibration", "estimators/cross*",
+    "guarantees", "scores/blend*",
+]  # fmt: skip
+SAMPLE = 400
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change of one module.
+
+    Parameters
+    ----------
+    file : str
+        Below ``src/conformix``.
+    place : str
+        The function or class, with dots.
+    line, column : int
+        Where the change begins.
+    operator : str
+        Of cosmic-ray.
+    occurrence : int
+        Which place of the operator in the file.
+    before : str
+        The line, without the spaces around it.
+    twin : int
+        Of how many others with the same words before it.
+    """
+
+    file: str
+    place: str
+    line: int
+    column: int
+    operator: str
+    occurrence: int
+    before: str
+    twin: int
+
+    @property
+    def key(self) -> str:
+        """A name that survives changes elsewhere in the file."""
+        named = (self.file, self.place, self.operator, self.before, str(self.column))
+        twin = str(self.twin) if self.twin else ""
+        return hashlib.sha256(("\n".join(named) + twin).encode()).hexdigest()[:16]
+
+    @cached_property
+    def text(self) -> str | None:
+        """The whole module, changed; None where Python would run the same, or nothing.
+
+        Annotations are never evaluated here (every module postpones them), so a change inside one
+        is no change.
+        """
+        code = _code(self.file)
+        text: str | None = mutate_code(code, get_operator(self.operator)(), self.occurrence)
+        return None if text is None or _meaning(text) in (_right(self.file), None) else text
+
+    @property
+    def after(self) -> str:
+        """The changed line."""
+        lines, changed = _code(self.file).splitlines(), (self.text or "").splitlines()
+        pairs = zip(lines, changed, strict=False)
+        return next((b.strip() for a, b in pairs if a != b), "(gone)")
+
+
+def places_of(file: str) -> list[Mutant]:
+    """Return every place of a module at which an operator has something to change."""
+    code = _code(file)
+    lines, places, nodes = code.splitlines(), _places(code), list(ast_nodes(get_ast(code)))
+    mutants: list[Mutant] = []
+    for operator in operator_names():
+        kind = get_operator(operator)
+        if kind.arguments():
+            continue
+        instance = kind()
+        alike: Counter[tuple[str, str, int]] = Counter()
+        positions = [start for node in nodes for start, _ in instance.mutation_positions(node)]
+        for occurrence, (line, column) in enumerate(positions):
+            text = lines[line - 1]
+            place, shift = places.get(line, ""), column - len(text) + len(text.lstrip())
+            words = (place, text.strip(), shift)
+            mutants.append(
+                Mutant(file, place, line, shift, operator, occurrence, words[1], alike[words])
+            )
+            alike[words] += 1
+    return mutants
+
+
+def files_of(patterns: list[str]) -> list[str]:
+    """Return the modules under patterns, below the package."""
+    paths: set[Path] = set()
+    for pattern in patterns:
+        for path in PACKAGE.glob(pattern):
+            paths |= set(path.rglob("*.py")) if path.is_dir() else {path}
+    return sorted(str(path.relative_to(PACKAGE)) for path in paths)
+
+
+def all_of_the_whole() -> list[Mutant]:
+    """Return every mutant of the modules that are run whole."""
+    return [mutant for file in WHOLE for mutant in places_of(file) if mutant.text is not None]
+
+
+def sample() -> list[Mutant]:
+    """Return the random sample: the mutants whose names have the smallest hashes."""
+    files = [file for file in files_of(SAMPLED) if file not in WHOLE]
+    places = sorted((p for file in files for p in places_of(file)), key=lambda place: place.key)
+    return list(islice((place for place in places if place.text is not None), SAMPLE))
+
+
+@cache
+def _code(file: str) -> str:
+    return (PACKAGE / file).read_text(encoding="utf-8")
+
+
+@cache
+def _right(file: str) -> str | None:
+    return _meaning(_code(file))
+
+
+class _WithoutAnnotations(ast.NodeTransformer):
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        node.annotation = None
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.returns = None
+        self.generic_visit(node)
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        node.annotation = ast.Constant(None)
+        self.generic_visit(node)
+        return node
+
+
+def _meaning(code: str) -> str | None:
+    """Return what Python runs, or None where it cannot."""
+    try:
+        return ast.dump(_WithoutAnnotations().visit(ast.parse(code)))
+    except SyntaxError:
+        return None
+
+
+def _places(code: str) -> dict[int, str]:
+    """Return the dotted name of the innermost function or class at every line."""
+    names: dict[int, str] = {}
+
+    def visit(node: ast.AST, prefix: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.ClassDef):
+                name = f"{prefix}{child.name}"
+                names.update(dict.fromkeys(range(child.lineno, (child.end_lineno or 0) + 1), name))
+                visit(child, f"{name}.")
+            else:
+                visit(child, prefix)
+
+    visit(ast.parse(code), "")
+    return names
