@@ -235,3 +235,15 @@ def test_a_class_is_rare_by_the_calibration_rows_that_it_is_expected_to_have() -
         cp.set_params(random_state=np.random.default_rng(1)).fit(probs, y)
         told.append("1 rare classes only together" in cp.guarantee_.statement)
     assert told == [False, True]
+
+
+def test_unseen_groups_void_the_statement_where_they_take_the_marginal_cut(cifar10) -> None:
+    logits, labels = cifar10[0][:900], cifar10[1][:900]
+    strata = np.repeat(["a", "b"], 450)
+    kinds = {}
+    for fallback in ("all", "pooled", "marginal"):
+        cp = cx.ScoreAverage(kind="logits", calibration=PerGroup(fallback), random_state=0)
+        kinds[fallback] = cp.fit(logits, labels, strata=strata).guarantee_.kind
+        unseen = cp.predict_set(logits[:50], strata=["c"] * 50).sizes
+        assert (unseen == 10).all() == (fallback != "marginal")
+    assert kinds == {"all": "exact", "pooled": "exact", "marginal": "approximate"}

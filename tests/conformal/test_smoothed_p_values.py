@@ -96,3 +96,18 @@ def test_randomised_scores_of_equal_rows_are_equal_and_so_are_their_sets() -> No
     ).fit(np.tile(BAG, (4, 1)), np.tile(LABELS, 4))
     mask = np.asarray(cp.predict_set(np.tile(BAG[3:4], (50, 1))))
     assert_array_equal(mask, np.tile(mask[:1], (50, 1)))
+
+
+def test_smoothed_p_values_are_uniform_over_fits_even_with_three_distinct_rows():
+    rng = np.random.default_rng(0)
+    kinds = np.array([[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.6, 0.25, 0.15]])
+    seen = []
+    for seed in range(1500):
+        rows = kinds[rng.integers(0, 3, 50)]
+        y = np.array([rng.choice(3, p=row) for row in rows])
+        cp = cx.ScoreAverage("rank", alpha=0.1, weights=[1.0], random_state=seed)
+        cp.fit(rows[:49], y[:49])
+        seen.append(cp.predict_pvalues(rows[49:], smoothed=True)[0, y[49]])
+    shares = [(np.array(seen) <= level).mean() for level in (0.2, 0.5, 0.8)]
+    # z = 4.5 with 1,500 draws
+    assert (np.abs(np.subtract(shares, (0.2, 0.5, 0.8))) < 4.5 * np.sqrt(0.25 / 1500)).all(), shares

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 import conformix as cx
 from conformix.data import batches as stream
 from conformix.data.checks import let_go
+from conformix.errors import InvalidInput
 from conformix.splits import ValidityFirst
 
 N = 1500
@@ -238,3 +240,45 @@ def test_files_that_are_not_there_or_lack_a_column(tmp_path) -> None:
         list(stream.from_parquet(tmp_path / "a.parquet", ["p"]))
     with pytest.raises(cx.InvalidInput, match=r"is no \.npy file that can be mapped"):
         stream.from_npy(tmp_path / "a.parquet")
+
+
+def in_order(rows, order: np.ndarray):
+    for places in np.array_split(order, 7):
+        yield rows[0][places], rows[1][places]
+
+
+@pytest.mark.parametrize("allow_empty", [True, False])
+def test_batches_in_another_order_the_second_time_are_refused(allow_empty, rows) -> None:
+    """Sets that are never empty calibrate on a second pass: its rows would get others' labels."""
+    rng = np.random.default_rng(0)
+    cp = cx.ScoreAverage(allow_empty=allow_empty, random_state=0)
+    with pytest.raises(InvalidInput, match="same rows in the same order"):
+        cp.fit_batches(lambda: in_order(rows, rng.permutation(N)))
+
+
+def test_a_function_that_returns_an_iterator_which_has_ended_is_refused(rows) -> None:
+    once = in_order(rows, np.arange(N))
+    cp = cx.ScoreAverage(allow_empty=False, random_state=0)
+    with pytest.raises(InvalidInput, match="fresh iterator"):
+        cp.fit_batches(lambda: once)
+
+
+def test_shuffled_batches_from_an_iterator_are_read_once_and_fit(rows) -> None:
+    order = np.random.default_rng(0).permutation(N)
+    fitted = cx.ScoreAverage(random_state=0).fit_batches(in_order(rows, order))
+    assert fitted.held_out_size_ is None
+
+
+def test_labels_of_a_second_pass_are_compared_by_name_too(rows) -> None:
+    probs, y = rows
+    names = [f"c{k}" for k in range(10)]
+    text = np.array(names)[y]
+
+    def again():
+        for places in np.array_split(np.arange(N), 5):
+            yield probs[places], text[places]
+
+    settings = {"allow_empty": False, "random_state": 0}
+    streamed = cx.ScoreAverage(**settings).fit_batches(cx.stream.Batches(again, N), classes=names)
+    whole = cx.ScoreAverage(**settings).fit(probs[:N], y[:N], classes=names)
+    assert_array_equal(streamed.predict_set(probs), whole.predict_set(probs))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 import conformix as cx
 from conformix.experiments import Spec, run
@@ -220,3 +221,14 @@ def test_more_classes_than_a_byte_holds_calibrate_as_in_memory() -> None:
     here = cp.fit(logits, y).predictor_.fitted.calibration
     there = cp.fit(da.from_array(logits, chunks=(90, -1)), y).predictor_.fitted.calibration
     np.testing.assert_array_equal(there, here)
+
+
+def test_a_search_spread_over_more_parts_than_rows_finds_the_same(cifar10) -> None:
+    logits, labels = cifar10
+    weights = [
+        cx.ScoreAverage(kind="logits", search=search, allow_empty=False, random_state=0)
+        .fit(logits[:60], labels[:60])
+        .weights_
+        for search in (cx.search.GridSearch(5), cx.search.SpreadGrid(5, parts=100))
+    ]
+    assert_array_equal(*weights)

@@ -13,6 +13,10 @@ import numpy as np
 import pytest
 
 import conformix as cx
+from conformix import guarantees as gs
+from conformix import metrics
+from conformix.errors import InvalidInput
+from conformix.fit.contributions import contributions
 from conformix.search import GridSearch, landscape, search_weights
 from conformix.splits import ValidityFirst
 
@@ -108,3 +112,59 @@ def test_two_models_whose_names_spell_alike_are_not_silently_merged() -> None:
     except cx.InvalidInput:
         return
     assert tensor.shape[2] == 2
+
+
+@pytest.mark.parametrize(
+    ("act", "sentence"),
+    [
+        (lambda: cx.scores.parse_score("raps(penalty='a')"), "^penalty must be a non-negative"),
+        (lambda: cx.scores.parse_score("raps(penalty=-1)"), "^penalty must be a non-negative"),
+        (lambda: cx.scores.parse_score("raps(penalty=1e400)"), "^penalty must be a non-negative"),
+        (
+            lambda: cx.scores.parse_score("raps(k_reg=None)"),
+            "^k_reg must be a non-negative integer",
+        ),
+        (lambda: cx.scores.parse_score("thr(temperature=[1])"), "^temperature must be a positive"),
+        (lambda: gs.pac_rank(10.5, 0.1, 0.1), "^n must be an integer from 1 on; got 10.5"),
+        (lambda: gs.pac_rank(100, 0.1, 0.1, n_weights=0), "^n_weights must be an integer from 1"),
+        (lambda: gs.batch_pac_rank(100, 0, 0.1, 0.1), "^m must be an integer from 1 on; got 0"),
+        (lambda: gs.marginal_bound(10, 0), "^k must be an integer from 1 on; got 0"),
+        (lambda: gs.vc_eta(0, 3, 0.1), "^n must be an integer from 1 on; got 0"),
+        (lambda: metrics.size_quantile([[True]], q=2), "^sets must be|^q must be a number"),
+        (lambda: metrics.size_quantile(np.array([[True]]), q=2), "^q must be a number strictly"),
+        (lambda: metrics.size_at_coverage(np.array([[0.5]]), [0], coverage=2), "^coverage must be"),
+        (lambda: metrics.size_at_coverage(np.array([[np.nan]]), [0], coverage=0.5), "^scores must"),
+        (lambda: metrics.share_interval(1, 2, level=2), "^level must be a number strictly"),
+        (
+            lambda: metrics.class_table(np.array([[True]]), [0], classes=[]),
+            "^classes must name all",
+        ),
+        (lambda: cx.TopK([[0]], [["a"]], 3), "^values of TopK must be a rectangular array"),
+        (lambda: cx.TopK([[0]], [[0.5]], 2.5), "^n_classes of TopK must be a positive integer"),
+        (lambda: cx.datasets.load(["a"]), "^unknown data set"),
+        (
+            lambda: cx.ScoreAverage(weights=[1, 0, 0]).fit([[0.5, 0.5]], [0], groups=[1, 2]),
+            "^groups",
+        ),
+        (
+            lambda: cx.ScoreAverage().fit([[0.5, 0.5]] * 9, [0] * 9, test="x"),
+            "^test must hold real",
+        ),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::conformix.errors.TrivialSetsWarning")
+def test_bad_options_are_refused_in_our_words(act, sentence):
+    with pytest.raises(InvalidInput, match=sentence):
+        act()
+
+
+def test_contributions_by_something_unknown_are_refused(cifar10) -> None:
+    logits, labels = cifar10[0][:900], cifar10[1][:900]
+    cp = cx.ScoreAverage(kind="logits", random_state=0).fit(logits, labels)
+    with pytest.raises(InvalidInput, match="by must be"):
+        contributions(cp, logits, labels, by="modle")
+
+
+def test_integers_beside_class_names_of_text_and_numbers_are_ambiguous() -> None:
+    with pytest.raises(InvalidInput, match="names or indices"):
+        cx.ScoreAverage().fit([[0.2, 0.8], [0.7, 0.3]], [1, 0], classes=["a", 1])

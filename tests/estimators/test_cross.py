@@ -10,7 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import conformix as cx
 from calibration.rows import Z, covered, softmax
-from conformix.estimators.cross import Fold, cross_coverage
+from conformix.errors import InvalidInput
+from conformix.estimators.cross import CrossAverage, Fold, cross_coverage
 from conformix.search import GridSearch
 
 pytestmark = pytest.mark.filterwarnings("ignore::conformix.errors.ConformixWarning")
@@ -176,3 +177,14 @@ def test_every_fold_model_must_speak() -> None:
     cross.fit([Fold([[0.5, 0.5]], [0])] * 3)
     with pytest.raises(cx.InvalidInput, match="from the 3 fold models; got 1"):
         cross.predict_set([[[0.5, 0.5]]])
+
+
+def test_fold_models_must_speak_of_the_same_rows(cifar10) -> None:
+    """One row of one fold would be stretched over all rows of the others."""
+    logits, labels = cifar10[0][:900], cifar10[1][:900]
+    folds = [
+        Fold(logits[a : a + 100], labels[a : a + 100], logits[600:], labels[600:]) for a in (0, 100)
+    ]
+    cross = CrossAverage(kind="logits").fit(folds)
+    with pytest.raises(InvalidInput, match="same rows"):
+        cross.predict_set([logits[:1], logits[:5]])

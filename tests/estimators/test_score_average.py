@@ -6,6 +6,7 @@ from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
 import conformix as cx
+from conformix.errors import InvalidInput
 from conformix.search import GridSearch
 from conformix.splits import SPLITS as ALL_SPLITS
 
@@ -259,3 +260,19 @@ def test_the_repr_shows_what_differs_from_the_defaults() -> None:
     assert repr(cx.ScoreAverage()) == "ScoreAverage()"
     shown = repr(cx.ScoreAverage(("thr", "rank"), alpha=0.2, split="efcp"))
     assert shown == "ScoreAverage(scores=('thr', 'rank'), alpha=0.2, split='efcp')"
+
+
+def test_a_fitted_repr_says_what_is_promised(cifar10):
+    logits, labels = cifar10
+    cp = cx.ScoreAverage(alpha=0.2, kind="logits", split="efcp", search=np.eye(3))
+    assert "guarantee" not in repr(cp)
+    assert repr(cp.fit(logits[:50], labels[:50])).endswith("[fitted, guarantee approximate]")
+
+
+def test_measured_coverage_is_not_told_of_a_selection_that_was_not_made(cifar10) -> None:
+    logits, labels = cifar10[0][:900], cifar10[1][:900]
+    cp = cx.ScoreAverage(
+        ("thr", "rank"), kind="logits", split="efcp", search=np.eye(2), objective="singletons"
+    ).fit(logits[:200], labels[:200])
+    with pytest.raises(InvalidInput, match="smallest mean size"):
+        cp.measured_coverage(logits[:200], labels[:200])

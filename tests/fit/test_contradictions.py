@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import conformix as cx
+from conformix.calibration import LabelShift
 from conformix.errors import InvalidInput
 from conformix.fit.saved.migrations import SCHEMA
 from fit.models import RECIPES, answers, document, fitted, put
@@ -248,3 +249,31 @@ def test_settings_changed_after_fit_are_not_saved_beside_it(tmp_path: Path) -> N
         model.save(path)
     model.set_params(alpha=0.2, random_state=None, threads=1).save(path)  # no part of the promise
     assert cx.load(path).predictor_.alpha == 0.2
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("what", "P(y in set) = 1"), ("fallback", "none"), ("n_rare", -5), ("n_rare", 10**9)],
+)
+def test_a_file_does_not_word_what_holds(field, value, tmp_path, cifar10) -> None:
+    logits, labels = cifar10[0][:900], cifar10[1][:900]
+    cp = cx.ScoreAverage(kind="logits", calibration="class", random_state=0).fit(logits, labels)
+    cp.save(tmp_path / "model.json")
+    document = json.loads((tmp_path / "model.json").read_text())
+    document["predictor"]["fitted"]["cuts"][field] = value
+    (tmp_path / "model.json").write_text(json.dumps(document))
+    with pytest.raises(InvalidInput, match=rf"damaged model file \(its cuts.{field} "):
+        cx.load(tmp_path / "model.json")
+
+
+@pytest.mark.parametrize("ratio", [-1.0, 1e400])
+def test_a_file_with_weights_that_are_none_is_refused(ratio, tmp_path, cifar10) -> None:
+    logits, labels = cifar10[0][:900], cifar10[1][:900]
+    shift = LabelShift((1.0,) * 10)
+    cp = cx.ScoreAverage(kind="logits", calibration=shift, random_state=0).fit(logits, labels)
+    cp.save(tmp_path / "model.json")
+    document = json.loads((tmp_path / "model.json").read_text())
+    document["predictor"]["fitted"]["cuts"]["ratios"]["data"][3] = ratio
+    (tmp_path / "model.json").write_text(json.dumps(document))
+    with pytest.raises(InvalidInput):
+        cx.load(tmp_path / "model.json")

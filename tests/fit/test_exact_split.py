@@ -378,3 +378,12 @@ def test_a_fitted_exact_split_can_be_pickled_and_copied():
     before = cp.predict_set(LOGITS[120:150])
     for again in (pickle.loads(pickle.dumps(cp)), copy.deepcopy(cp)):
         assert_same_sets(again.predict_set(LOGITS[120:150]), before)
+
+
+def test_the_exact_split_takes_widths_as_an_array(cifar10):
+    logits, labels = cifar10
+    cp = cx.ScoreAverage(
+        alpha=0.2, kind="logits", split="exact", normalize=np.array([1.0, 2.0, 1.0]),
+        search=np.eye(3),
+    )  # fmt: skip
+    assert cp.fit(logits[:50], labels[:50]).normalizer_ == "scale"

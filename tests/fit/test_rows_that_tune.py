@@ -211,3 +211,14 @@ def test_cross_conformal_folds_need_no_rows_to_tune_one_score() -> None:
     assert (one.mask == by_hand.mask).all()
     with pytest.raises(cx.InvalidInput, match="fold 0 has no rows to choose weights on"):
         cx.CrossAverage(("thr", "rank"), alpha=0.1).fit(folds)
+
+
+def test_the_split_does_not_depend_on_whether_a_score_is_randomised(cifar10):
+    logits, labels = cifar10
+    rows = [
+        cx.ScoreAverage((score,), alpha=0.1, kind="logits", split=ValidityFirst(), random_state=5)
+        .fit(logits[:300], labels[:300])
+        .predictor_.fitted.n
+        for score in ("aps", "aps(randomized=True)")
+    ]
+    assert rows == [150, 150]

@@ -6,19 +6,24 @@ import json
 import re
 import subprocess
 import sys
+from typing import ClassVar
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 import conformix as cx
 from conformix.conformal import conformal_rank
+from conformix.errors import InvalidInput
+from conformix.fit import rows as budget
 from conformix.fit.columns import columns_of
 from conformix.fit.rows import array_rows
 from conformix.fit.settings import resolve
+from conformix.scores import Thr
 from conformix.scores.blend import DICTIONARY, plan_rows
 from conformix.scores.blend.learn import most_likely
 from conformix.scores.ranked import Ranked
-from conformix.splits import Exact, ValidityFirst
+from conformix.splits import Exact, Roles, ValidityFirst
 from conformix.testing import leave_one_out
 
 
@@ -265,3 +270,39 @@ def test_the_shell_takes_auto_and_says_what_the_blend_is_made_of(cifar10, tmp_pa
     assert told["scores"] == ["blend.thr"]
     assert sum(told["blend"].values()) > 0
     assert cx.load(model).scores == "auto"
+
+
+def test_auto_beside_another_score_does_not_swallow_it(cifar10) -> None:
+    logits, labels = cifar10.outputs["vgg16"][:900], cifar10.labels[:900]
+    for scores in (["auto", Thr()], [Thr(), "auto"]):
+        with pytest.raises(InvalidInput, match="unknown score"):
+            cx.ScoreAverage(scores, kind="logits").fit(logits, labels)
+
+
+class Elsewhere(ValidityFirst):
+    """A split that never draws the same rows twice."""
+
+    drawn: ClassVar[list[Roles]] = []
+
+    def roles(self, n, n_test, rng, groups=None) -> Roles:
+        order = np.random.default_rng(len(self.drawn)).permutation(n)
+        tune, rest = np.sort(order[: n // 2]), np.sort(order[n // 2 :])
+        self.drawn.append(Roles(tune, tune, rest))
+        return self.drawn[-1]
+
+
+@pytest.mark.parametrize("tensor_bytes", [2**30, 1000])
+def test_the_rows_of_a_blend_are_drawn_once(tensor_bytes, monkeypatch, cifar10) -> None:
+    """Drawn again, another split would calibrate on rows whose labels the blend has seen."""
+    logits, labels = cifar10.outputs["vgg16"][:900], cifar10.labels[:900]
+    monkeypatch.setattr(budget, "TENSOR_BYTES", tensor_bytes)
+    Elsewhere.drawn.clear()
+    cp = cx.ScoreAverage("auto", kind="logits", split=Elsewhere(), random_state=0)
+    cp.fit(logits, labels)
+    (roles,) = Elsewhere.drawn
+    assert cp.predictor_.fitted.n == len(roles.calibrate)
+    other = labels.copy()
+    other[roles.calibrate] = 0
+    Elsewhere.drawn.clear()
+    again = cx.ScoreAverage("auto", kind="logits", split=Elsewhere(), random_state=0)
+    assert_array_equal(again.fit(logits, other).blend_.coefficients, cp.blend_.coefficients)

@@ -1,10 +1,11 @@
-"""Every built-in score keeps the public contract."""
+"""Every built-in score and scale keeps its public contract."""
 
 import numpy as np
 import pytest
 
 from conformix.scores import SCORES, Custom, Score
-from conformix.testing import ScoreContract
+from conformix.scores.scale import NORMALIZERS, NaturalScale
+from conformix.testing import NormalizerContract, ScoreContract
 
 NEED_LOGITS = ("logit", "energy")
 
@@ -67,3 +68,25 @@ def test_the_contract_catches_a_score_that_prefers_a_label():
 
     with pytest.raises(AssertionError):
         Bad().test_moves_with_the_labels()
+
+
+@pytest.mark.parametrize(
+    "check", [name for name in dir(NormalizerContract) if name.startswith("test_")]
+)
+@pytest.mark.parametrize("normalizer", [*NORMALIZERS.values(), NaturalScale((2.0, 0.1))], ids=str)
+def test_built_in_normalizer(normalizer, check):
+    getattr(type("Case", (NormalizerContract,), {"normalizer": normalizer})(), check)()
+
+
+def test_the_contract_catches_a_step_function():
+    class Steps:
+        name, learns = "steps", False
+
+        def fit(self, scores, columns):
+            return lambda values: -np.round(values)
+
+    class Bad(NormalizerContract):
+        normalizer = Steps()
+
+    with pytest.raises(AssertionError):
+        Bad().test_never_turns_an_order_round()

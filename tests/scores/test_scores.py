@@ -126,3 +126,23 @@ def test_a_temperature_makes_no_ties_of_labels_that_differ() -> None:
     )
     assert len(set(plain[1:])) == len(set(cold[1:])) == 3
     assert_array_equal(np.argsort(-cold), np.argsort(-plain))
+
+
+def test_the_floor_of_log_probabilities_does_not_depend_on_the_precision():
+    row = [[0.5, 0.5, 0.0]]
+    floors = [
+        cx.score_tensor(np.array(row, dtype=dtype), "logp")[0, 2, 0]
+        for dtype in (np.float16, np.float32, np.float64)
+    ]
+    assert floors[0] == floors[1] == floors[2] == np.log(np.finfo(float).tiny)
+
+
+def test_scores_may_come_from_a_generator():
+    tensor = cx.score_tensor([[0.2, 0.8]], (name for name in ("thr", "rank")))
+    assert tensor.shape == (1, 2, 2)
+
+
+def test_huge_logits_raise_no_warning():
+    assert np.isfinite(
+        cx.score_tensor([[1e308, -1e308, 0.0]], ("thr", "logp"), kind="logits")
+    ).all()

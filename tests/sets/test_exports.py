@@ -204,3 +204,13 @@ def test_metrics_take_labels_by_name_where_the_sets_have_names():
 def test_names_from_an_array_come_out_as_plain_values():
     label = cx.PredictionSets(MASK, np.array(["cat", "dog", "eel"])).labels(0)[0]
     assert type(label) is str
+
+
+@pytest.mark.parametrize("write", ["to_parquet", "write_sets"])
+def test_class_names_of_several_types_do_not_fit_in_a_parquet_column(write, tmp_path) -> None:
+    pytest.importorskip("pyarrow")
+    sets = cx.PredictionSets(np.ones((2, 2), dtype=bool), [1, "a"])
+    path = tmp_path / "sets.parquet"
+    with pytest.raises(InvalidInput, match="one type"):
+        sets.to_parquet(path) if write == "to_parquet" else cx.sets.write_sets([sets], path)
+    assert not list(tmp_path.iterdir())

@@ -126,3 +126,21 @@ def test_empty_sets_and_full_sets_are_allowed_by_the_metrics() -> None:
     assert cx.metrics.coverage(MASK, [0, 0]) == 0.5
     assert_array_equal(cx.metrics.covered(cx.PredictionSets(MASK), [2, 1]), [True, False])
     assert cx.metrics.mean_size(cx.PredictionSets(MASK)) == 1.0
+
+
+def test_sets_can_be_changed_in_place_and_be_the_output_of_a_ufunc():
+    sets = cx.PredictionSets(np.array([[True, True, False]]))
+    sets &= np.array([[True, False, True]])
+    assert_array_equal(sets, [[True, False, False]])
+    room = cx.PredictionSets(np.zeros((1, 3), dtype=bool))
+    np.logical_not(sets, out=room)
+    assert_array_equal(room.mask, [[False, True, True]])
+
+
+def test_sets_that_are_changed_in_place_list_the_labels_that_they_hold() -> None:
+    sets = cx.PredictionSets(np.array([[True, True]]), ["a", "b"], np.array([1, 0]))
+    assert sets.labels(0) == ["b", "a"]
+    same = sets
+    same &= np.array([[True, False]])
+    assert_array_equal(sets, [[True, False]])
+    assert (sets.labels(0), sets.members()) == (["a"], [["a"]])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import conformix as cx
+from conformix.errors import InvalidInput
 from conformix.testing import assert_same_sets
 from data.tensors.conftest import softmax
 
@@ -203,3 +204,9 @@ def test_streams_and_folds_read_tensors_as_arrays(put, tied) -> None:
         cp = cx.CrossAverage(alpha=0.2, weights=[0.5, 0.25, 0.25], random_state=0).fit(folds)
         found.append(np.asarray(cp.predict_set([part[100:], part[100:]])))
     assert_same_sets(found[1], found[0])
+
+
+def test_a_tensor_without_numbers_is_refused_in_one_sentence() -> None:
+    torch = pytest.importorskip("torch")
+    with pytest.raises(InvalidInput, match="meta tensor"):
+        cx.ScoreAverage(kind="logits").fit(torch.empty((10, 3), device="meta"), np.zeros(10, int))
