@@ -98,6 +98,7 @@ def test_randomised_scores_of_equal_rows_are_equal_and_so_are_their_sets() -> No
     assert_array_equal(mask, np.tile(mask[:1], (50, 1)))
 
 
+@pytest.mark.long(short="test_over_rows_and_keys_the_p_value_of_a_true_label_is_uniform")
 def test_smoothed_p_values_are_uniform_over_fits_even_with_three_distinct_rows():
     rng = np.random.default_rng(0)
     kinds = np.array([[0.5, 0.3, 0.2], [0.2, 0.5, 0.3], [0.6, 0.25, 0.15]])

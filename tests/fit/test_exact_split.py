@@ -118,9 +118,7 @@ def identity_holds(scores, y, alpha, member):
     return covered >= conformal_rank(len(y) - 1, alpha)
 
 
-@settings(max_examples=2500)
-@given(bags(rows=(3, 12)), st.integers(1, 5))
-def test_the_identity_always_holds(bag, resolution):
+def assert_identity(bag, resolution):
     scores, y, alpha = bag
     weights = candidate_weights(GridSearch(resolution), scores.shape[2])
 
@@ -128,6 +126,19 @@ def test_the_identity_always_holds(bag, resolution):
         return fitted(cal, labels, weights, alpha).member(row, alpha)
 
     assert identity_holds(scores, y, alpha, member)
+
+
+@settings(max_examples=400)
+@given(bags(rows=(3, 12)), st.integers(1, 5))
+def test_the_identity_always_holds(bag, resolution):
+    assert_identity(bag, resolution)
+
+
+@pytest.mark.long(short="test_the_identity_always_holds")
+@settings(max_examples=2500)
+@given(bags(rows=(3, 12)), st.integers(1, 5))
+def test_the_identity_holds_for_many_bags(bag, resolution):
+    assert_identity(bag, resolution)
 
 
 def test_without_ties_exactly_k_are_covered():

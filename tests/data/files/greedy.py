@@ -10,6 +10,7 @@ from __future__ import annotations
 import bz2
 import hashlib
 import json
+import shutil
 import struct
 import subprocess
 import sys
@@ -156,11 +157,16 @@ def long_label_parquet(folder: Path) -> Path:
 
 
 def huge_label_parquet(folder: Path) -> Path:
+    """The file of `written_huge_label`, which takes a gigabyte of memory to write, as stored."""
+    return Path(shutil.copy(Path(__file__).with_name("huge_label.parquet"), folder))
+
+
+def written_huge_label(folder: Path) -> Path:
     """A label of 320 MiB in some kilobytes, and a footer that declares next to nothing."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    path = folder / "huge.parquet"
+    path = folder / "huge_label.parquet"
     text = pa.array(["x" * (320 * MIB)])
     table = pa.table({"a": [1.0], "label": text})
     pq.write_table(table, path, compression="zstd", use_dictionary=False, write_statistics=False)
@@ -209,7 +215,8 @@ def pickled_lists(folder: Path) -> Path:
 
 
 # By name: how to make the file, and the limit under which it is read.
-FILES: dict[str, tuple[Callable[[Path], Path], int]] = {
+Files = dict[str, tuple[Callable[[Path], Path], int]]
+FILES: Files = {
     "model, bzip2 member that lies": (bzip2_model, 20 * MIB),
     "model, deflated zeros": (deflated_model, 20 * MIB),
     "model, millions of lists": (nested_model, 100 * MIB),
@@ -278,10 +285,10 @@ class Reading:
     said: str
 
 
-def readings(folder: Path, *, bounded: bool = True) -> dict[str, Reading]:
-    """Make all files and read them, one after the other, in a process of their own."""
-    paths = {name: make(folder) for name, (make, _) in FILES.items()}
-    asked = [json.dumps([str(paths[name]), memory]) for name, (_, memory) in FILES.items()]
+def readings(folder: Path, files: Files = FILES, *, bounded: bool = True) -> dict[str, Reading]:
+    """Make files and read them, one after the other, in a process of their own."""
+    paths = {name: make(folder) for name, (make, _) in files.items()}
+    asked = [json.dumps([str(paths[name]), memory]) for name, (_, memory) in files.items()]
     done = subprocess.run(
         [sys.executable, "-c", MEASURE, str(BEYOND if bounded else 0)], input="\n".join(asked),
         capture_output=True, text=True, timeout=300, check=True,
@@ -289,7 +296,7 @@ def readings(folder: Path, *, bounded: bool = True) -> dict[str, Reading]:
     told = map(json.loads, done.stdout.splitlines())
     return {
         name: Reading(paths[name].stat().st_size, **one)
-        for name, one in zip(FILES, told, strict=True)
+        for name, one in zip(files, told, strict=True)
     }
 
 

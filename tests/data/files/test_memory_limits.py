@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
+from pathlib import Path
 
 import pytest
 
-from data.files.greedy import BEYOND, FILES, Reading, readings
+from data.files.greedy import BEYOND, FILES, Reading, readings, written_huge_label
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("torch")
@@ -38,7 +39,19 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Reading]:
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_takes_at_most_its_limit_and_200_mb(name: str, read: dict[str, Reading]) -> None:
-    one = read[name]
+    assert_within_limit(name, read[name])
+
+
+@pytest.mark.long(short="test_a_file_takes_at_most_its_limit_and_200_mb")
+def test_a_huge_label_written_by_this_pyarrow_is_refused_as_the_stored_one(
+    tmp_path: Path,
+) -> None:
+    name = "parquet, one huge label, patched footer"
+    files = {name: (written_huge_label, FILES[name][1])}
+    assert_within_limit(name, readings(tmp_path, files)[name])
+
+
+def assert_within_limit(name: str, one: Reading) -> None:
     assert re.search(SENTENCES.get(name, TOO_MUCH), one.said), one.said
     assert len(one.said) < 400
     assert one.peak <= FILES[name][1] + BEYOND
