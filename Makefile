@@ -27,8 +27,8 @@ demo: $(STAMP) ## averaged scores on CIFAR-100: a table, and a picture in demo/
 docs: $(STAMP) ## the documentation as HTML in docs/_build/html, without a network
 	@$(BIN)/python -m sphinx -E -W -q -b html docs docs/_build/html
 
-test: $(STAMP) ## all tests, doctests included
-	@$(BIN)/python -m pytest -q -rs --numprocesses auto --dist loadfile
+test: $(STAMP) ## all tests, doctests included; WHAT=long: the long forms of slow ones alone
+	@$(BIN)/python -m pytest -q -rs --numprocesses auto --dist loadfile $(addprefix -m ,$(WHAT))
 
 check: $(STAMP) ## format, lint and types
 	@$(BIN)/ruff format --check .
@@ -106,8 +106,8 @@ versions: ## other releases and peers: WHAT="sklearn oldest interpreters peers"
 # An old release runs among its contemporaries, so they are named with it.
 VERSIONS := .venv-versions
 OLD_SKLEARN := $(VERSIONS)/sklearn-1.6
-SKLEARN_TESTS := tests/unit/test_conformal_classifier.py tests/unit/test_metadata_routing.py \
-	tests/unit/test_score_average_in_sklearn.py tests/golden
+SKLEARN_TESTS := tests/estimators/test_conformal_classifier.py tests/estimators/test_metadata_routing.py \
+	tests/estimators/test_score_average_in_sklearn.py tests/fit/golden
 $(OLD_SKLEARN)/.installed: pyproject.toml
 	@test -x $(OLD_SKLEARN)/bin/python || $(PYTHON) -m venv $(OLD_SKLEARN)
 	@$(OLD_SKLEARN)/bin/python -m pip install --quiet --upgrade pip
@@ -128,13 +128,13 @@ versions-peers: $(PEERS)/.installed
 assurance: ## long suites: WHAT="guarantees verdicts levels few-rows mutants fuzz races models memory house identity"
 	$(call chosen,assurance,guarantees verdicts levels few-rows mutants fuzz races models memory house)
 assurance-guarantees: $(STAMP)
-	@cd tests && ../$(BIN)/python -m acceptance --csv ../docs/results/coverage.csv
+	@cd tests && ../$(BIN)/python -m guarantees.coverage --csv ../docs/results/coverage.csv
 assurance-verdicts: $(STAMP)
 	@cd tests && ../$(BIN)/python -m verdicts
 assurance-levels: $(STAMP)
 	@cd tests && ../$(BIN)/python -m levels
 assurance-few-rows: $(STAMP)
-	@cd tests && ../$(BIN)/python -m frontier
+	@cd tests && ../$(BIN)/python -m scores.few_rows
 assurance-mutants: $(STAMP)
 	@cd tests && ../$(BIN)/python -m mutants --csv ../docs/results/planted.csv
 # Without atheris (no wheel for this system) files are damaged at random, and it says so.
@@ -145,9 +145,9 @@ assurance-fuzz: $(STAMP)
 assurance-races: $(STAMP)
 	@cd tests && ../$(BIN)/python -m races
 assurance-models: $(STAMP)
-	@cd tests && ../$(BIN)/python -m storage
+	@cd tests && ../$(BIN)/python -m fit.leaves
 assurance-memory: $(STAMP)
-	@cd tests && ../$(BIN)/python -m readers.greedy
+	@cd tests && ../$(BIN)/python -m data.files.greedy
 assurance-house: $(STAMP)
 	@$(BIN)/python release/house.py
 assurance-identity: $(STAMP)

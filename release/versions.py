@@ -19,7 +19,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PLACE = ROOT / ".venv-versions"
-QUICK = ["tests/unit", "tests/properties"]
+ROOMS = ("conformal", "scores", "sets", "metrics", "fit", "estimators", "errors")
+QUICK = [f"tests/{room}" for room in ROOMS]
 OTHERS = ["3.12", "3.13", "3.14"]
 # Old wheels end with this Python.
 OLD_PYTHON = "3.11"
@@ -118,7 +119,7 @@ def torch() -> bool:
     if found is None:
         print(f"SKIPPED torch {version}: no CPU build of it can be had here")
         return True
-    return suite(found, ["tests/tensors"], "torch")
+    return suite(found, ["tests/data/tensors"], "torch")
 
 
 if __name__ == "__main__":

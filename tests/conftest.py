@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +22,12 @@ settings.register_profile(
     "fuzz", parent=settings.get_profile("conformix"), derandomize=False, max_examples=1000
 )
 settings.load_profile(os.environ.get("CONFORMIX_HYPOTHESIS", "conformix"))
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Pass over helpers and the entries of long suites: nothing in them is a doctest."""
+    helper = collection_path.suffix == ".py" and not collection_path.name.startswith("test_")
+    return True if helper else None
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """``scores="auto"`` and its ablations on scores that are computed once for all splits.
 
 `sets_of` gives the sets that ``ScoreAverage(scores="auto")`` gives with the same tuning rows
-(tests/frontier); only the sorting of the same rows again and again is saved.
+(tests/experiments/test_frontier.py); only the sorting of the same rows again and again is saved.
 """
 
 from __future__ import annotations

@@ -319,3 +319,33 @@ def test_as_many_rows_as_are_needed_give_a_finite_threshold(tolerance: float) ->
     for alpha, delta in ((0.1, 0.1), (0.05, 0.2), (0.2, 0.05)):
         n = gs.n_needed(alpha, delta, tolerance=tolerance)
         assert gs.pac_rank(n, alpha, delta) <= n
+
+
+@pytest.mark.parametrize("split", ["dlcp", "dlcp+"])
+def test_the_ledger_keeps_a_fresh_row_and_the_fitted_batch_apart(split, cifar10):
+    logits, labels = cifar10
+    cp = cx.ScoreAverage(alpha=0.1, kind="logits", split=split, search=np.eye(3))
+    cp.fit(logits[:500], labels[:500], test=logits[500:700])
+    entries = {entry.source: entry.says for entry in cp.guarantee_.entries()}
+    assert "of a fresh row" in entries["selection, marginal"]
+    share = gs.batch_bound(500, 200, 451, 0.1, n_weights=3)
+    assert entries["order statistic, batch"].startswith(f"coverage of this batch >= {share:.4f}")
+
+
+def test_the_batch_bound_is_the_largest_share_that_the_law_allows():
+    share = gs.batch_bound(300, 40, 271, 0.1, n_weights=5)
+    h = round(share * 40)
+    assert 5 * betabinom.cdf(h - 1, 40, 271, 30) <= 0.1 < 5 * betabinom.cdf(h, 40, 271, 30)
+
+
+def test_a_search_that_counts_nothing_gets_no_union_bound(cifar10):
+    logits, labels = cifar10
+
+    def mine(objective, rng):
+        return cx.search.Candidates(np.eye(3))(objective, rng)
+
+    cp = cx.ScoreAverage(alpha=0.1, kind="logits", split="efcp", search=mine)
+    cp.fit(logits[:300], labels[:300])
+    (entry,) = [e for e in cp.guarantee_.entries() if e.source == "order statistic"]
+    assert entry.vacuous
+    assert "does not say how many" in entry.says

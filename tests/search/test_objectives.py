@@ -244,3 +244,10 @@ def test_the_front_of_the_trade_off_is_what_nothing_beats() -> None:
             same = (both.sizes == both.sizes[i]) & (both.gaps == both.gaps[i])
             assert (no_worse & better).any() or same.sum() > 1
     assert both.front.any()
+
+
+def test_a_penalty_that_would_overflow_is_refused(cifar10) -> None:
+    logits, labels = cifar10[0][:900], cifar10[1][:900]
+    cp = cx.ScoreAverage(kind="logits", objective=ClassGap(1e13))
+    with pytest.raises(InvalidInput, match="strength"):
+        cp.fit(logits, labels)

@@ -2,8 +2,8 @@
 
 The policy: a file that one version has written loads in every later one. Whoever changes what a
 file holds raises ``SCHEMA``, adds the step from the schema before, and writes golden files
-(``tests/golden/write.py``). A newer file, or a field that is not known, is refused: to pass over
-what one does not know would be to predict by another rule than the one that was fitted.
+(``tests/fit/golden/write.py``). A newer file, or a field that is not known, is refused: to pass
+over what one does not know would be to predict by another rule than the one that was fitted.
 """
 
 from __future__ import annotations

@@ -1,0 +1,400 @@
+"""Importance weights: weighted exchangeability as an identity, and shifts of known law.
+
+For any bag of n+1 labelled rows with weights w, hold each out in turn and calibrate on the others
+with their weights and its own. The covered rows then carry at least a share ``1 - alpha`` of the
+weight, always: no tolerance, no simulation.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import conformix as cx
+from calibration.rows import NAMES, WEIGHTS, Z, covered, softmax, uneven_classes
+from cases import Bag, bags, levels
+from conformix.calibration import LabelShift, Weighted
+from conformix.calibration.cuts import Single
+from conformix.calibration.shift import density_ratio, effective_rows, label_ratios
+from conformix.calibration.weighted import Reweighted
+from conformix.conformal import conformal_rank
+from conformix.data.row_data import RowData
+
+pytestmark = pytest.mark.filterwarnings("ignore::conformix.errors.ConformixWarning")
+
+
+@settings(max_examples=60)
+@given(bag=bags(max_models=1, min_rows=3, max_rows=14), level=levels(), data=st.data())
+def test_held_out_rows_carry_a_share_of_one_minus_alpha_of_the_weight(
+    bag: Bag, level: tuple[float, Fraction], data: st.DataObject
+) -> None:
+    alpha, meant = level
+    n = len(bag.y)
+    weight = np.array(data.draw(st.lists(st.integers(1, 5), min_size=n, max_size=n)))
+    cp = cx.ScoreAverage(NAMES, alpha=alpha, weights=WEIGHTS, calibration=Weighted(known=True))
+    reached = 0
+    for i in range(n):
+        rest = np.arange(n) != i
+        cp.fit(bag.outputs["a"][rest], bag.y[rest], sample_weight=weight[rest])
+        sets = cp.predict_set(bag.outputs["a"][~rest], sample_weight=weight[~rest])
+        reached += int(weight[i]) * bool(np.asarray(sets)[0, bag.y[i]])
+    assert reached >= (1 - meant) * int(weight.sum())
+
+
+@settings(max_examples=60)
+@given(bag=bags(max_models=1, min_rows=3, max_rows=14), level=levels(), data=st.data())
+def test_the_same_holds_when_the_weight_belongs_to_the_label(
+    bag: Bag, level: tuple[float, Fraction], data: st.DataObject
+) -> None:
+    alpha, meant = level
+    k = bag.outputs["a"].shape[1]
+    ratios = data.draw(st.lists(st.integers(1, 5), min_size=k, max_size=k))
+    shift = LabelShift(tuple(ratios), known=True)
+    cp = cx.ScoreAverage(NAMES, alpha=alpha, weights=WEIGHTS, calibration=shift)
+    reached, total = 0, sum(ratios[c] for c in bag.y)
+    for i in range(len(bag.y)):
+        rest = np.arange(len(bag.y)) != i
+        cp.fit(bag.outputs["a"][rest], bag.y[rest])
+        inside = np.asarray(cp.predict_set(bag.outputs["a"][~rest]))[0, bag.y[i]]
+        reached += ratios[bag.y[i]] * bool(inside)
+    assert reached >= (1 - meant) * total
+
+
+@settings(max_examples=40)
+@given(bag=bags(max_models=1, min_rows=3, max_rows=12), data=st.data())
+def test_smoothed_pvalues_of_held_out_rows_are_uniform_under_the_weights(
+    bag: Bag, data: st.DataObject
+) -> None:
+    """A smoothed p-value is linear in its uniform number: it spreads the weight of its row evenly
+    from its value at 0 to its value at 1. Together the rows cover [0, 1] evenly, ties and all.
+    """
+    n = len(bag.y)
+    weight = np.array(data.draw(st.lists(st.integers(1, 5), min_size=n, max_size=n)))
+    cp = cx.ScoreAverage(NAMES, weights=WEIGHTS, calibration=Weighted(known=True))
+    ends = np.empty((n, 2))
+    for i in range(n):
+        rest = np.arange(n) != i
+        cp.fit(bag.outputs["a"][rest], bag.y[rest], sample_weight=weight[rest])
+        fitted = cp.predictor_.fitted
+        own = cp.predictor_.row_data(1, sample_weight=weight[~rest])
+        scores = cx.score_tensor(bag.outputs["a"][~rest], NAMES)
+        for tau in (0, 1):
+            p = fitted.pvalues(scores, np.full((1, 1), float(tau)), own)
+            ends[i, tau] = p[0, bag.y[i]]
+    for t in np.linspace(0, 1, 23):
+        below = np.clip((t - ends[:, 0]) / (ends[:, 1] - ends[:, 0]), 0, 1)
+        assert_allclose((weight * below).sum() / weight.sum(), t, atol=1e-12)
+
+
+EQUAL = (1.0, 3.0, 0.1, 1 / 3, np.pi, 1e-300, 5e-324, 1e300, float(np.finfo(float).max))
+
+
+@pytest.mark.parametrize("weight", EQUAL)
+@pytest.mark.parametrize("alpha", [0.1, 1 - 0.9, 0.25, 1 / 3, 0.02, np.exp(-2)])
+def test_equal_weights_are_no_weights_bit_for_bit(alpha: float, weight: float) -> None:
+    rng = np.random.default_rng(0)
+    for n in (*range(1, 60), 99, 199, 749, 1199):  # (n + 1) alpha is an integer for many of them
+        values = np.sort(rng.integers(0, n, size=n) / 7)
+        new = np.concatenate([values, rng.random(5) * n / 7])[:, None]
+        weighted = Reweighted(Weighted(), values, np.full(n, weight))
+        own = RowData(weight=np.full(len(new), weight))
+        plain = Single(values)
+        cut = plain.at(alpha, conformal_rank)
+        assert_array_equal(weighted.at(alpha, conformal_rank, own), np.full((len(new), 1), cut))
+        assert_array_equal(weighted.pvalues(new, data=own), plain.pvalues(new))
+        assert_allclose(
+            weighted.pvalues(new, np.full((len(new), 1), 0.3), own),
+            plain.pvalues(new, np.full((len(new), 1), 0.3)),
+            rtol=1e-14,
+        )
+
+
+def share_at_least(score: float, values: np.ndarray, weight: np.ndarray, own: float) -> Fraction:
+    """The weighted p-value of a score, in rational numbers: nothing is rounded."""
+    inside = sum(Fraction(float(w)) for w in weight[values <= score]) + Fraction(float(own))
+    return inside / (sum(Fraction(float(w)) for w in weight) + Fraction(float(own)))
+
+
+TENTHS = st.integers(0, 12).map(lambda tenths: tenths / 10)  # sums of these are never exact
+ANY = st.floats(0, 1e300, allow_subnormal=True)
+
+
+@settings(max_examples=150, deadline=None)
+@given(level=levels(), data=st.data(), some=st.sampled_from([TENTHS, ANY]))
+def test_a_label_is_in_exactly_where_its_rational_p_value_exceeds_alpha(
+    level: tuple[float, Fraction], data: st.DataObject, some: st.SearchStrategy[float]
+) -> None:
+    alpha, meant = level
+    n = data.draw(st.integers(1, 20))
+    weight = np.array(data.draw(st.lists(some, min_size=n, max_size=n)))
+    assume(weight.any())
+    own = np.array(data.draw(st.lists(some, min_size=4, max_size=4)))
+    values = np.sort(data.draw(st.lists(st.integers(0, 8), min_size=n, max_size=n))).astype(float)
+    cuts = Reweighted(Weighted(), values, weight)
+    rows = RowData(weight=own)
+    scores = np.arange(-1.0, 10.0)
+    inside = scores >= cuts.at(alpha, conformal_rank, rows)
+    found = cuts.pvalues(np.tile(scores, (4, 1)), data=rows)
+    for i in range(4):
+        exact = [share_at_least(s, values, weight, own[i]) for s in scores]
+        assert inside[i].tolist() == [p > meant for p in exact]
+        # No p-value is off by more than its own rounding, so p > alpha never adds a label.
+        rounded = np.array([float(p) for p in exact])
+        tiny = rounded < 1e-200  # below what pairs of floats resolve
+        assert_array_equal(found[i][~tiny], rounded[~tiny])
+        assert (found[i][tiny] < 1e-190).all()
+
+
+@settings(max_examples=25, deadline=None)
+@given(level=levels(), power=st.integers(-60, 60), seed=st.integers(0, 10**6))
+def test_a_power_of_two_in_all_weights_changes_no_bit(
+    level: tuple[float, Fraction], power: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    probs, y = uneven_classes(rng, 40)
+    weight = rng.choice([0.1, 0.2, 0.7, 1.3], size=40) * rng.choice([1.0, rng.random()])
+    found = []
+    for factor in (1.0, 2.0**power):
+        cp = cx.ScoreAverage(
+            NAMES, alpha=level[0], weights=WEIGHTS, calibration="weighted", random_state=0
+        ).fit(probs, y, sample_weight=factor * weight)
+        rows = {"sample_weight": factor * weight}
+        smooth = cp.predict_pvalues(probs, smoothed=True, **rows)
+        found.append(
+            (np.asarray(cp.predict_set(probs, **rows)), cp.predict_pvalues(probs, **rows), smooth)
+        )
+        found[-1] += (str(cp.guarantee_),)
+    for one, other in zip(*found, strict=True):
+        assert_array_equal(one, other)
+
+
+def test_sums_of_a_hundred_thousand_weights_are_exact_too() -> None:
+    rng = np.random.default_rng(3)
+    n = 100_000
+    weight = rng.choice([0.1, 0.2, 0.3, 1e-9, 0.0], size=n)
+    cuts = Reweighted(Weighted(), np.arange(n, dtype=float), weight)
+    tenths = np.rint(weight * 1e10).astype(np.int64)  # what a person means by these weights
+    own = np.array([0.0, 0.1, 0.7])
+    for alpha in (0.1, 0.05, 0.37):
+        meant = Fraction(alpha).limit_denominator(100)
+        below = [sum(map(Fraction, map(float, weight[:j]))) for j in (10, 999)]
+        assert [cuts.sums.exact(j) * cuts.sums.UNIT for j in (10, 999)] == below
+        t = cuts.at(alpha, conformal_rank, RowData(weight=own))
+        for cut, w in zip(t[:, 0], own, strict=True):
+            j = int(cut)
+            whole = meant * (int(tenths.sum()) + round(w * 1e10))
+            assert tenths[:j].sum() + w * 1e10 <= whole + 1  # within the rounding of the weights
+            assert tenths[: j + 1].sum() + w * 1e10 > whole - 1
+
+
+def test_the_smoothed_p_value_smooths_the_own_weight_too() -> None:
+    values, weight = np.array([1.0, 2.0, 2.0, 3.0]), np.array([1.0, 2.0, 3.0, 4.0])
+    cuts = Reweighted(Weighted(), values, weight)
+    rows, scores = RowData(weight=np.array([5.0])), np.array([[0.5, 2.0, 9.0]])
+    for tau in (0.0, 0.25, 1.0):
+        # below + tau (at the score + own), over the 10 + 5 of all
+        expected = [(0 + tau * 5) / 15, (1 + tau * (5 + 5)) / 15, (10 + tau * 5) / 15]
+        assert_allclose(cuts.pvalues(scores, np.array([[tau]]), rows)[0], expected, rtol=1e-15)
+
+
+def test_the_law_of_smoothed_weighted_p_values_is_uniform_over_the_bag() -> None:
+    """Hold out each row with its weight: its p-value is uniform on an interval of that length.
+
+    The intervals of all rows fill [0, 1] without a gap or an overlap of two scores: with tau
+    uniform, the p-value of a row drawn by weight is uniform, ties or not.
+    """
+    values, weight = np.array([1.0, 2.0, 2.0, 3.0, 3.0]), np.array([1.0, 2.0, 3.0, 4.0, 6.0])
+    grid = np.linspace(0, 1, 4001)
+    reached = np.zeros_like(grid)
+    for i in range(5):
+        rest = np.arange(5) != i
+        cuts = Reweighted(Weighted(), values[rest], weight[rest])
+        ends = [
+            cuts.pvalues(
+                values[i : i + 1, None], np.array([[tau]]), RowData(weight=weight[i : i + 1])
+            )
+            for tau in (0.0, 1.0)
+        ]
+        low, high = (float(end[0, 0]) for end in ends)
+        reached += weight[i] / weight.sum() * np.clip((grid - low) / (high - low), 0, 1)
+    assert_allclose(reached, grid, atol=1e-12)
+
+
+def test_weighted_pvalues_and_sets_agree() -> None:
+    rng = np.random.default_rng(1)
+    probs, y = uneven_classes(rng, 400)
+    cp = cx.ScoreAverage(NAMES, alpha=0.1, calibration="weighted", random_state=0)
+    cp.fit(probs, y, sample_weight=rng.integers(1, 9, size=400))
+    rows = {"sample_weight": rng.integers(1, 9, size=400)}
+    sets = np.asarray(cp.predict_set(probs, **rows))
+    assert_array_equal(sets, cp.predict_pvalues(probs, **rows) > 0.1)
+    nested = cp.predict_set(probs, alpha=[0.1, 0.2], **rows)
+    assert_array_equal(sets, np.asarray(nested.at(0.1)))
+
+
+def covariate_shift(rng: np.random.Generator, n: int, mean: float) -> tuple:
+    """Rows with x ~ N(mean, 1); the model is worse where x is large. Weight N(1,1) : N(0,1)."""
+    x = rng.normal(mean, size=n)
+    y = rng.integers(3, size=n)
+    logits = rng.normal(size=(n, 3))
+    logits[np.arange(n), y] += np.clip(2.5 - 1.5 * x, -1, 4)
+    return x, softmax(logits), y
+
+
+def test_known_ratios_restore_coverage_under_covariate_shift_and_none_does_not() -> None:
+    alpha, hits, plain_hits, m = 0.1, 0, 0, 0
+    for r in range(60):
+        rng = np.random.default_rng([r, 3])
+        x, probs, y = covariate_shift(rng, 400, 0.0)
+        x_new, new, y_new = covariate_shift(rng, 5, 1.0)
+        ratio = lambda x: np.exp(x - 0.5)  # noqa: E731  the density of N(1,1) over N(0,1)
+        cp = cx.ScoreAverage("thr", weights=[1.0], alpha=alpha, calibration=Weighted(known=True))
+        cp.fit(probs, y, sample_weight=ratio(x))
+        hits += covered(cp.predict_set(new, sample_weight=ratio(x_new)), y_new).sum()
+        plain = cx.ScoreAverage("thr", weights=[1.0], alpha=alpha).fit(probs, y)
+        plain_hits += covered(plain.predict_set(new), y_new).sum()
+        m += 5
+    spread = np.sqrt(m * alpha * (1 - alpha) * 1.5)  # rows of one repetition share a threshold
+    assert hits > (1 - alpha) * m - Z * spread
+    assert plain_hits < (1 - alpha) * m - Z * spread
+
+
+def test_estimated_ratios_come_close_and_say_that_they_are_estimated() -> None:
+    rng = np.random.default_rng(4)
+    x, probs, y = covariate_shift(rng, 3000, 0.0)
+    x_new, new, y_new = covariate_shift(rng, 3000, 1.0)
+    ratio = density_ratio(x[:, None], x_new[:, None])
+    truth = np.exp(x - 0.5)
+    assert_allclose(np.log(ratio.source), np.log(np.minimum(truth, 50)), atol=0.35)
+    assert 0 < ratio.effective_rows < 3000
+    cp = cx.ScoreAverage("thr", weights=[1.0], alpha=0.1, calibration="weighted")
+    cp.fit(probs, y, sample_weight=ratio.source)
+    inside = covered(cp.predict_set(new, sample_weight=ratio(x_new[:, None])), y_new)
+    # 3,000 new rows, and a threshold from so many effective rows.
+    spread = np.sqrt(0.09 * (1 / 3000 + 1 / ratio.effective_rows))
+    assert inside.mean() > 0.9 - Z * spread
+    assert cp.guarantee_.kind == "approximate"
+    assert "effective rows of 3,000" in cp.guarantee_.assumption
+
+
+def test_without_cross_fitting_a_flexible_classifier_overfits_the_ratios() -> None:
+    from sklearn.ensemble import RandomForestClassifier
+
+    rng = np.random.default_rng(5)
+    same = rng.normal(size=(600, 2))
+    forest = RandomForestClassifier(30, random_state=0)
+    own = density_ratio(same[:300], same[300:], classifier=forest, folds=1)
+    crossed = density_ratio(same[:300], same[300:], classifier=forest, folds=5)
+    # The two samples follow one law: the true ratios are 1.
+    assert own.source.mean() < 0.5 < crossed.source.mean()
+
+
+@pytest.mark.parametrize(("n", "m"), [(2000, 400), (400, 2000)])
+def test_samples_of_one_law_have_ratios_near_one_whatever_their_sizes(n: int, m: int) -> None:
+    rng = np.random.default_rng(8)
+    ratio = density_ratio(rng.normal(size=(n, 1)), rng.normal(size=(m, 1)))
+    # The coefficients have standard errors near 1 / sqrt(400), and so have logarithms of ratios.
+    assert abs(np.log(ratio.source)).mean() < Z / np.sqrt(400)
+    assert abs(np.log(ratio(np.zeros((1, 1)))))[0] < Z / np.sqrt(400)
+
+
+@pytest.mark.parametrize("old_priors", [(1 / 3, 1 / 3, 1 / 3), (0.2, 0.3, 0.5)])
+@pytest.mark.parametrize("method", ["confusion", "em"])
+def test_class_priors_are_found_without_new_labels(
+    method: str, old_priors: tuple[float, ...]
+) -> None:
+    rng = np.random.default_rng(6)
+
+    def rows(priors: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
+        y = rng.choice(3, size=20_000, p=np.array(priors))
+        x = np.eye(3)[y] * 2 + rng.normal(size=(20_000, 3))
+        logits = 2 * x + np.log(old_priors)  # the Bayes rule under the old priors
+        return softmax(logits), y
+
+    old, y = rows(old_priors)
+    new, _ = rows((0.6, 0.3, 0.1))
+    found = label_ratios(old, y, new, method=method)
+    assert_allclose(found * old_priors, [0.6, 0.3, 0.1], atol=0.02)
+
+
+def test_label_shift_restores_coverage_and_no_weights_do_not() -> None:
+    alpha, hits, plain_hits, m = 0.1, 0, 0, 0
+    old, new = (0.6, 0.3, 0.1), (0.1, 0.2, 0.7)
+    shift = LabelShift(tuple(np.array(new) / old), known=True)
+    for r in range(40):
+        rng = np.random.default_rng([r, 7])
+        probs, y = uneven_classes(rng, 600, old)
+        fresh, y_new = uneven_classes(rng, 10, new)
+        cp = cx.ScoreAverage("thr", weights=[1.0], alpha=alpha, calibration=shift).fit(probs, y)
+        hits += covered(cp.predict_set(fresh), y_new).sum()
+        plain = cx.ScoreAverage("thr", weights=[1.0], alpha=alpha).fit(probs, y)
+        plain_hits += covered(plain.predict_set(fresh), y_new).sum()
+        m += 10
+    spread = np.sqrt(m * alpha * (1 - alpha) * 2)  # rows of one repetition share a threshold
+    assert hits > (1 - alpha) * m - Z * spread
+    assert plain_hits < (1 - alpha) * m - Z * spread
+    assert cp.guarantee_.kind == "exact"
+    assert cp.guarantee_.assumption.endswith(
+        "effective rows of 600; but for that shift calibration and test rows exchangeable; weights "
+        "chosen without these rows; every label among the classes"
+    )
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_weighted_model_is_saved_and_read(known: bool, tmp_path) -> None:
+    rng = np.random.default_rng(8)
+    probs, y = uneven_classes(rng, 300)
+    rows = {"sample_weight": rng.random(300)}
+    cases = ((Weighted(known), rows), (LabelShift((0.5, 1.0, 2.0), known), {}))
+    for calibration, more in cases:
+        cp = cx.ScoreAverage(weights=WEIGHTS, calibration=calibration).fit(probs, y, **more)
+        cp.save(tmp_path / "model.json")
+        again = cx.load(tmp_path / "model.json")
+        assert_array_equal(
+            np.asarray(again.predict_set(probs, **more)), np.asarray(cp.predict_set(probs, **more))
+        )
+        assert str(again.guarantee_) == str(cp.guarantee_)
+        assert again.calibration == calibration
+
+
+def test_effective_rows_are_all_rows_for_equal_weights_and_one_for_a_single_one() -> None:
+    assert effective_rows(np.full(7, 0.3)) == pytest.approx(7)
+    assert effective_rows([0, 0, 2.0]) == 1
+
+
+def test_effective_rows_do_not_ask_for_the_unit_of_the_weights() -> None:
+    weight = np.random.default_rng(0).random(50)
+    for factor in (2.0**-1000, 2.0**-500, 2.0**500, 2.0**1000):
+        assert effective_rows(factor * weight) == effective_rows(weight)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ({}, 'calibration "weighted" needs sample_weight=...'),
+        ({"sample_weight": [1.0, -1.0, 1.0]}, "not negative; row 1 holds -1.0"),
+        ({"sample_weight": [1.0, np.nan, 1.0]}, "must be finite and not negative; row 1"),
+        ({"sample_weight": [0, 0, 0]}, "must not all be 0"),
+        ({"sample_weight": [1.0]}, "sample_weight must hold one number per row"),
+    ],
+)
+def test_weights_that_cannot_be_are_refused(rows: dict, message: str) -> None:
+    probs = np.array([[0.7, 0.3], [0.4, 0.6], [0.2, 0.8]])
+    cp = cx.ScoreAverage(weights=WEIGHTS, alpha=0.5, calibration="weighted")
+    with pytest.raises(cx.InvalidInput, match=message):
+        cp.fit(probs, [0, 1, 1], **rows)
+
+
+def test_a_weighted_model_has_no_single_threshold_and_no_pac_rank() -> None:
+    probs = np.array([[0.7, 0.3], [0.4, 0.6], [0.2, 0.8]])
+    cp = cx.ScoreAverage(weights=WEIGHTS, alpha=0.5, calibration="weighted")
+    cp.fit(probs, [0, 1, 1], sample_weight=[1, 1, 1])
+    with pytest.raises(cx.InvalidInput, match="has no single threshold"):
+        _ = cp.threshold_
+    with pytest.raises(cx.InvalidInput, match='guarantee="pac" is not known'):
+        cp.set_params(guarantee="pac").fit(probs, [0, 1, 1], sample_weight=[1, 1, 1])

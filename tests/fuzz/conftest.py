@@ -1,2 +1,0 @@
-# Started by `make assurance WHAT=fuzz` alone: it needs atheris, and instruments what it imports.
-collect_ignore = ["guided.py"]

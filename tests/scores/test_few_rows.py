@@ -1,0 +1,154 @@
+"""``scores="auto"`` leaves enough rows to calibrate, whenever there are enough."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import conformix as cx
+from conformix.calibration import PerClass
+from conformix.conformal import conformal_rank, rows_needed
+from conformix.data.outputs import check_outputs
+from conformix.scores.blend import Blend, plan_rows
+from conformix.scores.blend.dictionary import dictionary_columns, prior_of
+from conformix.scores.blend.learn import fit_blend
+from conformix.scores.ranked import Ranked
+from conformix.splits import Exact, ValidityFirst
+from scores.few_rows import measure
+
+
+@pytest.fixture(scope="module")
+def rows() -> tuple[Any, Any]:
+    data = cx.datasets.load("cifar100")
+    return data.outputs["wideresnet_16_4"][:1000], data.labels[:1000]
+
+
+def fitted(rows: tuple[Any, Any], n: int, **options: Any) -> cx.ScoreAverage:
+    fit = {name: options.pop(name) for name in ("groups",) if name in options}
+    given = {"alpha": 0.01, "kind": "logits", "random_state": 0} | options
+    return cx.ScoreAverage("auto", **given).fit(rows[0][:n], rows[1][:n], **fit)
+
+
+@pytest.mark.parametrize("n_scores", [5, 15, 50])
+def test_ninety_nine_rows_calibrate_at_one_per_cent_whenever_there_are_so_many(n_scores) -> None:
+    for n in range(99, 201):
+        aside = plan_rows(n, 0.01, n_scores, 100)
+        assert n - aside >= 99
+        assert aside == n - 99  # 100 * alpha is whole: more would waste a part of alpha
+
+
+@pytest.mark.parametrize("alpha", [0.001, 0.01, 0.05, 0.1, 0.3, 1 / np.pi, 1e-9, 1 - 1e-9])
+def test_no_plan_makes_a_threshold_infinite_that_all_rows_would_make_finite(alpha) -> None:
+    for n in [*range(1, 400), 999, 1000, 2500]:
+        aside = plan_rows(n, alpha, 5, 10)
+        assert 0 <= aside < n
+        if conformal_rank(n, alpha) <= n:
+            assert conformal_rank(n - aside, alpha) <= n - aside
+        else:
+            assert aside == 0  # nothing would be gained
+
+
+@pytest.mark.parametrize("split", ["vfcp", "exact"])
+@pytest.mark.parametrize("n", [99, 100, 101, 104, 120, 148, 150, 200])
+def test_sets_are_finite_wherever_ninety_nine_rows_can_calibrate(rows, n, split) -> None:
+    cp = fitted(rows, n, split=split)
+    assert cp.predictor_.fitted.n >= 99
+    assert cp.predict_set(rows[0][500:700]).sizes.mean() < 60
+    assert cp.guarantee_.kind == "exact"
+
+
+@pytest.mark.parametrize("split", ["vfcp", "exact"])
+def test_with_too_few_rows_one_sentence_says_how_many_are_missing(rows, split) -> None:
+    with pytest.warns(cx.TrivialSetsWarning, match="at least 99 calibration rows .* got 98"):
+        fitted(rows, 98, split=split)
+
+
+def test_where_no_row_tunes_the_sets_are_those_of_thr_on_all_rows(rows) -> None:
+    cp = fitted(rows, 99)
+    assert (cp.guarantee_.facts.n_tune, cp.guarantee_.facts.n_cal) == (0, 99)
+    thr = cx.ScoreAverage("thr", alpha=0.01, kind="logits").fit(rows[0][:99], rows[1][:99])
+    assert np.mean(cp.predict_set(rows[0]).mask != thr.predict_set(rows[0]).mask) < 1e-4
+    assert cp.search_ is None
+    assert cp.held_out_size_ == pytest.approx(cp.predict_set(rows[0][:99]).sizes.mean())
+
+
+def test_who_tunes_does_not_depend_on_the_labels(rows) -> None:
+    logits, y = rows
+    for n in (99, 103, 130):
+        other = np.random.default_rng(n).integers(100, size=len(y))
+        one, two = (fitted((logits, labels), n).guarantee_.facts for labels in (y, other))
+        assert (one.n_tune, one.n_cal) == (two.n_tune, two.n_cal)
+
+
+def test_a_pac_threshold_is_finite_wherever_all_rows_make_it_so(rows) -> None:
+    """230 rows are the fewest with .99^n <= .1."""
+    for n, finite in ((229, False), (230, True), (250, True), (400, True)):
+        if finite:
+            cp = fitted(rows, n, guarantee="pac", delta=0.1)
+        else:
+            with pytest.warns(cx.TrivialSetsWarning):
+                cp = fitted(rows, n, guarantee="pac", delta=0.1)
+        assert (cp.threshold_ > -np.inf) == finite
+        assert cp.guarantee_.facts.n_cal >= min(n, 230)
+
+
+def test_whole_groups_tune_and_leave_enough_rows(rows) -> None:
+    sizes = np.array([30, 1, 1, 1, 1, 1, 1, 1, *[5] * 20])
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    n = len(groups)
+    for seed in range(5):
+        cp = fitted(rows, n, groups=groups, random_state=seed)
+        assert cp.guarantee_.facts.n_cal >= 99
+    one = fitted(rows, 120, groups=np.zeros(120, dtype=int))
+    assert (one.guarantee_.facts.n_tune, one.guarantee_.facts.n_cal) == (0, 120)
+
+
+def test_what_learns_beside_the_blend_keeps_rows_apart(rows) -> None:
+    with pytest.warns(cx.TrivialSetsWarning):
+        cp = fitted(rows, 99, calibration=PerClass("pooled"))
+    assert cp.guarantee_.facts.n_tune == 1
+    with pytest.warns(cx.TrivialSetsWarning):
+        cp = fitted(rows, 99, normalize="ecdf")
+    assert cp.guarantee_.facts.n_tune == 1
+
+
+@pytest.mark.parametrize("split", [ValidityFirst(0.4), Exact(shortlist=3, share=0.4)])
+def test_a_split_object_keeps_the_share_that_it_asks_for(rows, split) -> None:
+    with pytest.warns(cx.TrivialSetsWarning, match="got 72"):
+        assert fitted(rows, 120, split=split).predictor_.fitted.n == 72
+
+
+def test_a_blend_of_few_rows_is_not_much_worse_than_one_of_none() -> None:
+    """Shrinkage holds it: after one, two or five rows sets of .99 coverage are hardly larger."""
+    data = cx.datasets.load("cifar100")
+    logits, y = data.outputs["wideresnet_16_4"], data.labels
+    columns = dictionary_columns(("",))
+    sizes: dict[int, list[float]] = {0: [], 1: [], 2: [], 5: []}
+    for seed in range(12):
+        order = np.random.default_rng(seed).permutation(len(y))
+        test = order[10:1010]
+        for n_tune, found in sizes.items():
+            own = order[:n_tune]
+            blend = Blend(columns, prior_of(columns))
+            if n_tune:
+                blend = fit_blend(check_outputs(logits[own], "logits"), y[own], columns)
+            probs = Ranked(blend.logits(check_outputs(logits[test], "logits")), "logits").probs
+            found.append(cx.metrics.size_at_coverage(probs, y[test], coverage=0.99))
+    none, *few = (np.mean(found) for found in sizes.values())
+    assert max(few) < 1.1 * none
+
+
+@pytest.mark.parametrize(("n", "split"), [(99, "vfcp"), (120, "vfcp"), (120, "exact")])
+def test_coverage_is_kept_with_few_rows(n, split) -> None:
+    found = measure("cifar100, one network", n, split=split, draws=25, n_test=400)
+    assert found.coverage >= 0.99 - 3 * found.error
+    assert found.all_labels == 0
+
+
+def test_rows_needed_of_a_level_are_the_fewest_with_a_finite_threshold() -> None:
+    for alpha in (0.3, 0.1, 0.05, 0.01):
+        n = rows_needed(alpha)
+        assert conformal_rank(n, alpha) <= n
+        assert conformal_rank(n - 1, alpha) > n - 1
