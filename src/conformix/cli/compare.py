@@ -10,31 +10,29 @@ from typing import Annotated, Any
 
 import typer
 
-from conformix.cli.data import (
+from conformix.cli.options import (
+    Alpha,
     Drop,
     File,
+    Json,
+    Kind,
     LabelColumn,
     LabelFile,
     MaxMemory,
-    NamedFiles,
-    Part,
-    check_target,
-    sources,
-)
-from conformix.cli.options import (
-    Alpha,
-    Json,
-    Kind,
     Models,
+    NamedFiles,
     Normalize,
     OutFolder,
+    Part,
     Resolution,
     Rows,
     Scores,
     Seed,
     Split,
     Workers,
+    check_target,
     listed,
+    sources,
 )
 from conformix.cli.output import (
     reporting,

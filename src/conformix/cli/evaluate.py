@@ -5,18 +5,21 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from conformix.cli.data import (
+from conformix.cli.options import (
     Drop,
     File,
+    Json,
     LabelColumn,
     LabelFile,
     MaxMemory,
+    ModelFile,
+    Models,
     NamedFiles,
+    OtherAlpha,
     Part,
     sources,
     unnamed_if_single,
 )
-from conformix.cli.options import Json, ModelFile, Models, OtherAlpha
 from conformix.cli.output import (
     record_table,
     wants_json,

@@ -7,29 +7,27 @@ from typing import Annotated, Any
 
 import typer
 
-from conformix.cli.data import (
+from conformix.cli.options import (
+    Alpha,
     Drop,
     File,
+    Json,
+    Kind,
     LabelColumn,
     LabelFile,
     MaxMemory,
-    NamedFiles,
-    Part,
-    check_target,
-    sources,
-    unnamed_if_single,
-)
-from conformix.cli.options import (
-    Alpha,
-    Json,
-    Kind,
     Models,
+    NamedFiles,
     Normalize,
+    Part,
     Resolution,
     Scores,
     Seed,
     Split,
+    check_target,
     listed,
+    sources,
+    unnamed_if_single,
 )
 from conformix.cli.output import record_table, wants_json, working, write_json, write_table
 

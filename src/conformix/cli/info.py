@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from conformix.cli.data import LabelColumn, MaxMemory
-from conformix.cli.options import Json
+from conformix.cli.options import Json, LabelColumn, MaxMemory
 from conformix.cli.output import record_table, wants_json, write_json, write_line, write_table
 
 EXAMPLE = "conformix info model.json"

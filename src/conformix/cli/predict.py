@@ -7,18 +7,21 @@ from typing import IO, Annotated, Any
 
 import typer
 
-from conformix.cli.data import (
+from conformix.cli.options import (
     Drop,
     File,
+    Json,
     LabelColumn,
     MaxMemory,
+    ModelFile,
+    Models,
     NamedFiles,
+    OtherAlpha,
     Part,
     check_target,
     sources,
     unnamed_if_single,
 )
-from conformix.cli.options import Json, ModelFile, Models, OtherAlpha
 from conformix.cli.output import (
     record_table,
     reporting,

@@ -9,19 +9,23 @@ from typing import Annotated, Any
 
 import typer
 
-from conformix.cli.data import (
+from conformix.cli.options import (
     Drop,
     File,
+    Json,
     LabelColumn,
     LabelFile,
     MaxMemory,
+    ModelFile,
+    Models,
     NamedFiles,
     Part,
+    Seed,
     check_target,
+    listed,
     sources,
     unnamed_if_single,
 )
-from conformix.cli.options import Json, ModelFile, Models, Seed, listed
 from conformix.cli.output import wants_json, working, write_json, write_line
 from conformix.errors import InvalidInput
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from conformix.experiments.pool import load_data
 from conformix.experiments.runner import Progress, run
-from conformix.experiments.sources import load_data
 from conformix.experiments.spec import Spec
 from conformix.experiments.statistics import (
     Estimate,

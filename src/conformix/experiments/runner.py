@@ -12,8 +12,8 @@ from typing import Any
 from conformix import metrics
 from conformix.errors import ConformixWarning, InvalidInput
 from conformix.experiments.methods import Task
+from conformix.experiments.pool import load_pool
 from conformix.experiments.rows import Row, RowLog
-from conformix.experiments.sources import load_pool
 from conformix.experiments.spec import Case, Spec
 from conformix.fit.saved.fields import is_number, is_whole, shortened
 

@@ -19,7 +19,7 @@ from conformix.conformal import simple_fraction
 from conformix.data.files import check_kind
 from conformix.errors import InvalidInput
 from conformix.experiments.methods import Choices, Method, resolve_method
-from conformix.experiments.sources import digest, drawn, load_data
+from conformix.experiments.pool import digest, drawn, load_data
 from conformix.kernels.arrays import IntArray
 from conformix.registry import unknown_name
 from conformix.scores.scale import resolve_normalizer

@@ -12,10 +12,10 @@ from conformix.data.bundled import Dataset
 from conformix.errors import InvalidInput
 from conformix.estimators.average import ScoreAverage
 from conformix.experiments.compare import Comparison, compare
+from conformix.experiments.pool import drawn, load_data
 from conformix.experiments.runner import Progress
-from conformix.experiments.sources import drawn, load_data
 from conformix.experiments.spec import Draw
-from conformix.report.gather import Report, build_report
+from conformix.report.report import Report, build_report
 from conformix.search import GridSearch
 
 # Every level is a comparison of its own, so there are fewer than in the report of a model.

@@ -1,4 +1,9 @@
-"""The method table: every method at every level, with intervals."""
+"""What other methods and other weights would have given: the method table and the weight map.
+
+Other weights are calibrated on one half of the rows and measured on the other, both ways round, on
+the scale of the fitted model. So all are measured on the same rows, none of which set its own
+threshold.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from conformix import metrics
+from conformix.conformal import conformal_rank, kth_largest
 from conformix.experiments.compare import Comparison
 from conformix.experiments.statistics import interval
-from conformix.kernels.arrays import FloatArray
+from conformix.kernels import combine
+from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.kernels.simplex import grid_size, simplex_grid
 from conformix.report.rows import Rows
-from conformix.report.weights import row_sizes
+from conformix.search.objective import SizeObjective
 
 COLUMNS = (
     "coverage", "coverage_low", "coverage_high", "size", "size_low", "size_high",
@@ -149,3 +157,105 @@ def _columns(
 
 def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
+
+
+# A grid that can be seen and listed: three scores in steps of 0.02.
+MOST_WEIGHTS = 1326
+MOST_STEPS = 100
+# Combined true-label scores held at once.
+ENTRIES = 2**22
+
+
+@dataclass(frozen=True, eq=False)
+class WeightMap:
+    """Sizes and coverages of all weights of a grid.
+
+    Parameters
+    ----------
+    resolution : int
+        Weights are ``grid / resolution``.
+    grid : integer array of shape (M, d)
+        The grid, lexicographically.
+    labels : integer array of shape (A, M)
+        Labels in all sets, by level.
+    hits : integer array of shape (A, M)
+        Covered rows, by level.
+    n : int
+        Rows measured.
+    """
+
+    resolution: int
+    grid: IntArray
+    labels: IntArray
+    hits: IntArray
+    n: int
+
+
+def halves(rows: Rows) -> tuple[IntArray, IntArray]:
+    """Return the two halves of the rows `some`, as places in it, drawn with the seed."""
+    order = np.random.default_rng(rows.seed).permutation(len(rows.some))
+    cut = len(order) // 2
+    return np.sort(order[:cut]), np.sort(order[cut:])
+
+
+def weight_map(rows: Rows) -> WeightMap | None:
+    """Return sizes and coverages over the grid of weights; None for a single score."""
+    d = len(rows.names)
+    if d < 2 or len(rows.some) < 4:
+        return None
+    steps = [m for m in range(1, MOST_STEPS + 1) if grid_size(d, m) <= MOST_WEIGHTS]
+    resolution = max(steps, default=1)
+    grid = simplex_grid(d, resolution)
+    labels, hits = cross_calibrated(rows, grid / resolution)
+    return WeightMap(resolution, grid, labels, hits, len(rows.some))
+
+
+def cross_calibrated(rows: Rows, weights: FloatArray) -> tuple[IntArray, IntArray]:
+    """Return labels in all sets and covered rows, (A, M) each, over both ways round."""
+    y = rows.y[rows.some]
+    true_scores = np.ascontiguousarray(rows.scores[np.arange(len(y)), y])
+    labels = np.zeros((len(rows.alphas), len(weights)), dtype=np.int64)
+    hits = np.zeros_like(labels)
+    first, second = halves(rows)
+    for calibrate, test in ((first, second), (second, first)):
+        part = rows.scores[test]
+        thresholds = np.full(labels.shape, -np.inf)
+        for a, alpha in enumerate(rows.alphas):
+            k = conformal_rank(len(calibrate), alpha)
+            objective = SizeObjective(true_scores[calibrate], [part], k)
+            if k > len(calibrate):
+                labels[a] += objective.counts(weights)
+                continue
+            counts, thresholds[a] = objective.counts_and_thresholds(weights)
+            labels[a] += counts
+        hits += _covered(true_scores[test], weights, thresholds)
+    return labels, hits
+
+
+def _covered(true_scores: FloatArray, weights: FloatArray, thresholds: FloatArray) -> IntArray:
+    """Return how many true-label scores reach the thresholds (A, M) of their weights."""
+    found = np.zeros(thresholds.shape, dtype=np.int64)
+    step = max(1, ENTRIES // len(true_scores))
+    for start in range(0, len(weights), step):
+        some = slice(start, start + step)
+        values = combine(true_scores[None], weights[some, None, :])
+        for a in range(len(thresholds)):
+            found[a, some] = (values >= thresholds[a, some, None]).sum(axis=1)
+    return found
+
+
+def row_sizes(rows: Rows, weights: FloatArray) -> tuple[IntArray, IntArray]:
+    """Return set sizes (A, n) and covered rows (A,) of one weight vector, both ways round."""
+    y = rows.y[rows.some]
+    combined = combine(rows.scores, weights)
+    own = combined[np.arange(len(y)), y]
+    sizes = np.zeros((len(rows.alphas), len(y)), dtype=np.int64)
+    hits = np.zeros(len(rows.alphas), dtype=np.int64)
+    first, second = halves(rows)
+    for calibrate, test in ((first, second), (second, first)):
+        for a, alpha in enumerate(rows.alphas):
+            k = conformal_rank(len(calibrate), alpha)
+            threshold = kth_largest(own[calibrate], k)
+            sizes[a, test] = (combined[test] >= threshold).sum(axis=1)
+            hits[a] += int((own[test] >= threshold).sum())
+    return sizes, hits

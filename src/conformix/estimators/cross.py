@@ -1,7 +1,8 @@
-"""CV+ for averaged scores: fold models, weights per fold, one set.
+"""Cross-conformal sets (CV+, jackknife+): every row trains and every row calibrates.
 
-Model f was trained without fold f, and so were its weights and its scale. With ``s_f(x, y)`` its
-combined score, a label y is in the set of x iff
+`CrossAverage` takes the outputs of the fold models; `conformix.CrossConformalClassifier` trains
+scikit-learn classifiers as well. Model f was trained without fold f, and so were
+its weights and its scale. With ``s_f(x, y)`` its combined score, a label y is in the set of x iff
 ``#{i : s_f(i)(x_i, y_i) > s_f(i)(x, y)} < (1 - alpha)(n + 1)``, where f(i) is the fold of row i
 (Vovk, 2015; Barber et al., 2021; for classes: Romano et al., 2020). One row per fold is the
 jackknife+.
@@ -278,3 +279,6 @@ class CrossAverage(Params):
     def _check_fitted(self) -> None:
         if "rules_" not in self.__dict__:
             raise NotFitted("this CrossAverage is not fitted yet; call fit(folds) first.")
+
+
+__all__ = ["CrossAverage", "Fold", "cross_coverage"]
