@@ -200,7 +200,7 @@ class ScoreAverage(Readings):
         ----------
         batches : source of `conformix.data.batches`, iterable of ``(outputs, y)``, or a function
             Every batch is a tuple; see `conformix.data.batches.Batches`. A function is called
-            without arguments and returns an iterator.
+            without arguments and returns an iterable.
         classes : sequence of length K, optional
             Names of the classes, as in `fit`.
         """

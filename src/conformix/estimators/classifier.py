@@ -39,6 +39,7 @@ from conformix.kernels.arrays import (
     refuse_masked,
     unmasked,
 )
+from conformix.scores import score_columns
 from conformix.sets.prediction import NestedSets, PredictionSets
 from conformix.splits import ValidityFirst
 
@@ -79,11 +80,11 @@ def probabilities(estimator: Any, X: Any, classes: Any) -> FloatArray:
     array([[1., 0., 0.]])
     """
     if hasattr(estimator, "predict_proba"):
-        own: FloatArray = np.asarray(estimator.predict_proba(X), dtype=np.float64)
+        values: FloatArray = np.asarray(estimator.predict_proba(X), dtype=np.float64)
     else:
-        own = softmax(np.asarray(estimator.decision_function(X), dtype=np.float64))
-    full = np.zeros((len(own), len(classes)))
-    full[:, np.searchsorted(classes, estimator.classes_)] = own
+        values = softmax(np.asarray(estimator.decision_function(X), dtype=np.float64))
+    full = np.zeros((len(values), len(classes)))
+    full[:, np.searchsorted(classes, estimator.classes_)] = values
     return full
 
 
@@ -228,13 +229,13 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
             (`set_fit_request`), else all get all.
         """
         X, y = self._training_rows(X, y)
-        y_own = y
+        y_cal = y
         if y_calibration is not None:
-            y_own = column_or_1d(host_array(y_calibration, "y_calibration"))
-        self._class_labels(y, y_own)  # a label too many is refused before the training
+            y_cal = column_or_1d(host_array(y_calibration, "y_calibration"))
+        self._class_labels(y, y_cal)  # a label too many is refused before the training
         rng = as_generator(self.random_state)
-        parts = check_groups(groups, len(y))
-        train, calibrate = self._rows(_num_samples(X), rng, parts, X_calibration)
+        units = check_groups(groups, len(y))
+        train, calibrate = self._rows(_num_samples(X), rng, units, X_calibration)
         params = self._routed(X, fit_params, train)
         self.estimators_ = Bunch()
         for name, estimator in self._named():
@@ -243,20 +244,20 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
                 fitted = fitted.fit(_safe_indexing(X, train), y[train], **params[name])
             self.estimators_[name] = fitted
         known = [np.asarray(e.classes_) for e in self.estimators_.values()]
-        self.classes_ = self._class_labels(y, y_own, *known)
-        X_own = _safe_indexing(X, calibrate) if X_calibration is None else X_calibration
-        y_own = y[calibrate] if y_calibration is None else y_own
-        own = slice(None) if X_calibration is not None else calibrate
+        self.classes_ = self._class_labels(y, y_cal, *known)
+        X_cal = _safe_indexing(X, calibrate) if X_calibration is None else X_calibration
+        y_cal = y[calibrate] if y_calibration is None else y_cal
+        rows = slice(None) if X_calibration is not None else calibrate
         self.conformal_ = self._average(rng).fit(
-            self._outputs(X_own),
-            y_own,
+            self._outputs(X_cal),
+            y_cal,
             test=None if X_test is None else self._outputs(X_test),
-            groups=None if parts is None or X_calibration is not None else parts[calibrate],
+            groups=None if units is None or X_calibration is not None else units[calibrate],
             classes=self.classes_,
-            strata=None if strata is None else host_array(strata, "strata")[own],
+            strata=None if strata is None else host_array(strata, "strata")[rows],
             sample_weight=None
             if calibration_weight is None
-            else host_array(calibration_weight, "calibration_weight")[own],
+            else host_array(calibration_weight, "calibration_weight")[rows],
         )
         return self
 
@@ -288,12 +289,12 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
         **rows
             Given on to `ScoreAverage.predict_set`: what the calibration asks of new rows.
         """
-        outputs = self._given(self._checked_outputs(X))
+        outputs = self._unnamed_if_single(self._checked_outputs(X))
         return self.conformal_.predict_set(outputs, alpha=alpha, **rows)  # type: ignore[arg-type]
 
     def predict_pvalues(self, X: Any, *, smoothed: bool = False, **rows: Any) -> FloatArray:
         """Return the conformal p-value of every label, shape (n, K)."""
-        outputs = self._given(self._checked_outputs(X))
+        outputs = self._unnamed_if_single(self._checked_outputs(X))
         return self.conformal_.predict_pvalues(outputs, smoothed=smoothed, **rows)
 
     @property
@@ -358,15 +359,17 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
         validate_data(self, X, reset=False, skip_check_array=True)
         return X
 
-    def _routed(self, X: Any, given: dict[str, Any], rows: IntArray) -> dict[str, dict[str, Any]]:
+    def _routed(
+        self, X: Any, fit_params: dict[str, Any], rows: IntArray
+    ) -> dict[str, dict[str, Any]]:
         """Return the fit parameters of each estimator, those by row on the training rows."""
         names = [name for name, _ in self._named()]
         if get_config()["enable_metadata_routing"]:
-            routed = process_routing(self, "fit", **given)
+            routed = process_routing(self, "fit", **fit_params)
             by_name = {name: routed[name or "estimator"].fit for name in names}
         else:
-            by_name = dict.fromkeys(names, given)
-        return {n: _check_method_params(X, own, indices=rows) for n, own in by_name.items()}
+            by_name = dict.fromkeys(names, fit_params)
+        return {n: _check_method_params(X, params, indices=rows) for n, params in by_name.items()}
 
     def _named(self) -> list[tuple[str, Any]]:
         if self.estimators is None:
@@ -400,11 +403,10 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
         return roles.tune, roles.calibrate
 
     def _outputs(self, X: Any) -> Any:
-        return self._given(self._by_name(X))
+        return self._unnamed_if_single(self._by_name(X))
 
     @staticmethod
-    def _given(outputs: dict[str, FloatArray]) -> Any:
-        """Return a single unnamed model as its array, several as they are."""
+    def _unnamed_if_single(outputs: dict[str, FloatArray]) -> Any:
         return outputs[""] if set(outputs) == {""} else outputs
 
     def _checked_outputs(self, X: Any) -> dict[str, FloatArray]:
@@ -418,7 +420,8 @@ class CrossConformalClassifier(ConformalClassifier):
     """A scikit-learn classifier with cross-conformal sets: all rows train and all calibrate.
 
     The rows are cut into `cv` folds. Per fold the estimators are trained on the other folds, less a
-    share that chooses the fold's weights, and score the fold.
+    share that chooses the fold's weights, and score the fold. One score on a scale that learns
+    nothing leaves nothing to choose: all the other folds train.
 
     Parameters
     ----------
@@ -498,28 +501,33 @@ class CrossConformalClassifier(ConformalClassifier):
         rng = as_generator(self.random_state)
         n = _num_samples(X)
         units = check_groups(groups, n)
+        shared = ("alpha", "scores", "search", "normalize", "allow_empty", "threads")
+        cross = CrossAverage(**{name: getattr(self, name) for name in shared})
+        d = len(score_columns(tuple(name for name, _ in self._named()), self.scores))
+        chooses = cross._fixed_weights(d) is None
         self.fold_estimators_ = []
         folds = []
-        for held, tune, train in self._parts(np.arange(n) if units is None else units, rng):
-            own = Bunch()
+        units = np.arange(n) if units is None else units
+        for held, tune, train in self._fold_rows(units, rng, tunes=chooses):
+            estimators = Bunch()
             for name, estimator in self._named():
-                own[name] = clone(estimator).fit(_safe_indexing(X, train), y[train])
-            self.fold_estimators_.append(own)
-            said = [
-                (self._of(own, _safe_indexing(X, rows)), np.searchsorted(self.classes_, y[rows]))
-                for rows in (held, tune)
+                estimators[name] = clone(estimator).fit(_safe_indexing(X, train), y[train])
+            self.fold_estimators_.append(estimators)
+            labelled = [
+                (
+                    self._fold_outputs(estimators, _safe_indexing(X, rows)),
+                    np.searchsorted(self.classes_, y[rows]),
+                )
+                for rows in ((held, tune) if chooses else (held,))
             ]
-            folds.append(Fold(*said[0], *said[1]))
-        shared = ("alpha", "scores", "search", "normalize", "allow_empty", "threads")
-        options = {name: getattr(self, name) for name in shared}
-        seed = int(rng.integers(2**31))
-        self.cross_ = CrossAverage(**options, random_state=seed).fit(folds)
+            folds.append(Fold(*(part for pair in labelled for part in pair)))
+        self.cross_ = cross.set_params(random_state=int(rng.integers(2**31))).fit(folds)
         return self
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the mean of all fold estimators' probabilities, shape (n, K)."""
-        said = self._checked_folds(X)
-        single = [p for own in said for p in (own.values() if isinstance(own, dict) else [own])]
+        by_fold = self._checked_folds(X)
+        single = [p for one in by_fold for p in (one.values() if isinstance(one, dict) else [one])]
         return np.mean(single, axis=0)
 
     def predict_set(  # type: ignore[override]
@@ -539,9 +547,9 @@ class CrossConformalClassifier(ConformalClassifier):
         check_is_fitted(self)
         return self._with_classes(self.cross_.guarantee_)  # type: ignore[no-any-return]
 
-    def _parts(
-        self, units: IntArray, rng: np.random.Generator
-    ) -> list[tuple[IntArray, IntArray, IntArray]]:
+    def _fold_rows(
+        self, units: IntArray, rng: np.random.Generator, *, tunes: bool
+    ) -> list[tuple[IntArray, ...]]:
         """Return the rows of every fold, and of the rest those that tune and those that train."""
         n_units = int(units.max()) + 1
         if isinstance(self.cv, bool) or not isinstance(self.cv, int | np.integer) or self.cv < 2:
@@ -554,24 +562,23 @@ class CrossConformalClassifier(ConformalClassifier):
                 f"{n_units} sample{'s' if n_units != 1 else ''}."
             )
         order = rng.permutation(n_units)
-        parts: list[tuple[IntArray, IntArray, IntArray]] = []
+        folds = []
         for f in range(self.cv):
             held = order[f :: self.cv]
             rest = rng.permutation(np.setdiff1d(order, held))
-            n_tune = min(max(round(self.tune_share * len(rest)), 1), len(rest) - 1)
+            n_tune = min(max(round(self.tune_share * len(rest)), 1), len(rest) - 1) if tunes else 0
             split = (held, rest[:n_tune], rest[n_tune:])
-            held_rows, tune, train = (np.flatnonzero(np.isin(units, some)) for some in split)
-            parts.append((held_rows, tune, train))
-        return parts
+            folds.append(tuple(np.flatnonzero(np.isin(units, some)) for some in split))
+        return folds
 
-    def _of(self, estimators: Bunch, X: Any) -> Any:
-        """Return what the estimators of one fold say about some rows."""
-        said = {name: probabilities(e, X, self.classes_) for name, e in estimators.items()}
-        return self._given(said)
+    def _fold_outputs(self, estimators: Bunch, X: Any) -> Any:
+        return self._unnamed_if_single(
+            {name: probabilities(e, X, self.classes_) for name, e in estimators.items()}
+        )
 
     def _checked_folds(self, X: Any) -> list[Any]:
         X = self._new_rows(X)
-        return [self._of(own, X) for own in self.fold_estimators_]
+        return [self._fold_outputs(estimators, X) for estimators in self.fold_estimators_]
 
 
 def small_sets_scorer(estimator: ConformalClassifier, X: Any, y: Any = None) -> float:

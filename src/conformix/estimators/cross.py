@@ -240,7 +240,7 @@ class CrossAverage(Params):
         """Return the rule of one fold, from rows outside it."""
         settings = self._settings()
         d = len(self._columns)
-        weights = settings.only_weights(d) if self.weights is None else settings.settled(d)
+        weights = self._fixed_weights(d)
         if weights is not None:
             normalizer = settings.normalizer(separate=False)
             if normalizer.learns:
@@ -261,6 +261,11 @@ class CrossAverage(Params):
         scores = self._scores(tune)
         fitted = fit_scores(scores, y, self._columns, replace(settings, scale=scale), rng)
         return fitted.rule  # type: ignore[no-any-return]
+
+    def _fixed_weights(self, d: int) -> FloatArray | None:
+        """Return the weights (d,) that no row has to choose, given or the only ones; or None."""
+        settings = self._settings()
+        return settings.only_weights(d) if self.weights is None else settings.settled(d)
 
     def _settings(self) -> Settings:
         return resolve(
