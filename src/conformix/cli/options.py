@@ -44,15 +44,7 @@ OutFolder = Annotated[
 
 
 def listed(text: str) -> tuple[str, ...]:
-    """Return the parts of a list by commas; commas in brackets and in quotes belong to a part.
-
-    Examples
-    --------
-    >>> listed("thr, raps(penalty=0.1, k_reg=2)")
-    ('thr', 'raps(penalty=0.1, k_reg=2)')
-    >>> listed('"a, b".thr, c.thr')
-    ('a, b.thr', 'c.thr')
-    """
+    """Return the parts of a list by commas; commas in brackets and in quotes belong to a part."""
     parts, depth, quoted = [""], 0, False
     for character in text:
         # A part that begins with a quote is quoted; quotes further on are those of an option.
@@ -112,13 +104,7 @@ def sources(
     kind: str = "auto",
     max_memory: str = "4G",
 ) -> Any:
-    """Return the `conformix.data.files.Sources` that the options of a command describe.
-
-    Examples
-    --------
-    >>> sources(None, ["vgg=vgg.csv"]).models
-    {'vgg': 'vgg.csv'}
-    """
+    """Return the `conformix.data.files.Sources` that the options of a command describe."""
     from conformix.data.files import Choice, Limits, Sources, parse_size  # noqa: PLC0415  late
 
     return Sources(
@@ -134,13 +120,7 @@ def sources(
 
 
 def by_name(named: Sequence[str]) -> dict[str, str]:
-    """Return files by the names of their models, from texts NAME=FILE.
-
-    Examples
-    --------
-    >>> by_name(["vgg=a.csv", "resnet=b.csv"])
-    {'vgg': 'a.csv', 'resnet': 'b.csv'}
-    """
+    """Return files by the names of their models, from texts NAME=FILE."""
     found: dict[str, str] = {}
     for text in named:
         name, equals, file = text.partition("=")
@@ -153,28 +133,12 @@ def by_name(named: Sequence[str]) -> dict[str, str]:
 
 
 def unnamed_if_single(outputs: dict[str, Any]) -> dict[str, Any]:
-    """Return outputs by model; a single model needs no name, so any file of one fits it.
-
-    Examples
-    --------
-    >>> unnamed_if_single({"vgg": 1}), list(unnamed_if_single({"vgg": 1, "resnet": 2}))
-    ({'': 1}, ['vgg', 'resnet'])
-    """
+    """Return outputs by model; a single model needs no name, so any file of one fits it."""
     return {"": next(iter(outputs.values()))} if len(outputs) == 1 else outputs
 
 
 def check_target(target: Path, inputs: Sequence[Path], endings: Sequence[str] = ()) -> None:
-    """Refuse an output that would overwrite an input, or that cannot be written.
-
-    Parameters
-    ----------
-    target : Path
-        Where the result goes.
-    inputs : sequence of Path
-        What the command reads.
-    endings : sequence of str
-        What the name may end in; empty for anything.
-    """
+    """Refuse an output that would overwrite an input, or that cannot be written."""
     if endings and target.suffix.lower() not in endings:
         raise InvalidInput(
             f"{target} has the ending {target.suffix!r}; results end in {', '.join(endings)}."

@@ -53,13 +53,7 @@ def _plain(value: Any) -> Any:
 
 
 def wants_json(asked: bool | None) -> bool:
-    """Return whether to write JSON lines: as asked, else where nobody looks at a terminal.
-
-    Examples
-    --------
-    >>> wants_json(True)
-    True
-    """
+    """Return whether to write JSON lines: as asked, else where nobody looks at a terminal."""
     return not sys.stdout.isatty() if asked is None else asked
 
 

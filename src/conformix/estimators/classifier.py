@@ -45,13 +45,7 @@ from conformix.splits import ValidityFirst
 
 
 def rows_of(X: Any) -> Any:
-    """Return frames as they are, sparse matrices by rows, anything else as an array of rows.
-
-    Examples
-    --------
-    >>> rows_of([[1, 2], [3, 4]]).shape
-    (2, 2)
-    """
+    """Return frames as they are, sparse matrices by rows, anything else as an array of rows."""
     if hasattr(X, "iloc") or hasattr(X, "get_column"):
         return X
     if hasattr(X, "tocsr"):
@@ -71,13 +65,6 @@ def probabilities(estimator: Any, X: Any, classes: Any) -> FloatArray:
 
     A class that the estimator never saw has probability 0. A classifier without probabilities is
     taken by the softmax of its decision values.
-
-    Examples
-    --------
-    >>> from sklearn.naive_bayes import GaussianNB
-    >>> model = GaussianNB().fit([[0.0], [0.1], [1.0], [1.1]], ["a", "a", "c", "c"])
-    >>> probabilities(model, [[0.05]], np.array(["a", "b", "c"])).round(3)
-    array([[1., 0., 0.]])
     """
     if hasattr(estimator, "predict_proba"):
         values: FloatArray = np.asarray(estimator.predict_proba(X), dtype=np.float64)
@@ -89,13 +76,7 @@ def probabilities(estimator: Any, X: Any, classes: Any) -> FloatArray:
 
 
 def softmax(decisions: FloatArray) -> FloatArray:
-    """Return decision values as probabilities: any rule by row keeps the guarantee.
-
-    Examples
-    --------
-    >>> softmax(np.array([0.0]))  # two classes have one decision value
-    array([[0.5, 0.5]])
-    """
+    """Return decision values as probabilities: any rule by row keeps the guarantee."""
     binary = decisions.ndim == 1
     values = np.column_stack([np.zeros_like(decisions), decisions]) if binary else decisions
     powers = np.exp(values - values.max(axis=1, keepdims=True))

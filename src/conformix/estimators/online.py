@@ -226,13 +226,7 @@ class AdaptiveWeights:
 
 
 def candidate_grid(candidates: Any, d: int) -> FloatArray:
-    """Return candidate weights (M, d): a grid of that resolution, or the given ones.
-
-    Examples
-    --------
-    >>> candidate_grid(2, 2).shape
-    (3, 2)
-    """
+    """Return candidate weights (M, d): a grid of that resolution, or the given ones."""
     if isinstance(candidates, int | np.integer) and not isinstance(candidates, bool):
         return simplex_grid(d, int(candidates)) / candidates
     from conformix.search.grid import check_candidates  # noqa: PLC0415  one use

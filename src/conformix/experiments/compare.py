@@ -55,17 +55,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The results of `compare`.
-
-    Parameters
-    ----------
-    results : Results
-        All rows.
-    alpha : float
-        The level.
-    verdict : Verdict
-        What follows.
-    """
+    """The results of `compare`."""
 
     results: Results
     alpha: float

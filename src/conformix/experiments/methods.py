@@ -35,27 +35,14 @@ from conformix.splits import SPLITS, Roles, resolve_split
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One split of a pool at one level.
-
-    Parameters
-    ----------
-    pool : Pool
-        All rows.
-    calibrate, test : integer arrays
-        Rows with labels that a method may use, and rows on which it is judged.
-    alpha : float
-        Allowed miscoverage.
-    seed : int
-        Draws what a method draws. It belongs to the split: all methods that set tuning rows
-        apart set the same rows apart.
-    threads : int or None
-        Threads of a search.
-    """
+    """One split of a pool at one level."""
 
     pool: Pool
-    calibrate: IntArray
-    test: IntArray
+    calibrate: IntArray  # rows whose labels a method may use
+    test: IntArray  # rows on which it is judged
     alpha: float
+    # Of what a method draws. It belongs to the split: all methods that set tuning rows apart set
+    # the same rows apart.
     seed: int = 0
     threads: int | None = None
 
@@ -79,26 +66,13 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """The sets of the test rows, and how they came about.
+    """The sets of the test rows, and how they came about."""
 
-    Parameters
-    ----------
-    mask : boolean array of shape (m, K)
-        The sets.
-    guarantee : str
-        ``exact``, ``approximate``, ``none`` or ``1 - 2 alpha``.
-    combined : array of shape (m, K) or None
-        Combined scores, where one number per label decides: for sizes at matched coverage.
-    weights : dict of str to float
-        Weight of every score that has one.
-    normalizer : str
-        On which scale scores were averaged.
-    """
-
-    mask: BoolArray
-    guarantee: str
+    mask: BoolArray  # (m, K), the sets
+    guarantee: str  # ``exact``, ``approximate``, ``none`` or ``1 - 2 alpha``
+    # (m, K), combined scores, where one number per label decides: for sizes at matched coverage
     combined: FloatArray | None = None
-    weights: dict[str, float] = field(default_factory=dict)
+    weights: dict[str, float] = field(default_factory=dict)  # weight of every score that has one
     normalizer: str = "none"
 
 
@@ -111,21 +85,11 @@ class Method(Protocol):
 
 @dataclass(frozen=True)
 class Fixed:
-    """Equal weights on the given scores; with one score, that score alone.
-
-    Parameters
-    ----------
-    scores : tuple of str
-        What is averaged.
-    normalize : {"none", "scale"}
-        On which scale; a normaliser that learns would need tuning rows.
-    ensemble : {"probs", "logits"} or None
-        Average the models' outputs first, and score the ensemble.
-    """
+    """Equal weights on the given scores; with one score, that score alone."""
 
     scores: tuple[str, ...]
-    normalize: str = "scale"
-    ensemble: Ensembling | None = None
+    normalize: str = "scale"  # on which scale; a normaliser that learns would need tuning rows
+    ensemble: Ensembling | None = None  # average the models' outputs first, and score the ensemble
 
     def __call__(self, task: Task) -> Outcome:
         """Return the sets of the test rows."""
@@ -159,14 +123,9 @@ class MajorityVote:
     Every score has its own set at level alpha, so the expected share of sets that miss the truth
     is at most alpha, and by Markov's inequality the vote covers with ``1 - 2 alpha`` only
     (Cherubin, 2019; Gasparin & Ramdas, 2024).
-
-    Parameters
-    ----------
-    scores : tuple of str
-        The voters: every score of every model.
     """
 
-    scores: tuple[str, ...]
+    scores: tuple[str, ...]  # the voters: every score of every model
 
     def __call__(self, task: Task) -> Outcome:
         """Return the sets of the test rows."""
@@ -191,17 +150,10 @@ class Selected:
     An average whose candidate weights are the corners of the simplex, one column at a time: many
     columns need no tensor of all of them. With one score at many temperatures or penalties it is
     that score, tuned; with different scores, the selection of Yang & Kuchibhotla (2024).
-
-    Parameters
-    ----------
-    scores : tuple of str
-        The candidates, for every model.
-    split : str
-        Which rows select, and which calibrate, as for the average.
     """
 
-    scores: tuple[str, ...]
-    split: str = "vfcp"
+    scores: tuple[str, ...]  # the candidates, for every model
+    split: str = "vfcp"  # which rows select, and which calibrate, as for the average
 
     def __call__(self, task: Task) -> Outcome:
         """Return the sets of the test rows."""
@@ -237,23 +189,12 @@ def set_counts(task: Task, columns: Sequence[Column], roles: Roles) -> IntArray:
 
 @dataclass(frozen=True)
 class Average:
-    """The method of the paper: scores averaged with the weights that make the sets smallest.
+    """The method of the paper: scores averaged with the weights that make the sets smallest."""
 
-    Parameters
-    ----------
-    scores : tuple of str
-        What is averaged: every score of every model.
-    split : str
-        ``vfcp``, ``efcp``, ``dlcp``, ``dlcp+`` or ``exact``.
-    normalize : str
-        ``none``, ``scale``, ``ecdf`` or ``auto``.
-    resolution : int or None
-        Of the weight grid; None takes 100, or less where many scores make the grid too large.
-    """
-
-    scores: tuple[str, ...]
-    split: str = "vfcp"
-    normalize: str = "scale"
+    scores: tuple[str, ...]  # what is averaged: every score of every model
+    split: str = "vfcp"  # ``vfcp``, ``efcp``, ``dlcp``, ``dlcp+`` or ``exact``
+    normalize: str = "scale"  # ``none``, ``scale``, ``ecdf`` or ``auto``
+    # of the weight grid; None takes 100, or less where many scores make the grid too large
     resolution: int | None = None
 
     def __call__(self, task: Task) -> Outcome:
@@ -266,10 +207,7 @@ class Average:
 class Oracle:
     """The best weights in hindsight: searched with the labels of the test rows. A measure only.
 
-    Parameters
-    ----------
-    scores, normalize, resolution
-        As in `Average`; ``auto`` and ``ecdf`` are fitted on the test rows.
+    A scale that is ``auto`` or ``ecdf`` is fitted on the test rows.
     """
 
     scores: tuple[str, ...]
@@ -320,20 +258,9 @@ def named(columns: Sequence[Column], weights: Any) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Auto:
-    """A blend of the dictionary's scores of all models (`conformix.scores.blend`).
+    """A blend of the dictionary's scores of all models (`conformix.scores.blend`)."""
 
-    Parameters
-    ----------
-    split : {"vfcp", "exact"}
-        Which rows the blend learns from, and which calibrate.
-
-    Examples
-    --------
-    >>> Auto()
-    Auto(split='vfcp')
-    """
-
-    split: str = "vfcp"
+    split: str = "vfcp"  # which rows the blend learns from, and which calibrate
 
     def __call__(self, task: Task) -> Outcome:
         """Return the sets of the test rows."""

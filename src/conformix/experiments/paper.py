@@ -126,13 +126,7 @@ class Product:
 
 
 def label(method: str) -> str:
-    """Return the name of a method in tables and figures.
-
-    Examples
-    --------
-    >>> label("average:dlcp+"), label("vgg16.thr")
-    ('DLCP+', 'vgg16.thr')
-    """
+    """Return the name of a method in tables and figures."""
     return LABELS.get(method, method)
 
 

@@ -33,23 +33,7 @@ Ensembling = Literal["probs", "logits"]
 
 
 class Pool:
-    """Rows of some models of a data set, from which splits are drawn.
-
-    Parameters
-    ----------
-    data : Dataset
-        Outputs and labels.
-    models : sequence of str, optional
-        Which models take part; by default all. The scores of a single model bear no model name.
-
-    Examples
-    --------
-    >>> from conformix.data.bundled import load
-    >>> pool = Pool(load("mmlu_llama13b"), ["llama13b_prompt0"])
-    >>> columns = pool.columns(("thr", "rank"))
-    >>> pool.tensor(columns, np.array([5, 3])).shape
-    (2, 4, 2)
-    """
+    """Rows of some models of a data set, from which splits are drawn."""
 
     def __init__(self, data: Dataset, models: Sequence[str] = ()) -> None:
         for model in models:
@@ -161,14 +145,7 @@ def load_data(name: str, kind: str = "auto") -> Dataset:
 
 
 def digest(data: Dataset) -> str:
-    """Return a short fingerprint of labels and outputs.
-
-    Examples
-    --------
-    >>> from conformix.data.bundled import load
-    >>> len(digest(load("mmlu_llama13b")))
-    12
-    """
+    """Return a short fingerprint of labels and outputs."""
     seen = hashlib.sha256(data.kind.encode())
     for name, values in [("labels", data.labels), *data.outputs.items()]:
         seen.update(f"{name} {values.dtype} {values.shape}".encode())
@@ -186,27 +163,7 @@ def load_pool(
     rows: int | None,
     seed: int,
 ) -> Pool:
-    """Return the pool of an experiment, kept for the next case of the same process.
-
-    Parameters
-    ----------
-    name, kind : str
-        As in `load_data`.
-    fingerprint : str
-        What `digest` said when the experiment began.
-    models : tuple of str
-        Models that take part; empty for all.
-    rows : int or None
-        Draw so many rows instead of taking all.
-    seed : int
-        Draws the rows.
-
-    Examples
-    --------
-    >>> data = load_data("mmlu_llama13b")
-    >>> load_pool("mmlu_llama13b", "auto", digest(data), (), rows=100, seed=0).outputs.n
-    100
-    """
+    """Return the pool of an experiment, kept for the next case of the same process."""
     data = load_data(name, kind)
     if digest(data) != fingerprint:
         raise InvalidInput(f"{name} has changed since the experiment began; start a new one.")

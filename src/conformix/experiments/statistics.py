@@ -88,14 +88,7 @@ def interval(
 
 
 def check_spread(runs: int) -> None:
-    """Refuse a number of splits that leaves no spread to judge by.
-
-    Examples
-    --------
-    >>> check_spread(1)
-    Traceback (most recent call last):
-    conformix.errors.InvalidInput: runs must be at least 2, for intervals over splits; got 1.
-    """
+    """Refuse a number of splits that leaves no spread to judge by."""
     if runs < 2:
         raise InvalidInput(f"runs must be at least 2, for intervals over splits; got {runs}.")
 
@@ -196,13 +189,7 @@ class Results:
 
 
 def percent(saving: Estimate) -> str:
-    """Return a saving as text.
-
-    Examples
-    --------
-    >>> percent(Estimate(0.231, 0.184, 0.278, sd=0.1, n=9))
-    '23 % [18, 28]'
-    """
+    """Return a saving as text."""
     numbers = [100 * part for part in (saving.mean, saving.low, saving.high)]
     # One digit more where whole percents would round an effect away.
     digits = 0 if abs(numbers[0]) >= 10 else 1
@@ -211,15 +198,7 @@ def percent(saving: Estimate) -> str:
 
 
 def told(saving: Estimate) -> str:
-    """Return a saving in words, whichever its sign.
-
-    Examples
-    --------
-    >>> told(Estimate(0.231, 0.184, 0.278, sd=0.1, n=9))
-    '23 % [18, 28] smaller'
-    >>> told(Estimate(-0.02, -0.05, 0.01, sd=0.1, n=9))
-    '2.0 % [-1.0, 5.0] larger'
-    """
+    """Return a saving in words, whichever its sign."""
     if saving.mean >= 0:
         return f"{percent(saving)} smaller"
     more = Estimate(-saving.mean, -saving.high, -saving.low, saving.sd, saving.n)

@@ -19,28 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class WeightSpread:
-    """Weights that the search finds on bootstrap samples of its rows.
-
-    Parameters
-    ----------
-    names : tuple of str
-        Names of the d scores.
-    found : float64 array of shape (d,)
-        The weights of the fit.
-    draws : float64 array of shape (B, d)
-        The weights of every bootstrap sample.
-    sizes : float64 array of shape (B,)
-        Their (optimistic) mean set sizes.
-    low, high : float64 arrays of shape (d,)
-        Ends of the central 90 % of the draws: order statistics, by score.
-    """
+    """Weights that the search finds on bootstrap samples of its rows."""
 
     names: tuple[str, ...]
-    found: FloatArray
-    draws: FloatArray
-    sizes: FloatArray
-    low: FloatArray
-    high: FloatArray
+    found: FloatArray  # (d,), the weights of the fit
+    draws: FloatArray  # (B, d), the weights of every bootstrap sample
+    sizes: FloatArray  # (B,), their (optimistic) mean set sizes
+    low: FloatArray  # (d,), lower ends of the central 90 % of the draws: order statistics
+    high: FloatArray  # (d,), upper ends
 
 
 def weight_spread_numbers(

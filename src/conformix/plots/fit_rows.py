@@ -27,34 +27,14 @@ from conformix.splits import Roles, resolve_split
 
 @dataclass(frozen=True, eq=False)
 class FitRows:
-    """Scores of the tuning rows and of the size rows, on the scale of the fit.
-
-    Parameters
-    ----------
-    names : tuple of str
-        Names of the scores.
-    tune : float64 array of shape (n, K, d)
-        Normalised scores of the tuning rows.
-    y : integer array of shape (n,)
-        Their labels.
-    sizes : tuple of arrays of shape (n_i, K, d)
-        Normalised scores of the size rows.
-    shared : bool
-        Whether the size rows are the tuning rows.
-    rank : function of n
-        The rank that sets the threshold of n tuning rows.
-    allow_empty : bool
-        Whether a set may be empty.
-    threads : int or None
-        Threads to use.
-    """
+    """Scores of the tuning rows and of the size rows, on the scale of the fit."""
 
     names: tuple[str, ...]
-    tune: FloatArray
-    y: IntArray
-    sizes: tuple[FloatArray, ...]
-    shared: bool
-    rank: Callable[[int], int]
+    tune: FloatArray  # (n, K, d), normalised scores of the tuning rows
+    y: IntArray  # (n,), their labels
+    sizes: tuple[FloatArray, ...]  # (n_i, K, d), normalised scores of the size rows
+    shared: bool  # whether the size rows are the tuning rows
+    rank: Callable[[int], int]  # the rank that sets the threshold of n tuning rows
     allow_empty: bool = True
     threads: int | None = None
 
@@ -119,15 +99,8 @@ def fit_rows(
 ) -> FitRows:
     """Return the rows on which the weights of a fitted model were searched.
 
-    Parameters
-    ----------
-    cp : ScoreAverage
-        The fitted model.
-    outputs, y, test, groups
-        What ``fit`` was given. Not needed under split ``"exact"``, which keeps its scores.
-    as_given : bool
-        Take all rows given for tuning and for sizes, whatever the split of the fit was: for new
-        rows, or where the split was drawn without a seed.
+    They come from what ``fit`` was given, checked against the search; split ``"exact"`` keeps its
+    scores. `as_given` takes all rows for tuning and for sizes, whatever the split of the fit was.
     """
     facts, predictor = cp.guarantee_.facts, cp.predictor_
     fitted, names = predictor.fitted, tuple(cp.score_names_)

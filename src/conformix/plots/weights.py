@@ -37,39 +37,20 @@ STEPS, AROUND = 10, 500
 
 @dataclass(frozen=True, eq=False)
 class WeightLandscape:
-    """Mean set size of many weights, on the rows of the search.
-
-    Parameters
-    ----------
-    names : tuple of str
-        Names of the d scores.
-    weights : float64 array of shape (m, d)
-        The simplex grid; for more than three scores a coarse grid with weights around the winner.
-    sizes : float64 array of shape (m,)
-        Their mean set sizes.
-    found : float64 array of shape (d,)
-        The weights of the fit.
-    found_size : float
-        Their mean set size on the same rows; ``search_.size`` of the fit.
-    single_sizes : float64 array of shape (d,)
-        Mean set size of every score alone.
-    standard_error : float
-        Of the mean size under the best weights, the noise of the threshold included.
-    level : float
-        Weights with a size up to this are nearly as good as the best.
-    within : str
-        What the level is, in words.
-    """
+    """Mean set size of many weights, on the rows of the search."""
 
     names: tuple[str, ...]
+    # (m, d), the simplex grid; for more than three scores a coarse grid with weights around the
+    # winner
     weights: FloatArray
-    sizes: FloatArray
-    found: FloatArray
-    found_size: float
-    single_sizes: FloatArray
+    sizes: FloatArray  # (m,), their mean set sizes
+    found: FloatArray  # (d,), the weights of the fit
+    found_size: float  # their mean set size on the same rows; ``search_.size`` of the fit
+    single_sizes: FloatArray  # (d,), mean set size of every score alone
+    # of the mean size under the best weights, the noise of the threshold included
     standard_error: float
-    level: float
-    within: str
+    level: float  # weights with a size up to this are nearly as good as the best
+    within: str  # what the level is, in words
 
     @property
     def near_optimal(self) -> BoolArray:

@@ -25,60 +25,29 @@ KINDS = {
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """One row: its best labels and the parts of their scores.
+    """One row: its best labels and the parts of their scores."""
 
-    Parameters
-    ----------
-    kind : str
-        Of `KINDS`, at the fitted level.
-    row : int
-        Place in the file.
-    truth : int
-        The true class.
-    labels : integer array of shape (L,)
-        The best labels, best first; the true one is always among them.
-    parts : array of shape (L, number of parts)
-        ``w_j s_j`` of every label, on the model's scale.
-    scores : array of shape (L,)
-        Their ordered sums.
-    pvalues : array of shape (L,)
-        Conformal p-values.
-    thresholds : array of shape (A, L)
-        What the score must reach, by level; NaN under split "exact".
-    member : boolean array of shape (A, L)
-        Whether the label is in the set, by level.
-    sizes : integer array of shape (A,)
-        Size of the whole set, by level.
-    """
-
-    kind: str
-    row: int
+    kind: str  # of `KINDS`, at the fitted level
+    row: int  # place in the file
     truth: int
-    labels: IntArray
-    parts: FloatArray
-    scores: FloatArray
-    pvalues: FloatArray
-    thresholds: FloatArray
-    member: BoolArray
-    sizes: IntArray
+    labels: IntArray  # (L,), the best labels, best first; the true one is always among them
+    parts: FloatArray  # (L, number of parts), ``w_j s_j`` of every label, on the model's scale
+    scores: FloatArray  # (L,), their ordered sums
+    pvalues: FloatArray  # (L,), conformal p-values
+    thresholds: FloatArray  # (A, L), what the score must reach, by level; NaN under split "exact"
+    member: BoolArray  # (A, L), whether the label is in the set, by level
+    sizes: IntArray  # (A,), size of the whole set, by level
 
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """The example rows, and the best value of every part that any label of them could reach.
+    """The example rows, and the best value of every part that any label of them could reach."""
 
-    Parameters
-    ----------
-    rows : tuple of Example
-        The examples, by kind.
-    parts : tuple of str
-        Names of the parts: the scores with the largest weights, and the others together.
-    best : array of shape (number of parts,)
-        Largest part over all labels of the compared rows: what a part falls short of.
-    """
-
-    rows: tuple[Example, ...]
+    rows: tuple[Example, ...]  # the examples, by kind
+    # names of the parts: the scores with the largest weights, and the others together
     parts: tuple[str, ...]
+    # (number of parts,), largest part over all labels of the compared rows: what a part falls
+    # short of
     best: FloatArray
 
 

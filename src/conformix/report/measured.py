@@ -15,19 +15,12 @@ from conformix.report.rows import Rows
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """The measures of the model's sets; every column has shape (A, 1), one line per level.
+    """The measures of the model's sets; every column has shape (A, 1), one line per level."""
 
-    Parameters
-    ----------
-    columns : dict of str to array
-        ``asked`` (``1 - alpha``), the measures of `conformix.metrics.evaluate`, and the
-        ends of what chance allows (``chance_low``, ``chance_high``).
-    judged : tuple of Verdict
-        What follows, per level.
-    """
-
+    # ``asked`` (``1 - alpha``), the measures of `conformix.metrics.evaluate`, and the ends of what
+    # chance allows (``chance_low``, ``chance_high``)
     columns: dict[str, FloatArray]
-    judged: tuple[Verdict, ...]
+    judged: tuple[Verdict, ...]  # what follows, per level
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -65,23 +58,13 @@ def measure(rows: Rows) -> Measured:
 
 @dataclass(frozen=True, eq=False)
 class ByClass:
-    """Coverage and size per class.
-
-    Parameters
-    ----------
-    names : tuple of str
-        Names of the classes.
-    places : integer array
-        Their numbers.
-    rows : integer array
-        Rows per class.
-    columns : dict of str to array of shape (A, number of classes)
-        ``coverage``, ``low``, ``high`` (Clopper-Pearson) and ``size``; NaN without rows.
-    """
+    """Coverage and size per class."""
 
     names: tuple[str, ...]
-    places: IntArray
-    rows: IntArray
+    places: IntArray  # their numbers
+    rows: IntArray  # rows per class
+    # (A, number of classes), ``coverage``, ``low``, ``high`` (Clopper-Pearson) and ``size``; NaN
+    # without rows
     columns: dict[str, FloatArray]
 
 

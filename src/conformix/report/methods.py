@@ -31,34 +31,18 @@ OWN, AGAIN = "this model", "its weights, recalibrated"
 
 @dataclass(frozen=True, eq=False)
 class MethodTable:
-    """All methods at all levels.
+    """All methods at all levels."""
 
-    Parameters
-    ----------
-    names : tuple of str
-        The methods; the first is ours.
-    guarantees : tuple of str
-        What each guarantees.
-    columns : dict of str to array of shape (A, number of methods)
-        Coverage and size with the ends of their intervals, and the gain over the best single
-        score: labels saved per set, or where `relative` the share of them.
-    baselines : tuple of str
-        The best single score at every level.
-    relative : bool
-        Whether gains are shares.
-    sentences : tuple of str
-        The verdict at every level, where methods were compared over splits.
-    notes : tuple of str
-        How to read the table.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # the methods; the first is ours
     guarantees: tuple[str, ...]
+    # (A, number of methods), coverage and size with the ends of their intervals, and the gain over
+    # the best single score: labels saved per set, or where `relative` the share of them
     columns: dict[str, FloatArray]
-    baselines: tuple[str, ...]
-    relative: bool
+    baselines: tuple[str, ...]  # the best single score at every level
+    relative: bool  # whether gains are shares
+    # the verdict at every level, where methods were compared over splits
     sentences: tuple[str, ...]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # how to read the table
 
 
 def model_methods(rows: Rows) -> MethodTable:
@@ -168,26 +152,12 @@ ENTRIES = 2**22
 
 @dataclass(frozen=True, eq=False)
 class WeightMap:
-    """Sizes and coverages of all weights of a grid.
+    """Sizes and coverages of all weights of a grid."""
 
-    Parameters
-    ----------
-    resolution : int
-        Weights are ``grid / resolution``.
-    grid : integer array of shape (M, d)
-        The grid, lexicographically.
-    labels : integer array of shape (A, M)
-        Labels in all sets, by level.
-    hits : integer array of shape (A, M)
-        Covered rows, by level.
-    n : int
-        Rows measured.
-    """
-
-    resolution: int
-    grid: IntArray
-    labels: IntArray
-    hits: IntArray
+    resolution: int  # weights are ``grid / resolution``
+    grid: IntArray  # (M, d), the grid, lexicographically
+    labels: IntArray  # (A, M), labels in all sets, by level
+    hits: IntArray  # (A, M), covered rows, by level
     n: int
 
 

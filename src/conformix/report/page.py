@@ -47,15 +47,7 @@ _ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&'\u2028\u2029"}
 
 
 def packed(values: Any) -> Any:
-    """Return an array as a record of type, shape and base64 bytes; short ones as lists.
-
-    Examples
-    --------
-    >>> packed(np.array([[0.5, np.nan]]))
-    {'n': [1, 2], 'v': [0.5, None]}
-    >>> packed(np.arange(32)).keys()
-    dict_keys(['n', 't', 'b'])
-    """
+    """Return an array as a record of type, shape and base64 bytes; short ones as lists."""
     array = np.asarray(values)
     shape = list(array.shape)
     if array.size <= LISTED and not (array.dtype.kind == "f" and np.isinf(array).any()):
@@ -67,13 +59,7 @@ def packed(values: Any) -> Any:
 
 
 def as_json(document: Any) -> str:
-    r"""Return JSON that is safe inside a script element: no ``<``, ``>``, ``&`` or line separator.
-
-    Examples
-    --------
-    >>> as_json({"name": "</script>"})
-    '{"name":"\\u003c/script\\u003e"}'
-    """
+    """Return JSON that is safe inside a script element: no ``<``, ``>``, ``&``, line separator."""
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.translate(_ESCAPES)
 
@@ -83,11 +69,6 @@ def fixed(value: float, digits: int, scale: float = 1.0) -> str:
 
     The same text as ``(scale * value).toFixed(digits)`` in a browser, so that a page and the
     script that moves it agree.
-
-    Examples
-    --------
-    >>> fixed(0.8125, 3), fixed(-0.5, 0), fixed(float("nan"), 2)
-    ('0.813', '−1', '–')
     """
     number = scale * value
     if not isfinite(number):

@@ -171,14 +171,7 @@ def report_settings(
 ) -> tuple[tuple[str, str], ...]:
     """Return names and values of everything that the numbers depend on.
 
-    Parameters
-    ----------
-    rows : Rows
-        Model and rows.
-    params : mapping
-        Constructor parameters of the model.
-    given : mapping of str to str
-        What the caller knows: the command, the files, their digests.
+    `given` is what the caller knows: the command, the files, their digests.
     """
     facts = rows.predictor.fitted.ledger.facts
     told = dict(given)

@@ -25,33 +25,15 @@ MAX_SCORES = 2**26
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """A fitted model on labelled rows, at a fixed list of levels.
-
-    Parameters
-    ----------
-    predictor : Predictor
-        The fitted rule.
-    outputs : Outputs
-        Checked outputs of the fitted models.
-    y : integer array of shape (n,)
-        True labels.
-    data : RowData
-        Strata and importance of the rows, where the calibration needs them.
-    classes : tuple of str
-        Names of all K classes.
-    alphas : tuple of float
-        The levels, rising; the fitted one is among them.
-    seed : int
-        Draws the halves on which other weights are calibrated.
-    """
+    """A fitted model on labelled rows, at a fixed list of levels."""
 
     predictor: Predictor
     outputs: Outputs
-    y: IntArray
-    data: RowData
+    y: IntArray  # (n,), true labels
+    data: RowData  # strata and importance of the rows, where the calibration needs them
     classes: tuple[str, ...]
-    alphas: tuple[float, ...]
-    seed: int = 0
+    alphas: tuple[float, ...]  # the levels, rising; the fitted one is among them
+    seed: int = 0  # draws the halves on which other weights are calibrated
     _masks: dict[float, BoolArray] = field(default_factory=dict, repr=False)
 
     @classmethod
