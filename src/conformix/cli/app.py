@@ -101,17 +101,17 @@ def _gone() -> int:
 @contextmanager
 def _warnings_as_sentences() -> Iterator[None]:
     """Say warnings of this library in one sentence each, once, beside the output."""
-    said: set[str] = set()
+    shown: set[str] = set()
     with warnings.catch_warnings():
         warnings.simplefilter("always", ConformixWarning)
 
-        def show(message: Any, category: type[Warning], *place: Any, **more: Any) -> None:
+        def show(message: Any, category: type[Warning], *place: Any, **options: Any) -> None:
             if not issubclass(category, ConformixWarning):
                 # What other libraries say is shown as Python shows it, line by line.
                 for line in warnings.formatwarning(message, category, *place[:2]).splitlines():
                     write_aside(line)
-            elif str(message) not in said:
-                said.add(str(message))
+            elif str(message) not in shown:
+                shown.add(str(message))
                 _say(f"warning: {message}", 0)
 
         warnings.showwarning = show

@@ -121,15 +121,15 @@ def sources(
 
 def by_name(named: Sequence[str]) -> dict[str, str]:
     """Return files by the names of their models, from texts NAME=FILE."""
-    found: dict[str, str] = {}
+    files: dict[str, str] = {}
     for text in named:
         name, equals, file = text.partition("=")
         if not (name and equals and file):
             raise InvalidInput(f"--model takes NAME=FILE, such as vgg=vgg.csv; got {text!r}.")
-        if name in found:
+        if name in files:
             raise InvalidInput(f"--model {name!r} is given twice.")
-        found[name] = file
-    return found
+        files[name] = file
+    return files
 
 
 def unnamed_if_single(outputs: dict[str, Any]) -> dict[str, Any]:
@@ -144,9 +144,9 @@ def check_target(target: Path, inputs: Sequence[Path], endings: Sequence[str] = 
             f"{target} has the ending {target.suffix!r}; results end in {', '.join(endings)}."
         )
     check_writable(target)
-    for given in inputs:
-        same = given.resolve() == target.resolve()
-        if same or (given.exists() and target.exists() and given.samefile(target)):
+    for source in inputs:
+        same = source.resolve() == target.resolve()
+        if same or (source.exists() and target.exists() and source.samefile(target)):
             raise InvalidInput(f"{target} is also an input; name another file for the result.")
 
 

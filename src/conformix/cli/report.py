@@ -65,13 +65,13 @@ def report(
 
     estimator = load(model_file, max_memory=max_memory)
     predictor = estimator.predictor_
-    given = sources(
+    source = sources(
         file, model, classes=predictor.classes, labels=labels, label_column=label_column,
         drop=drop, models=models, part=part, kind=predictor.kind, max_memory=max_memory,
     )  # fmt: skip
-    check_target(out, [Path(model_file), *given.paths], ENDINGS)
+    check_target(out, [Path(model_file), *source.paths], ENDINGS)
     with working("reading"):
-        batch = given.read(labelled=True)
+        batch = source.read(labelled=True)
     options = {
         "--levels": levels, "--title": title, "--model": model, "--labels": labels,
         "--label-column": label_column, "--drop": drop, "--models": models, "--part": part,
@@ -88,7 +88,7 @@ def report(
             title=title or f"{Path(model_file).stem} on {batch.name}",
             given={
                 "command": command_line("report", named, options),
-                **file_digests([Path(model_file), *given.paths]),
+                **file_digests([Path(model_file), *source.paths]),
             },
             seed=seed,
         )
@@ -122,8 +122,8 @@ def write_comparison(
     """Compare at several levels, write the report, and return the comparison that was asked for."""
     from conformix.report import compare_report  # noqa: PLC0415  late
 
-    given = {"command": command, **file_digests(inputs)}
-    made = compare_report(data, given=given, **settings)
+    facts = {"command": command, **file_digests(inputs)}
+    made = compare_report(data, given=facts, **settings)
     made.report.save(out)
     return made.comparison
 
@@ -155,9 +155,9 @@ def command_line(name: str, arguments: list[str], options: dict[str, Any]) -> st
 
 def file_digests(paths: list[Path]) -> dict[str, str]:
     """Return the sha256 of every file among `paths`, by its name."""
-    found = {}
+    digests = {}
     for path in paths:
         if path.is_file():
             with path.open("rb") as file:
-                found[f"{path.name}, sha256"] = hashlib.file_digest(file, "sha256").hexdigest()
-    return found
+                digests[f"{path.name}, sha256"] = hashlib.file_digest(file, "sha256").hexdigest()
+    return digests

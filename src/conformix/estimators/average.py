@@ -252,8 +252,8 @@ class ScoreAverage(Readings):
             for batch in from_iterable(batches):
                 alone = not isinstance(batch, tuple)
                 outputs = batch if alone else batch[0]
-                more = {} if alone or len(batch) < 3 else batch[2]
-                yield predictor.predict_set(outputs, alpha, **more)
+                row_data = {} if alone or len(batch) < 3 else batch[2]
+                yield predictor.predict_set(outputs, alpha, **row_data)
 
         return sets()
 

@@ -44,12 +44,12 @@ class Params(BaseEstimator):  # type: ignore[misc]
         return self
 
     def __repr__(self) -> str:
-        told = [
+        changed = [
             f"{name}={getattr(self, name)!r}"
             for name, parameter in self._signature().items()
             if _differs(getattr(self, name), parameter.default)
         ]
-        return f"{type(self).__name__}({', '.join(told)})"
+        return f"{type(self).__name__}({', '.join(changed)})"
 
 
 def _differs(value: Any, default: Any) -> bool:
@@ -130,8 +130,8 @@ class Readings(Params):
 
     def __repr__(self) -> str:
         predictor: Predictor | None = self.__dict__.get("predictor_")
-        told = "" if predictor is None else f" [fitted, guarantee {self.guarantee_.kind}]"
-        return super().__repr__() + told
+        state = "" if predictor is None else f" [fitted, guarantee {self.guarantee_.kind}]"
+        return super().__repr__() + state
 
     def _check_fitted(self) -> Predictor:
         predictor: Predictor | None = self.__dict__.get("predictor_")

@@ -219,8 +219,8 @@ class CrossAverage(Params):
             )
         total: Any = 1
         n = None
-        for number, own in enumerate(outputs):
-            checked = self._check(own, f"outputs of fold {number}")
+        for number, fold_outputs in enumerate(outputs):
+            checked = self._check(fold_outputs, f"outputs of fold {number}")
             n = checked.n if n is None else n
             if checked.n != n:
                 raise InvalidInput(

@@ -412,12 +412,12 @@ class OnlineAverage:
         if not self._steps:
             return Guarantee("none", "no step was made yet", "no assumption")
         bound, share = self.control_.bound(self._steps), self._errors / self._steps
-        told = (
+        statement = (
             f"|share of errors - {self.alpha:g}| <= {at_most(bound)} after {self._steps:,} steps; "
             f"it is {share:.4f}"
         )
         needs = f"any sequence of rows, drifting or adversarial; {LABELS}"
-        return Guarantee("exact", told, needs)
+        return Guarantee("exact", statement, needs)
 
     def _row_scores(self, outputs: Any) -> FloatArray:
         """Return the scores (1, K, d) of one row; the first row says what there is."""

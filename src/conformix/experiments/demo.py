@@ -129,14 +129,14 @@ class Demo:
         fit, test = self.calibration, self.test
         for method, cp in methods(self.choices):
             cp.set_params(alpha=alpha).fit(self.logits[fit], self.y[fit], test=self.logits[test])
-            seen = metrics.evaluate(cp.predict_set(self.logits[test]), self.y[test])
+            measures = metrics.evaluate(cp.predict_set(self.logits[test]), self.y[test])
             yield Row(
                 method,
                 alpha,
-                seen["coverage"],
-                seen["coverage_low"],
-                seen["coverage_high"],
-                seen["mean_size"],
+                measures["coverage"],
+                measures["coverage_low"],
+                measures["coverage_high"],
+                measures["mean_size"],
                 tuple(float(w) for w in cp.weights_),
                 cp.guarantee_.kind,
             )

@@ -133,8 +133,8 @@ class MajorityVote:
         votes = np.zeros((len(task.test), task.pool.outputs.n_classes), dtype=np.int64)
         task.pool.prepare(columns)
         for column in columns:
-            own = task.pool.of_true_labels(column, task.calibrate)
-            threshold = kth_largest(own, conformal_rank(len(own), task.alpha))
+            true_scores = task.pool.of_true_labels(column, task.calibrate)
+            threshold = kth_largest(true_scores, conformal_rank(len(true_scores), task.alpha))
             votes += task.pool.plane(column, task.test) >= threshold
         return Outcome(mask=2 * votes > len(columns), guarantee="1 - 2 alpha")
 
@@ -168,8 +168,8 @@ class Selected:
         counts = set_counts(task, columns, Roles(tune, size, calibrate))
         # Ties go the way they go between weights.
         best = columns[first_best(counts, np.eye(len(columns)))]
-        own = task.pool.of_true_labels(best, calibrate)
-        threshold = kth_largest(own, conformal_rank(len(own), task.alpha))
+        true_scores = task.pool.of_true_labels(best, calibrate)
+        threshold = kth_largest(true_scores, conformal_rank(len(true_scores), task.alpha))
         combined = task.pool.plane(best, task.test)
         return Outcome(combined >= threshold, split.guarantee.kind, combined, {str(best): 1.0})
 

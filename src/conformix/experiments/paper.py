@@ -14,7 +14,7 @@ import numpy as np
 from conformix.errors import InvalidInput
 from conformix.experiments.pool import load_data
 from conformix.experiments.spec import Spec
-from conformix.experiments.statistics import Estimate, Results, percent, told
+from conformix.experiments.statistics import Estimate, Results, in_words, percent
 from conformix.plots import new_figure, plot_boxes, plot_size_coverage
 from conformix.tables import Table
 
@@ -174,7 +174,7 @@ def table1_specs(setup: Setup) -> list[Spec]:
 
 def table1(setup: Setup, results: list[Results]) -> Product:
     """Return table 1 of the paper beside ours, and what follows from it."""
-    (found,) = results
+    (measured,) = results
     paper = setup.data == TABLE1_DATA
     header = ["method"]
     for alpha in TABLE_ALPHAS:
@@ -184,7 +184,7 @@ def table1(setup: Setup, results: list[Results]) -> Product:
     rows: list[tuple[str, ...]] = []
     for block in blocks:
         rows += [()] if rows else []
-        rows += [_table1_row(found, method, paper=paper) for method in block]
+        rows += [_table1_row(measured, method, paper=paper) for method in block]
     notes = (
         f"Mean (standard deviation) over {setup.runs} random splits, 80:20, of the same rows.",
         "Untuned methods calibrate on all calibration rows; tuned ones and VFCP tune on one half.",
@@ -193,36 +193,39 @@ def table1(setup: Setup, results: list[Results]) -> Product:
     table = Table(
         f"Coverage and set size, {setup.title}", (*header, "guarantee"), tuple(rows), notes
     )
-    lines = [line for alpha in TABLE_ALPHAS for line in _table1_findings(found, alpha, paper=paper)]
+    lines = [
+        line for alpha in TABLE_ALPHAS for line in _table1_findings(measured, alpha, paper=paper)
+    ]
     return Product(table, findings=tuple(lines))
 
 
-def _table1_row(found: Results, method: str, *, paper: bool) -> tuple[str, ...]:
+def _table1_row(results: Results, method: str, *, paper: bool) -> tuple[str, ...]:
     cells = [label(method)]
     for alpha in TABLE_ALPHAS:
-        coverage = found.estimate(method, alpha=alpha, field="coverage")
-        size = found.estimate(method, alpha=alpha)
-        matched = found.values(method, alpha=alpha, field="size_at_matched_coverage")
+        coverage = results.estimate(method, alpha=alpha, field="coverage")
+        size = results.estimate(method, alpha=alpha)
+        matched = results.values(method, alpha=alpha, field="size_at_matched_coverage")
         cells += [f"{coverage.mean:.3f} ({coverage.sd:.3f})", f"{size.mean:.2f} ({size.sd:.2f})"]
         cells.append("-" if np.isnan(matched).any() else f"{matched.mean():.2f}")
         if paper:
             known = TABLE1[alpha].get(method)
             cells.append("-" if known is None else f"{known[2]:.2f} ({known[3]:.2f})")
-    return (*cells, found.guarantee(method, TABLE_ALPHAS[0]))
+    return (*cells, results.guarantee(method, TABLE_ALPHAS[0]))
 
 
-def _table1_findings(found: Results, alpha: float, *, paper: bool) -> list[str]:
+def _table1_findings(results: Results, alpha: float, *, paper: bool) -> list[str]:
     ours = SPLITS[0]
-    single, tuned = (found.smallest(some, alpha=alpha) for some in (SINGLES, TUNED))
-    saved, lost = (told(found.saving(ours, other, alpha=alpha)) for other in (single, tuned))
-    gap = found.saving("oracle", ours, alpha=alpha, field="size_at_matched_coverage")
-    largest = max(SPLITS, key=lambda split: found.estimate(split, alpha=alpha).mean)
+    single, tuned = (results.smallest(some, alpha=alpha) for some in (SINGLES, TUNED))
+    saved, lost = (in_words(results.saving(ours, other, alpha=alpha)) for other in (single, tuned))
+    gap = results.saving("oracle", ours, alpha=alpha, field="size_at_matched_coverage")
+    hindsight = in_words(gap)
+    largest = max(SPLITS, key=lambda split: results.estimate(split, alpha=alpha).mean)
     lines = [
         f"sets of VFCP are {saved} than those of the best fixed score ({label(single)})",
         f"sets of VFCP are {lost} than those of the best other baseline ({label(tuned)})",
-        _pairs_below(found, alpha),
-        f"the largest of the four splits is {label(largest)}; {_coverages(found, alpha)}",
-        f"with the best weights in hindsight sets are {told(gap)} than VFCP's at matched coverage",
+        _pairs_below(results, alpha),
+        f"the largest of the four splits is {label(largest)}; {_coverages(results, alpha)}",
+        f"with the best weights in hindsight sets are {hindsight} than VFCP's at matched coverage",
     ]
     if paper:
         theirs = {method: numbers[2] for method, numbers in TABLE1[alpha].items()}
@@ -232,10 +235,10 @@ def _table1_findings(found: Results, alpha: float, *, paper: bool) -> list[str]:
     return [f"alpha = {alpha:g}: {line}." for line in lines]
 
 
-def _pairs_below(found: Results, alpha: float) -> str:
+def _pairs_below(results: Results, alpha: float) -> str:
     """Say in how many pairs of an averaged split and a fixed score the average is smaller."""
     pairs = [(split, single) for split in SPLITS for single in SINGLES]
-    savings = [found.saving(*pair, alpha=alpha, comparisons=len(pairs)) for pair in pairs]
+    savings = [results.saving(*pair, alpha=alpha, comparisons=len(pairs)) for pair in pairs]
     below = sum(saving.low > 0 for saving in savings)
     return (
         f"of the {len(pairs)} pairs of an averaged split and a fixed score the average is smaller "
@@ -243,8 +246,8 @@ def _pairs_below(found: Results, alpha: float) -> str:
     )
 
 
-def _coverages(found: Results, alpha: float) -> str:
-    means = [found.estimate(split, alpha=alpha, field="coverage").mean for split in SPLITS]
+def _coverages(results: Results, alpha: float) -> str:
+    means = [results.estimate(split, alpha=alpha, field="coverage").mean for split in SPLITS]
     return f"their mean coverages are {', '.join(f'{mean:.4f}' for mean in means)}"
 
 
@@ -255,10 +258,10 @@ def fig2_specs(setup: Setup) -> list[Spec]:
 
 def fig2(setup: Setup, results: list[Results]) -> Product:
     """Return the box plots of coverage and size."""
-    (found,) = results
+    (measured,) = results
     figure = new_figure(6.8, 2.7)
     for place, (measure, target) in enumerate((("coverage", 0.99), ("size", None)), start=1):
-        values = {label(m): found.values(m, alpha=0.01, field=measure) for m in SHOWN}
+        values = {label(m): measured.values(m, alpha=0.01, field=measure) for m in SHOWN}
         ax = figure.add_subplot(1, 2, place)
         name = measure if measure == "coverage" else "mean set size"
         plot_boxes(values, ylabel=name, target=target, ax=ax)
@@ -273,15 +276,15 @@ def fig3_specs(setup: Setup) -> list[Spec]:
 
 def fig3(setup: Setup, results: list[Results]) -> Product:
     """Return size against coverage for alpha = .01 to .05."""
-    (found,) = results
+    (measured,) = results
     tuned = ("tuned-thr", "tuned-raps")
     figure = new_figure(4.6, 3.4)
-    curves = {label(m): curve(found, m) for m in (*SHOWN, *tuned)}
+    curves = {label(m): curve(measured, m) for m in (*SHOWN, *tuned)}
     ax = figure.add_subplot()
     plot_size_coverage(curves, title=setup.title, dashed=[label(m) for m in tuned], ax=ax)
     header = ("method", *(f"alpha = {alpha:g}" for alpha in ALPHAS))
     rows = tuple(
-        (label(m), *(f"{found.estimate(m, alpha=a).mean:.2f}" for a in ALPHAS))
+        (label(m), *(f"{measured.estimate(m, alpha=a).mean:.2f}" for a in ALPHAS))
         for m in (*SHOWN, *tuned)
     )
     notes = (f"Mean set size over {setup.runs} random splits, 80:20.",)
@@ -290,11 +293,11 @@ def fig3(setup: Setup, results: list[Results]) -> Product:
     )
 
 
-def curve(found: Results, method: str) -> tuple[list[float], list[float]]:
+def curve(results: Results, method: str) -> tuple[list[float], list[float]]:
     """Return mean coverage and mean size of a method at all levels."""
     return (
-        [found.estimate(method, alpha=a, field="coverage").mean for a in found.alphas],
-        [found.estimate(method, alpha=a).mean for a in found.alphas],
+        [results.estimate(method, alpha=a, field="coverage").mean for a in results.alphas],
+        [results.estimate(method, alpha=a).mean for a in results.alphas],
     )
 
 
@@ -312,18 +315,20 @@ def ratios(setup: Setup, results: list[Results]) -> Product:
     figure = new_figure(6.8, 4.8)
     rows: list[tuple[str, ...]] = []
     findings = []
-    for place, ((_, ratio), found) in enumerate(zip(RATIOS, results, strict=True)):
+    for place, ((_, ratio), measured) in enumerate(zip(RATIOS, results, strict=True)):
         for side, (measure, target) in enumerate((("coverage", 1 - RATIO_ALPHA), ("size", None))):
-            values = {label(m): found.values(m, alpha=RATIO_ALPHA, field=measure) for m in SPLITS}
+            values = {
+                label(m): measured.values(m, alpha=RATIO_ALPHA, field=measure) for m in SPLITS
+            }
             ax = figure.add_subplot(2, 2, 2 * place + side + 1)
             name = measure if measure == "coverage" else "mean set size"
             plot_boxes(values, ylabel=name, title=ratio, target=target, ours=4, ax=ax)
         rows += [()] if rows else []
-        rows += [_ratios_row(found, method, ratio) for method in SPLITS]
-        least = found.smallest(SPLITS, alpha=RATIO_ALPHA)
-        saving = found.saving(least, SPLITS[0], alpha=RATIO_ALPHA, comparisons=2)
+        rows += [_ratios_row(measured, method, ratio) for method in SPLITS]
+        least = measured.smallest(SPLITS, alpha=RATIO_ALPHA)
+        saving = measured.saving(least, SPLITS[0], alpha=RATIO_ALPHA, comparisons=2)
         findings.append(
-            f"{ratio}: the smallest sets are those of {label(least)}, {told(saving)} "
+            f"{ratio}: the smallest sets are those of {label(least)}, {in_words(saving)} "
             "than those of VFCP."
         )
     figure.suptitle(f"{setup.title}, alpha = {RATIO_ALPHA:g}, {setup.runs} splits", fontsize=9)
@@ -336,15 +341,15 @@ def ratios(setup: Setup, results: list[Results]) -> Product:
     return Product(table, {"ratios": figure}, tuple(findings))
 
 
-def _ratios_row(found: Results, method: str, ratio: str) -> tuple[str, ...]:
-    coverage = found.estimate(method, alpha=RATIO_ALPHA, field="coverage")
-    size = found.estimate(method, alpha=RATIO_ALPHA)
+def _ratios_row(results: Results, method: str, ratio: str) -> tuple[str, ...]:
+    coverage = results.estimate(method, alpha=RATIO_ALPHA, field="coverage")
+    size = results.estimate(method, alpha=RATIO_ALPHA)
     return (
         label(method),
         ratio,
         f"{coverage.mean:.3f} ({coverage.sd:.3f})",
         f"{size.mean:.2f} ({size.sd:.2f})",
-        found.guarantee(method, RATIO_ALPHA),
+        results.guarantee(method, RATIO_ALPHA),
     )
 
 
@@ -382,18 +387,18 @@ def scale_of(setup: Setup) -> str:
 
 def models(setup: Setup, results: list[Results]) -> Product:
     """Return size against coverage for every score, the savings, and what holds for all."""
-    found = dict(zip(MODEL_SCORES, results, strict=True))
+    by_score = dict(zip(MODEL_SCORES, results, strict=True))
     return Product(
-        _models_table(setup, found),
-        {"models": _models_figure(setup, found)},
-        _models_findings(setup, found),
+        _models_table(setup, by_score),
+        {"models": _models_figure(setup, by_score)},
+        _models_findings(setup, by_score),
     )
 
 
-def _best_models(setup: Setup, found: dict[str, Results]) -> dict[tuple[str, float], Estimate]:
+def _best_models(setup: Setup, by_score: dict[str, Results]) -> dict[tuple[str, float], Estimate]:
     """Return the saving against the best single model of every case, by simultaneous intervals."""
     savings = {}
-    for score, results in found.items():
+    for score, results in by_score.items():
         singles = [f"{model}.{score}" for model in setup.all_models]
         for alpha in ALPHAS:
             best = results.smallest(singles, alpha=alpha)
@@ -401,10 +406,10 @@ def _best_models(setup: Setup, found: dict[str, Results]) -> dict[tuple[str, flo
     return savings
 
 
-def _models_table(setup: Setup, found: dict[str, Results]) -> Table:
-    savings = _best_models(setup, found)
+def _models_table(setup: Setup, by_score: dict[str, Results]) -> Table:
+    savings = _best_models(setup, by_score)
     rows: list[tuple[str, ...]] = []
-    for score, results in found.items():
+    for score, results in by_score.items():
         rows += [()] if rows else []
         shown = (OURS, *(f"{model}.{score}" for model in setup.all_models), *RIVALS)
         for alpha in ALPHAS:
@@ -426,9 +431,9 @@ def _models_table(setup: Setup, found: dict[str, Results]) -> Table:
     return Table(f"Weighted models, {setup.data}", header, tuple(rows), notes)
 
 
-def _models_figure(setup: Setup, found: dict[str, Results]) -> Figure:
+def _models_figure(setup: Setup, by_score: dict[str, Results]) -> Figure:
     figure = new_figure(6.8, 5.6)
-    for place, (score, results) in enumerate(found.items(), start=1):
+    for place, (score, results) in enumerate(by_score.items(), start=1):
         shown = {"weighted": curve(results, OURS)}
         shown |= {model: curve(results, f"{model}.{score}") for model in setup.all_models}
         ensemble = label("probability-ensemble")
@@ -446,8 +451,8 @@ def _models_figure(setup: Setup, found: dict[str, Results]) -> Figure:
     return figure
 
 
-def _models_findings(setup: Setup, found: dict[str, Results]) -> tuple[str, ...]:
-    savings = _best_models(setup, found)
+def _models_findings(setup: Setup, by_score: dict[str, Results]) -> tuple[str, ...]:
+    savings = _best_models(setup, by_score)
     lost = [f"{s.upper()} at {a:g}" for (s, a), saving in savings.items() if saving.high < 0]
     named = f" ({', '.join(lost)})" if lost else ""
     first = (
@@ -455,7 +460,7 @@ def _models_findings(setup: Setup, found: dict[str, Results]) -> tuple[str, ...]
         f"{len(lost)} of {MODEL_CASES} cases{named}, by intervals that hold together."
     )
     lines = [first]
-    for score in found:
+    for score in by_score:
         low = [savings[score, alpha].low for alpha in ALPHAS]
         lines.append(
             f"{score.upper()}: they are smaller at {sum(bound > 0 for bound in low)} of "
@@ -464,7 +469,7 @@ def _models_findings(setup: Setup, found: dict[str, Results]) -> tuple[str, ...]
     for rival in ("probability-ensemble", "logit-ensemble", "uniform"):
         against = [
             results.saving(OURS, rival, alpha=alpha, comparisons=MODEL_CASES)
-            for results in found.values()
+            for results in by_score.values()
             for alpha in ALPHAS
         ]
         lines.append(

@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -93,14 +93,14 @@ class Pool:
         adds to its logits carries no weight.
         """
         if how not in self._ensembles:
-            parts = list(self.outputs.models.values())
-            if len(parts) < 2:
+            models = list(self.outputs.models.values())
+            if len(models) < 2:
                 raise InvalidInput(
                     f"an ensemble needs at least two models; {self.name} gives one here."
                 )
-            mean = np.zeros(parts[0].shape)
-            for values in parts:
-                mean += _outputs_of(values, self.outputs, how) / len(parts)
+            mean = np.zeros(models[0].shape)
+            for values in models:
+                mean += _outputs_of(values, self.outputs, how) / len(models)
             ensemble = Dataset(self.name, self.labels, {how: mean}, kind=how)
             self._ensembles[how] = Pool(ensemble)
         return self._ensembles[how]
@@ -146,11 +146,17 @@ def load_data(name: str, kind: str = "auto") -> Dataset:
 
 def digest(data: Dataset) -> str:
     """Return a short fingerprint of labels and outputs."""
-    seen = hashlib.sha256(data.kind.encode())
-    for name, values in [("labels", data.labels), *data.outputs.items()]:
-        seen.update(f"{name} {values.dtype} {values.shape}".encode())
-        seen.update(np.ascontiguousarray(values).tobytes())
-    return seen.hexdigest()[:12]
+    return sha256_of(data.kind, [("labels", data.labels), *data.outputs.items()])[:12]
+
+
+def sha256_of(kind: str, arrays: Iterable[tuple[str, Any]]) -> str:
+    """Return the sha256 of named arrays: names, types, shapes and bytes."""
+    hasher = hashlib.sha256(kind.encode())
+    for name, values in arrays:
+        array = np.ascontiguousarray(values)
+        hasher.update(f"{name} {array.dtype} {array.shape}".encode())
+        hasher.update(array.tobytes())
+    return hasher.hexdigest()
 
 
 @lru_cache(maxsize=2)

@@ -78,11 +78,11 @@ def weight_spread_numbers(
     strategy = resolve_search(cp.search if search is None else search)
     rng = as_generator(random_state)
     results = [strategy(rows.resampled(rng).objective(), rng) for _ in range(repetitions)]
-    draws = np.array([found.weights for found in results])
+    draws = np.array([result.weights for result in results])
     ordered = np.sort(draws, axis=0)
     cut = repetitions // 20  # five per cent on either side
     return WeightSpread(
-        rows.names, np.asarray(cp.weights_), draws, np.array([found.size for found in results]),
+        rows.names, np.asarray(cp.weights_), draws, np.array([result.size for result in results]),
         ordered[cut], ordered[-1 - cut],
     )  # fmt: skip
 
@@ -157,7 +157,7 @@ def plot_weight_spread(numbers: WeightSpread, *, title: str = "", ax: Axes | Non
     ]
     halo: dict[str, Any] = {"marker": "D", "linestyle": "", "color": "white"}
     ax.plot(numbers.found, places, markersize=10, zorder=3, **halo)
-    (found,) = ax.plot(
+    (diamonds,) = ax.plot(
         numbers.found, places, "D", color=PALETTE[0], markeredgecolor=INK, markeredgewidth=1.1,
         markersize=6.5, linestyle="", zorder=4,
     )  # fmt: skip
@@ -165,6 +165,6 @@ def plot_weight_spread(numbers: WeightSpread, *, title: str = "", ax: Axes | Non
     ax.set_ylim(d - 0.45, -0.55)
     ax.grid(visible=False, axis="y")
     ax.set_xlim(-0.02, min(1.02, 0.05 + max(numbers.draws.max(), numbers.found.max())))
-    told = ["found", f"{len(numbers.draws)} bootstrap samples", "central 90 %"]
-    explain_above(ax, [found, dots[0], spans], told, columns=1 if long else 3)
+    texts = ["found", f"{len(numbers.draws)} bootstrap samples", "central 90 %"]
+    explain_above(ax, [diamonds, dots[0], spans], texts, columns=1 if long else 3)
     return ax

@@ -193,9 +193,9 @@ def _band(ax: Any, numbers: ClassCoverage) -> tuple[list[Any], list[str]]:
         zorder=3,
     )  # fmt: skip
     worst = zip(numbers.names[:5], numbers.coverage[:5], strict=True)
-    told = "\n".join(f"{plain(name, 26)}  {share:.2f}" for name, share in worst)
+    lines = "\n".join(f"{plain(name, 26)}  {share:.2f}" for name, share in worst)
     ax.text(
-        0.985, 0.03, "worst:\n" + told, transform=ax.transAxes, ha="right", va="bottom",
+        0.985, 0.03, "worst:\n" + lines, transform=ax.transAxes, ha="right", va="bottom",
         fontsize=SMALL, color=INK, linespacing=1.25, zorder=5,
         bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 2},
     )  # fmt: skip

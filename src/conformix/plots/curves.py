@@ -79,8 +79,8 @@ def size_coverage_numbers(
         n = min(model.guarantee_.facts.n_cal for model in models.values())
         alphas = [alpha for alpha in LEVELS if rows_needed(alpha) <= n]
     levels = sorted({float(simple_fraction(alpha)) for alpha in alphas})
-    found = np.array([_points(model, outputs, y, levels, rows) for model in models.values()])
-    return SizeCoverage(tuple(map(str, models)), np.array(levels), found[..., 0], found[..., 1])
+    points = np.array([_points(model, outputs, y, levels, rows) for model in models.values()])
+    return SizeCoverage(tuple(map(str, models)), np.array(levels), points[..., 0], points[..., 1])
 
 
 def _points(

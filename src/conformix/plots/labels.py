@@ -228,13 +228,13 @@ def plot_explain(
     m = len(numbers.labels)
     ax = axes_for(ax, 5.8, 1.2 + 0.22 * m)
     size = f"{numbers.set_size:,} of {numbers.n_classes:,} labels"
-    told = f"row {numbers.row}: {size} at alpha = {numbers.alpha:g}" if title is None else title
+    heading = f"row {numbers.row}: {size} at alpha = {numbers.alpha:g}" if title is None else title
     finite = bool(np.isfinite(numbers.thresholds).all())
     relative = finite and (_close(numbers) if relative is None else relative)
     parts = numbers.votes if relative else numbers.contributions
     total = numbers.combined - numbers.thresholds if relative else numbers.combined
     what = "combined score minus threshold" if relative else "combined score"
-    tidy(ax, title=told, xlabel=what)
+    tidy(ax, title=heading, xlabel=what)
     handles, names = _stack(ax, numbers, parts, total)
     line = _thresholds(ax, np.zeros(m) if relative else numbers.thresholds)
     if line is not None:

@@ -194,14 +194,14 @@ def plot_set_sizes(numbers: SetSizes, *, title: str = "", ax: Axes | None = None
     hits = numbers.rows if numbers.hits is None else numbers.hits
     look: dict[str, Any] = {"width": 0.8, "edgecolor": INK, "linewidth": 0.6}
     handles = [ax.bar(places, hits * share, color=PALETTE[5], **look)]
-    told = f"mean {numbers.mean:.2f}, median {numbers.median:g}"
-    names = [f"sets ({told})"]
+    averages = f"mean {numbers.mean:.2f}, median {numbers.median:g}"
+    names = [f"sets ({averages})"]
     if numbers.hits is not None:
         missed = (numbers.rows - numbers.hits) * share
         handles.append(
             ax.bar(places, missed, bottom=hits * share, color="white", hatch="/////", **look)
         )
-        names = [f"hold the true label ({told})", "miss it"]
+        names = [f"hold the true label ({averages})", "miss it"]
     explain_above(ax, handles, names)
     # With many bars every second or third size is named.
     step = -(-len(places) // 13)
@@ -279,8 +279,8 @@ def plot_coverage_by_size(
         handles.append(promise_line(ax, numbers.promise))
         names.append(f"asked for on average: {numbers.promise:g}")
     shares = 100 * numbers.rows / numbers.rows.sum()
-    told = zip(numbers.labels, shares, strict=True)
-    ax.set_xticks(places, [f"{name}\n{share:.{int(share < 1)}f} %" for name, share in told])
+    pairs = zip(numbers.labels, shares, strict=True)
+    ax.set_xticks(places, [f"{name}\n{share:.{int(share < 1)}f} %" for name, share in pairs])
     ax.set_xlim(-0.5, len(places) - 0.5)
     ax.grid(visible=False, axis="x")
     explain_above(ax, handles, names)

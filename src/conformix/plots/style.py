@@ -65,9 +65,9 @@ def plain(text: object, limit: int = 32) -> str:
 
     Dollar signs would start a formula; long names end in an ellipsis.
     """
-    told = " ".join(str(text).split())
-    told = told if len(told) <= limit else told[: limit - 1].rstrip() + "\N{HORIZONTAL ELLIPSIS}"
-    return told.replace("$", r"\$")
+    line = " ".join(str(text).split())
+    line = line if len(line) <= limit else line[: limit - 1].rstrip() + "\N{HORIZONTAL ELLIPSIS}"
+    return line.replace("$", r"\$")
 
 
 def explain_with(ax: Axes, handles: Sequence[Any], names: Sequence[str], **options: Any) -> Any:

@@ -56,9 +56,9 @@ def undominated(first: FloatArray, second: FloatArray) -> BoolArray:
     """
     order = np.lexsort((second, first))
     best = np.minimum.accumulate(np.concatenate([[np.inf], second[order]]))[:-1]
-    found = np.zeros(len(first), dtype=bool)
-    found[order] = second[order] < best
-    return found
+    front = np.zeros(len(first), dtype=bool)
+    front[order] = second[order] < best
+    return front
 
 
 # Weights with sets beyond this multiple of the smallest would only push the front into a corner.

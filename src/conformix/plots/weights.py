@@ -105,10 +105,10 @@ def weights_numbers(
     best = found if found_size <= sizes.min() else weights[np.argmin(sizes)]
     error = rows.standard_error(best)
     lowest = float(min(found_size, sizes.min()))
-    level, told = _level(lowest, error, within)
+    level, within_words = _level(lowest, error, within)
     return WeightLandscape(
         rows.names, weights, sizes, found, found_size, objective(np.eye(len(found))),
-        error, level, told,
+        error, level, within_words,
     )  # fmt: skip
 
 
@@ -285,8 +285,8 @@ def _parallel(numbers: WeightLandscape, title: str, ax: Axes | None) -> Axes:
     if bar.solids is not None:
         bar.solids.set_alpha(1)
     sample = ax.plot([], [], color=lines.get_cmap()(0.4))
-    told = [_found(numbers), _near(numbers)]
-    explain_above(ax, [star, *sample], told, columns=2 if upright else 1)
+    texts = [_found(numbers), _near(numbers)]
+    explain_above(ax, [star, *sample], texts, columns=2 if upright else 1)
     return ax
 
 
@@ -299,16 +299,16 @@ def _name_scores(ax: Any, numbers: WeightLandscape, largest: float, *, upright: 
     """Put every score, with its mean size alone, on one axis and weights on the other."""
     d, between = len(numbers.names), "\n" if upright else "   "
     both = zip(numbers.names, numbers.single_sizes, strict=True)
-    told = [f"{plain(name)}{between}{size:.2f}" for name, size in both]
+    texts = [f"{plain(name)}{between}{size:.2f}" for name, size in both]
     top = max(0.05, largest, float(numbers.found.max())) * 1.06
     what = "score, and its mean set size alone"
     if upright:
-        ax.set_xticks(range(d), told)
+        ax.set_xticks(range(d), texts)
         ax.set(xlim=(-0.3, d - 0.7), ylim=(-0.02 * top, top))
         ax.set_xlabel(what, fontsize=SMALL, color=INK)
         ax.set_ylabel("weight", fontsize=NORMAL, color=INK)
     else:
-        ax.set_yticks(range(d), told)
+        ax.set_yticks(range(d), texts)
         ax.set(ylim=(d - 0.5, -0.5), xlim=(-0.02 * top, top))
         ax.set_ylabel(what, fontsize=SMALL, color=INK)
         ax.set_xlabel("weight", fontsize=NORMAL, color=INK)

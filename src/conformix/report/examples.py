@@ -64,15 +64,15 @@ def chosen_rows(rows: Rows) -> list[tuple[str, int]]:
         "hard": hits & (sizes >= large[0]) if len(large) else hits,
         "missed": ~hits,
     }
-    seen: set[int] = set()
-    found = []
+    taken: set[int] = set()
+    chosen_kinds = []
     for kind, chosen in candidates.items():
-        places = [int(i) for i in np.flatnonzero(chosen) if int(i) not in seen]
+        places = [int(i) for i in np.flatnonzero(chosen) if int(i) not in taken]
         wanted = range(PER_KIND if places else 0)
         picks = {places[(2 * j + 1) * len(places) // (2 * PER_KIND)] for j in wanted}
-        found += [(kind, row) for row in sorted(picks)]
-        seen |= picks
-    return found
+        chosen_kinds += [(kind, row) for row in sorted(picks)]
+        taken |= picks
+    return chosen_kinds
 
 
 def examples(rows: Rows) -> Examples:
@@ -88,14 +88,14 @@ def examples(rows: Rows) -> Examples:
     thresholds = rows.thresholds(places)
     combined = combine(scores, weights)
     masks = np.stack([rows.sets(alpha)[places] for alpha in rows.alphas])
-    found = []
+    explained = []
     for i, (kind, row) in enumerate(listed):
         truth = int(rows.y[row])
         labels = np.argsort(-combined[i], kind="stable")[:MOST_LABELS]
         if truth not in labels:
             labels = np.append(labels[:-1], truth)
         parts = scores[i, labels] * weights
-        found.append(
+        explained.append(
             Example(
                 kind,
                 row,
@@ -109,7 +109,7 @@ def examples(rows: Rows) -> Examples:
                 masks[:, i].sum(axis=1),
             )
         )
-    return Examples(tuple(found), names, np.array([largest[group].sum() for group in groups]))
+    return Examples(tuple(explained), names, np.array([largest[group].sum() for group in groups]))
 
 
 def part_groups(
@@ -120,7 +120,7 @@ def part_groups(
     order = used[np.argsort(-np.abs(weights[used]), kind="stable")]
     shown = order if len(order) <= MOST_PARTS + 1 else order[:MOST_PARTS]
     groups = [np.array([j]) for j in np.sort(shown)]
-    told = tuple(names[j] for j in np.sort(shown))
+    shown_names = tuple(names[j] for j in np.sort(shown))
     if len(shown) == len(order):
-        return told, groups
-    return (*told, OTHERS), [*groups, order[MOST_PARTS:]]
+        return shown_names, groups
+    return (*shown_names, OTHERS), [*groups, order[MOST_PARTS:]]

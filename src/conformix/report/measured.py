@@ -40,19 +40,19 @@ class Measured:
 
 def measure(rows: Rows) -> Measured:
     """Return the measures of the model's sets at every level."""
-    found: dict[str, list[float]] = {}
+    values: dict[str, list[float]] = {}
     verdicts = []
     judged = LabelledRows(rows.predictor, rows.outputs, rows.y, rows.data)
     for alpha in rows.alphas:
         sets = rows.sets(alpha)
         verdict = judged.verdict(alpha, sets)
         low, high = verdict.law.chance or (np.nan, np.nan)
-        told = metrics.evaluate(sets, rows.y, alpha=alpha)
-        told |= {"asked": verdict.asked, "chance_low": low, "chance_high": high}
-        for name, value in told.items():
-            found.setdefault(name, []).append(float(value))
+        measures = metrics.evaluate(sets, rows.y, alpha=alpha)
+        measures |= {"asked": verdict.asked, "chance_low": low, "chance_high": high}
+        for name, value in measures.items():
+            values.setdefault(name, []).append(float(value))
         verdicts.append(verdict)
-    columns = {name: np.array(values)[:, None] for name, values in found.items()}
+    columns = {name: np.array(column)[:, None] for name, column in values.items()}
     return Measured(columns, tuple(verdicts))
 
 
@@ -72,18 +72,18 @@ def by_class(rows: Rows, most: int) -> ByClass:
     """Return coverage with interval and mean size per class, of the `most` largest classes."""
     n_classes = len(rows.classes)
     counts = np.bincount(rows.y, minlength=n_classes)
-    kept = np.sort(np.argsort(-counts, kind="stable")[:most])
-    columns = {name: np.full((len(rows.alphas), len(kept)), np.nan) for name in
+    places = np.sort(np.argsort(-counts, kind="stable")[:most])
+    columns = {name: np.full((len(rows.alphas), len(places)), np.nan) for name in
                ("coverage", "low", "high", "size")}  # fmt: skip
     for a, alpha in enumerate(rows.alphas):
         mask = rows.sets(alpha)
         _, shares = metrics.class_coverages(mask, rows.y)
         hits = np.bincount(rows.y, weights=metrics.covered(mask, rows.y), minlength=n_classes)
         sizes = np.bincount(rows.y, weights=mask.sum(axis=1), minlength=n_classes)
-        columns["coverage"][a] = shares[kept]
-        for place, y in enumerate(kept):
+        columns["coverage"][a] = shares[places]
+        for place, y in enumerate(places):
             if counts[y]:
                 ends = metrics.share_interval(int(hits[y]), int(counts[y]))
                 columns["low"][a, place], columns["high"][a, place] = ends
                 columns["size"][a, place] = sizes[y] / counts[y]
-    return ByClass(tuple(rows.classes[y] for y in kept), kept, counts[kept], columns)
+    return ByClass(tuple(rows.classes[y] for y in places), places, counts[places], columns)

@@ -26,7 +26,7 @@ COLUMNS = (
     "coverage", "coverage_low", "coverage_high", "size", "size_low", "size_high",
     "gain", "gain_low", "gain_high",
 )  # fmt: skip
-OWN, AGAIN = "this model", "its weights, recalibrated"
+MODEL, AGAIN = "this model", "its weights, recalibrated"
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,23 +55,23 @@ def model_methods(rows: Rows) -> MethodTable:
     tried = {name: np.eye(d)[j] for j, name in enumerate(rows.names)} if d > 1 else {}
     if d > 1:
         tried = {AGAIN: rows.weights, **tried, "uniform weights": np.full(d, 1 / d)}
-    own_sizes = np.stack([rows.sets(alpha)[rows.some].sum(axis=1) for alpha in rows.alphas])
-    own_hits = np.array(
+    model_sizes = np.stack([rows.sets(alpha)[rows.some].sum(axis=1) for alpha in rows.alphas])
+    model_hits = np.array(
         [metrics.covered(rows.sets(a)[rows.some], rows.y[rows.some]).sum() for a in rows.alphas]
     )
-    found = {OWN: (own_sizes, own_hits)}
+    measured = {MODEL: (model_sizes, model_hits)}
     if n >= 4:
-        found |= {name: row_sizes(rows, weights) for name, weights in tried.items()}
-    names = tuple(found)
-    singles = [name for name in names if name in rows.names] or [OWN]
+        measured |= {name: row_sizes(rows, weights) for name, weights in tried.items()}
+    names = tuple(measured)
+    singles = [name for name in names if name in rows.names] or [MODEL]
     baselines = [
-        min(singles, key=lambda name: float(found[name][0][a].mean()))
+        min(singles, key=lambda name: float(measured[name][0][a].mean()))
         for a in range(len(rows.alphas))
     ]
 
     def values(a: int, name: str) -> tuple[float, ...]:
-        sizes, hits = found[name]
-        size, gain = interval(sizes[a]), interval(found[baselines[a]][0][a] - sizes[a])
+        sizes, hits = measured[name]
+        size, gain = interval(sizes[a]), interval(measured[baselines[a]][0][a] - sizes[a])
         ends = metrics.share_interval(int(hits[a]), n)
         return (
             hits[a] / n, *ends, size.mean, size.low, size.high, gain.mean, gain.low, gain.high
@@ -81,7 +81,7 @@ def model_methods(rows: Rows) -> MethodTable:
     notes = [f"Measured on {n:,} rows of this file; 95 % intervals."]
     if len(names) > 1:
         notes.append(
-            f"“{OWN}” uses the thresholds of its own calibration rows; every other method is "
+            f"“{MODEL}” uses the thresholds of its own calibration rows; every other method is "
             "calibrated on one half of these rows and measured on the other, both ways round."
         )
         notes.append(
@@ -204,28 +204,28 @@ def cross_calibrated(rows: Rows, weights: FloatArray) -> tuple[IntArray, IntArra
 
 def _covered(true_scores: FloatArray, weights: FloatArray, thresholds: FloatArray) -> IntArray:
     """Return how many true-label scores reach the thresholds (A, M) of their weights."""
-    found = np.zeros(thresholds.shape, dtype=np.int64)
+    counts = np.zeros(thresholds.shape, dtype=np.int64)
     step = max(1, ENTRIES // len(true_scores))
     for start in range(0, len(weights), step):
         some = slice(start, start + step)
         values = combine(true_scores[None], weights[some, None, :])
         for a in range(len(thresholds)):
-            found[a, some] = (values >= thresholds[a, some, None]).sum(axis=1)
-    return found
+            counts[a, some] = (values >= thresholds[a, some, None]).sum(axis=1)
+    return counts
 
 
 def row_sizes(rows: Rows, weights: FloatArray) -> tuple[IntArray, IntArray]:
     """Return set sizes (A, n) and covered rows (A,) of one weight vector, both ways round."""
     y = rows.y[rows.some]
     combined = combine(rows.scores, weights)
-    own = combined[np.arange(len(y)), y]
+    true_scores = combined[np.arange(len(y)), y]
     sizes = np.zeros((len(rows.alphas), len(y)), dtype=np.int64)
     hits = np.zeros(len(rows.alphas), dtype=np.int64)
     first, second = halves(rows)
     for calibrate, test in ((first, second), (second, first)):
         for a, alpha in enumerate(rows.alphas):
             k = conformal_rank(len(calibrate), alpha)
-            threshold = kth_largest(own[calibrate], k)
+            threshold = kth_largest(true_scores[calibrate], k)
             sizes[a, test] = (combined[test] >= threshold).sum(axis=1)
-            hits[a] += int((own[test] >= threshold).sum())
+            hits[a] += int((true_scores[test] >= threshold).sum())
     return sizes, hits

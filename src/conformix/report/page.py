@@ -101,15 +101,15 @@ class Numbers:
 
 def columns(report: Report) -> dict[str, Any]:
     """Return every column by name, shape (A, number of lines) each."""
-    found = {}
-    parts = {
+    named_columns = {}
+    sections = {
         "measured": report.measured.columns,
         "methods": report.methods.columns,
         "classes": report.classes.columns,
     }
-    for part, named in parts.items():
-        found.update({f"{part}.{name}": values for name, values in named.items()})
-    return found
+    for section, named in sections.items():
+        named_columns.update({f"{section}.{name}": values for name, values in named.items()})
+    return named_columns
 
 
 def numbers(report: Report) -> dict[str, Any]:

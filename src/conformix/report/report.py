@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import numpy as np
 from conformix import __version__
 from conformix.estimators.average import ScoreAverage
 from conformix.experiments.compare import Comparison
+from conformix.experiments.pool import sha256_of
 from conformix.guarantees.ledger import Entry
 from conformix.report.examples import Examples, examples
 from conformix.report.measured import ByClass, Measured, by_class, measure
@@ -106,7 +106,7 @@ def build_report(
     comparisons: Sequence[Comparison] = (),
     average: str = "",
     seed: int = 0,
-    **more: Any,
+    **row_data: Any,
 ) -> Report:
     """Return the report of a fitted model on labelled rows that had no part in its fit.
 
@@ -130,7 +130,7 @@ def build_report(
         Which of the compared methods is the model's.
     seed : int
         Draws the halves on which other weights are calibrated.
-    **more
+    **row_data
         ``strata=`` and ``sample_weight=`` of the rows, where the calibration needs them.
 
     Examples
@@ -143,8 +143,10 @@ def build_report(
     >>> found.measured.verdicts
     ('kept', 'kept', ...)
     """
-    rows = Rows.of(model, outputs, y, classes=class_names, alphas=alphas, seed=seed, **more)
-    told = source or f"Measured on {rows.n:,} labelled rows that must have had no part in the fit."
+    rows = Rows.of(model, outputs, y, classes=class_names, alphas=alphas, seed=seed, **row_data)
+    sentence = (
+        source or f"Measured on {rows.n:,} labelled rows that must have had no part in the fit."
+    )
     return Report(
         title=title,
         rows=rows,
@@ -155,7 +157,7 @@ def build_report(
         examples=examples(rows),
         ledger=tuple(rows.predictor.fitted.ledger.entries()),
         settings=report_settings(rows, model.get_params(), given or {}),
-        source=told,
+        source=sentence,
     )
 
 
@@ -174,44 +176,41 @@ def report_settings(
     `given` is what the caller knows: the command, the files, their digests.
     """
     facts = rows.predictor.fitted.ledger.facts
-    told = dict(given)
-    told["rows"] = f"{rows.n:,} rows, {len(rows.classes):,} classes"
-    told["rows and labels, sha256"] = rows_digest(rows)
-    told["model"] = ", ".join(
+    values = dict(given)
+    values["rows"] = f"{rows.n:,} rows, {len(rows.classes):,} classes"
+    values["rows and labels, sha256"] = rows_digest(rows)
+    values["model"] = ", ".join(
         f"{name}={_plain(params[name])}" for name in MODEL_SETTINGS if name in params
     )
-    told["normalisation in use"] = rows.predictor.fitted.normalizer
-    told["fitted on"] = (
+    values["normalisation in use"] = rows.predictor.fitted.normalizer
+    values["fitted on"] = (
         f"{facts.n_tune:,} tuning and {facts.n_cal:,} calibration rows"
         + ("" if facts.separate else ", the same rows")
         if facts.n_tune
         else f"{facts.n_cal:,} calibration rows, weights given"
     )
-    told["seed of this report"] = f"{rows.seed} (draws the halves on which weights are compared)"
-    told["levels"] = ", ".join(f"{alpha:g}" for alpha in rows.alphas)
-    told["conformix"] = __version__
-    told["Python"] = platform.python_version()
+    values["seed of this report"] = f"{rows.seed} (draws the halves on which weights are compared)"
+    values["levels"] = ", ".join(f"{alpha:g}" for alpha in rows.alphas)
+    values["conformix"] = __version__
+    values["Python"] = platform.python_version()
     for name in PACKAGES:
         try:
-            told[name] = version(name)
+            values[name] = version(name)
         except PackageNotFoundError:
             continue
-    return tuple(told.items())
+    return tuple(values.items())
 
 
 def rows_digest(rows: Rows) -> str:
     """Return the sha256 of the labels and of every model's outputs."""
-    seen = hashlib.sha256(rows.outputs.kind.encode())
     arrays: list[tuple[str, Any]] = [("labels", rows.y)]
     for model, values in rows.outputs.models.items():
-        kept: Any = values
-        whole = not getattr(values, "is_truncated", False)
-        arrays += [(model, kept)] if whole else [(model, kept.labels), (model, kept.values)]
-    for name, values in arrays:
-        array = np.ascontiguousarray(values)
-        seen.update(f"{name} {array.dtype} {array.shape}".encode())
-        seen.update(array.tobytes())
-    return seen.hexdigest()
+        outputs: Any = values
+        truncated = getattr(values, "is_truncated", False)
+        arrays += [
+            (model, a) for a in ((outputs.labels, outputs.values) if truncated else (outputs,))
+        ]
+    return sha256_of(rows.outputs.kind, arrays)
 
 
 def _plain(value: Any) -> str:

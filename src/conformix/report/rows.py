@@ -16,6 +16,7 @@ from conformix.errors import InvalidInput
 from conformix.estimators.average import ScoreAverage
 from conformix.fit.predictor import Predictor
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
+from conformix.plots.classes import class_names
 from conformix.sets.prediction import NestedSets
 
 ALPHAS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
@@ -46,7 +47,7 @@ class Rows:
         classes: Sequence[Any] | None = None,
         alphas: Sequence[float] | None = None,
         seed: int = 0,
-        **more: Any,
+        **row_data: Any,
     ) -> Rows:
         """Return the rows of a report, checked."""
         if not isinstance(model, ScoreAverage):
@@ -55,15 +56,13 @@ class Rows:
         predictor = model.predictor_
         checked = predictor.check(outputs)
         n, n_classes = checked.n, checked.n_classes
-        named = predictor.classes if classes is None else tuple(classes)
-        if named is not None and len(named) != n_classes:
-            raise InvalidInput(f"classes must name all {n_classes} classes; got {len(named)}.")
+        names = predictor.classes if classes is None else tuple(classes)
         return cls(
             predictor,
             checked,
             predictor.labels(y, n),
-            predictor.row_data(n, **more),
-            tuple(str(name) for name in (range(n_classes) if named is None else named)),
+            predictor.row_data(n, **row_data),
+            tuple(class_names(n_classes, names)),
             chosen_levels(predictor, alphas),
             seed,
         )
@@ -93,17 +92,17 @@ class Rows:
         if self.predictor.fitted.nested:
             return np.asarray(self.nested.at(alpha))
         if alpha not in self._masks:
-            found = self.predictor.predict_at(self.outputs.models, alpha, **self._more)
-            self._masks[alpha] = np.asarray(found)
+            predicted = self.predictor.predict_at(self.outputs.models, alpha, **self._row_data)
+            self._masks[alpha] = np.asarray(predicted)
         return self._masks[alpha]
 
     @cached_property
     def nested(self) -> NestedSets:
         """The sets at all levels: one pass over the rows, one small number per label."""
-        return self.predictor.predict_nested(self.outputs.models, self.alphas, **self._more)
+        return self.predictor.predict_nested(self.outputs.models, self.alphas, **self._row_data)
 
     @property
-    def _more(self) -> dict[str, Any]:
+    def _row_data(self) -> dict[str, Any]:
         return {"strata": self.data.strata, "sample_weight": self.data.weight}
 
     def thresholds(self, rows: IntArray) -> FloatArray:

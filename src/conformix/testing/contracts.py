@@ -264,8 +264,8 @@ def assert_same_sets(actual: Any, expected: Any) -> None:
     rows = np.flatnonzero((left != right).any(axis=1))
     if len(rows):
         i = int(rows[0])
-        told = [np.flatnonzero(side[i]).tolist() for side in (left, right)]
+        labels = [np.flatnonzero(side[i]).tolist() for side in (left, right)]
         raise AssertionError(
-            f"sets differ in {len(rows)} of {len(left)} rows; first in row {i}: labels {told[0]} "
-            f"against {told[1]}."
+            f"sets differ in {len(rows)} of {len(left)} rows; first in row {i}: labels {labels[0]} "
+            f"against {labels[1]}."
         )
