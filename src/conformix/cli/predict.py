@@ -84,7 +84,7 @@ def predict(
     sets = predicted(predictor, outputs, alpha)
     if target is not None:
         write_sets(sets, target, layout, escape_formulas=escape_formulas)
-        _tell(sets, target, json_lines=wants_json(as_json))
+        _write_summary(sets, target, json_lines=wants_json(as_json))
     elif out == "-" or wants_json(as_json):
         for row, labels in enumerate(sets.members()):
             write_json({"row": row, "size": len(labels), "labels": labels})
@@ -137,7 +137,7 @@ def write_sets(sets: Any, target: Path, layout: str, *, escape_formulas: bool = 
         write_whole(target, fill)
 
 
-def _tell(sets: Any, target: Path, *, json_lines: bool) -> None:
+def _write_summary(sets: Any, target: Path, *, json_lines: bool) -> None:
     n, n_classes = sets.shape
     mean = float(sets.sizes.mean())
     if json_lines:

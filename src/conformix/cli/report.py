@@ -93,10 +93,10 @@ def report(
             seed=seed,
         )
         made.save(out)
-    tell(made, out, wants_json(as_json))
+    write_summary(made, out, wants_json(as_json))
 
 
-def tell(made: Any, out: Path, json_lines: bool) -> None:
+def write_summary(made: Any, out: Path, json_lines: bool) -> None:
     """Say where the report is and what it says at the level of the fit."""
     start = made.rows.fitted_place
     sentence = made.measured.sentences[start]

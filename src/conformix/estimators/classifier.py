@@ -543,7 +543,7 @@ class CrossConformalClassifier(ConformalClassifier):
                 f"{n_units} sample{'s' if n_units != 1 else ''}."
             )
         order = rng.permutation(n_units)
-        folds = []
+        folds: list[tuple[IntArray, ...]] = []
         for f in range(self.cv):
             held = order[f :: self.cv]
             rest = rng.permutation(np.setdiff1d(order, held))

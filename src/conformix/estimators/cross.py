@@ -20,7 +20,7 @@ from conformix.conformal import ranks_in_set, simple_fraction
 from conformix.data.checks import on_host
 from conformix.data.outputs import Kind, Outputs, check_labels, check_outputs
 from conformix.errors import InvalidInput, NotFitted
-from conformix.estimators.base import Params
+from conformix.estimators.params import Params
 from conformix.fit.fit import fit_scores
 from conformix.fit.predictor import matching
 from conformix.fit.rule import Rule

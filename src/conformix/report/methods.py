@@ -51,13 +51,16 @@ def model_methods(rows: Rows) -> MethodTable:
     The model has the thresholds of its own calibration rows; the others are calibrated on one
     half of the rows and measured on the other, both ways round.
     """
-    d, n = len(rows.names), len(rows.some)
+    d, n = len(rows.names), len(rows.compared)
     tried = {name: np.eye(d)[j] for j, name in enumerate(rows.names)} if d > 1 else {}
     if d > 1:
         tried = {AGAIN: rows.weights, **tried, "uniform weights": np.full(d, 1 / d)}
-    model_sizes = np.stack([rows.sets(alpha)[rows.some].sum(axis=1) for alpha in rows.alphas])
+    model_sizes = np.stack([rows.sets(alpha)[rows.compared].sum(axis=1) for alpha in rows.alphas])
     model_hits = np.array(
-        [metrics.covered(rows.sets(a)[rows.some], rows.y[rows.some]).sum() for a in rows.alphas]
+        [
+            metrics.covered(rows.sets(a)[rows.compared], rows.y[rows.compared]).sum()
+            for a in rows.alphas
+        ]
     )
     measured = {MODEL: (model_sizes, model_hits)}
     if n >= 4:
@@ -162,8 +165,8 @@ class WeightMap:
 
 
 def halves(rows: Rows) -> tuple[IntArray, IntArray]:
-    """Return the two halves of the rows `some`, as places in it, drawn with the seed."""
-    order = np.random.default_rng(rows.seed).permutation(len(rows.some))
+    """Return the two halves of the rows `compared`, as places in it, drawn with the seed."""
+    order = np.random.default_rng(rows.seed).permutation(len(rows.compared))
     cut = len(order) // 2
     return np.sort(order[:cut]), np.sort(order[cut:])
 
@@ -171,18 +174,18 @@ def halves(rows: Rows) -> tuple[IntArray, IntArray]:
 def weight_map(rows: Rows) -> WeightMap | None:
     """Return sizes and coverages over the grid of weights; None for a single score."""
     d = len(rows.names)
-    if d < 2 or len(rows.some) < 4:
+    if d < 2 or len(rows.compared) < 4:
         return None
     steps = [m for m in range(1, MOST_STEPS + 1) if grid_size(d, m) <= MOST_WEIGHTS]
     resolution = max(steps, default=1)
     grid = simplex_grid(d, resolution)
     labels, hits = cross_calibrated(rows, grid / resolution)
-    return WeightMap(resolution, grid, labels, hits, len(rows.some))
+    return WeightMap(resolution, grid, labels, hits, len(rows.compared))
 
 
 def cross_calibrated(rows: Rows, weights: FloatArray) -> tuple[IntArray, IntArray]:
     """Return labels in all sets and covered rows, (A, M) each, over both ways round."""
-    y = rows.y[rows.some]
+    y = rows.y[rows.compared]
     true_scores = np.ascontiguousarray(rows.scores[np.arange(len(y)), y])
     labels = np.zeros((len(rows.alphas), len(weights)), dtype=np.int64)
     hits = np.zeros_like(labels)
@@ -216,7 +219,7 @@ def _covered(true_scores: FloatArray, weights: FloatArray, thresholds: FloatArra
 
 def row_sizes(rows: Rows, weights: FloatArray) -> tuple[IntArray, IntArray]:
     """Return set sizes (A, n) and covered rows (A,) of one weight vector, both ways round."""
-    y = rows.y[rows.some]
+    y = rows.y[rows.compared]
     combined = combine(rows.scores, weights)
     true_scores = combined[np.arange(len(y)), y]
     sizes = np.zeros((len(rows.alphas), len(y)), dtype=np.int64)

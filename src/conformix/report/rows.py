@@ -118,7 +118,7 @@ class Rows:
         return np.stack([np.broadcast_to(fitted.at(a, data), shape) for a in self.alphas])
 
     @cached_property
-    def some(self) -> IntArray:
+    def compared(self) -> IntArray:
         """Rows on which weights are compared: all, or as many as fit in memory, drawn."""
         width = len(self.classes) * len(self.names)
         most = max(2, MAX_SCORES // width)
@@ -129,8 +129,8 @@ class Rows:
 
     @cached_property
     def scores(self) -> FloatArray:
-        """Normalised scores of the rows `some`, on the fitted scale."""
-        return self.scores_of(self.some)
+        """Normalised scores of the rows `compared`, on the fitted scale."""
+        return self.scores_of(self.compared)
 
     def scores_of(self, rows: IntArray) -> FloatArray:
         """Return the normalised scores (len(rows), K, d) of some rows."""
