@@ -41,25 +41,6 @@ Kind = Annotated[str, typer.Option(help="What a file holds: auto, probs or logit
 OutFolder = Annotated[
     Path | None, typer.Option(help="Folder that keeps the rows; a killed run goes on.")
 ]
-
-
-def listed(text: str) -> tuple[str, ...]:
-    """Return the parts of a list by commas; commas in brackets and in quotes belong to a part."""
-    parts, depth, quoted = [""], 0, False
-    for character in text:
-        # A part that begins with a quote is quoted; quotes further on are those of an option.
-        if character == '"' and (quoted or not parts[-1].strip()):
-            quoted = not quoted
-            continue
-        if not quoted:
-            depth = max(depth + (character == "(") - (character == ")"), 0)
-        if character == "," and not depth and not quoted:
-            parts.append("")
-        else:
-            parts[-1] += character
-    return tuple(part.strip() for part in parts if part.strip())
-
-
 File = Annotated[
     str | None,
     typer.Argument(
@@ -89,6 +70,23 @@ Part = Annotated[
 MaxMemory = Annotated[
     str, typer.Option(metavar="SIZE", help="What the files, a model among them, may take.")
 ]
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """Return the parts of a list by commas; commas in brackets and in quotes belong to a part."""
+    parts, depth, quoted = [""], 0, False
+    for character in text:
+        # A part that begins with a quote is quoted; quotes further on are those of an option.
+        if character == '"' and (quoted or not parts[-1].strip()):
+            quoted = not quoted
+            continue
+        if not quoted:
+            depth = max(depth + (character == "(") - (character == ")"), 0)
+        if character == "," and not depth and not quoted:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return tuple(part.strip() for part in parts if part.strip())
 
 
 def sources(

@@ -49,10 +49,6 @@ class Controller(Protocol):
         """Return a number that ``|errors / steps - alpha|`` cannot exceed."""
 
 
-def _check_start(alpha: float) -> float:
-    return float(simple_fraction(alpha))
-
-
 @dataclass
 class ACI:
     """Adaptive conformal inference (Gibbs & Candes, 2021).
@@ -93,7 +89,7 @@ class ACI:
                 f"gamma={self.gamma!r}, decay={self.decay!r}."
             )
         fresh = ACI(self.gamma, self.decay)
-        fresh.alpha = fresh.level = _check_start(alpha)
+        fresh.alpha = fresh.level = float(simple_fraction(alpha))
         return fresh
 
     def step(self, t: int) -> float:
@@ -140,7 +136,7 @@ class Betting:
     def start(self, alpha: float) -> Betting:
         """Return a fresh controller with the target `alpha`, which is also the first level."""
         fresh = Betting()
-        fresh.alpha = fresh.level = _check_start(alpha)
+        fresh.alpha = fresh.level = float(simple_fraction(alpha))
         return fresh
 
     def update(self, error: bool) -> None:
