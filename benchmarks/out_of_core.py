@@ -103,7 +103,7 @@ def mapped(folder: Path, kind: str, max_rows: int) -> dict:
 def subset(folder: Path, kind: str, max_rows: int, n: int) -> dict:
     """Fit and predict the first rows in memory and from the file, and compare all of it."""
     import conformix as cx
-    from conformix.fit import memory as budget
+    from conformix.fit import rows as limits
     from conformix.fit import settings as recipe
 
     ways: list[str] = []
@@ -113,10 +113,10 @@ def subset(folder: Path, kind: str, max_rows: int, n: int) -> dict:
     )
     y = np.load(folder / "labels.npy")[:n]
     on_disk = np.load(folder / "outputs.npy", mmap_mode="r")[:n]
-    budget.TENSOR_BYTES = 2**62  # keep the scores of all rows in memory
+    limits.TENSOR_BYTES = 2**62  # keep the scores of all rows in memory
     whole = cx.ScoreAverage(**settings(kind, max_rows)).fit(np.array(on_disk), y)
     kept_all = not ways
-    budget.TENSOR_BYTES = budget.MAPPED_BYTES = 0  # gather those of the file
+    limits.TENSOR_BYTES = limits.MAPPED_BYTES = 0  # gather those of the file
     parts = cx.ScoreAverage(**settings(kind, max_rows)).fit(on_disk, y)
     one, other = whole.predictor_.fitted, parts.predictor_.fitted
     batches = cx.stream.from_arrays(on_disk)

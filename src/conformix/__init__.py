@@ -46,9 +46,12 @@ if TYPE_CHECKING:
     )
     from conformix.estimators import cross, online
     from conformix.estimators.average import ScoreAverage, load
-    from conformix.estimators.classifier import ConformalClassifier, small_sets_scorer
-    from conformix.estimators.cross.classifier import CrossConformalClassifier
-    from conformix.estimators.cross.folds import CrossAverage
+    from conformix.estimators.classifier import (
+        ConformalClassifier,
+        CrossConformalClassifier,
+        small_sets_scorer,
+    )
+    from conformix.estimators.cross import CrossAverage
     from conformix.estimators.online import OnlineAverage
     from conformix.fit.contributions import contributions
     from conformix.fit.saved import load_predictor
@@ -83,8 +86,8 @@ _MODULES = {
 _NAMES = {
     "ConformalClassifier": "estimators.classifier",
     "ConformixWarning": "errors",
-    "CrossAverage": "estimators.cross.folds",
-    "CrossConformalClassifier": "estimators.cross.classifier",
+    "CrossAverage": "estimators.cross",
+    "CrossConformalClassifier": "estimators.classifier",
     "InvalidInput": "errors",
     "NestedSets": "sets.prediction",
     "NotFitted": "errors",

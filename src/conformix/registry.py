@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from inspect import signature
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -34,8 +35,19 @@ def check_flag(value: Any, name: str) -> bool:
     conformix.errors.InvalidInput: allow_empty must be True or False; got 'no'.
     """
     if not isinstance(value, bool | np.bool_):
-        raise InvalidInput(f"{name} must be True or False; got {value!r}.")
+        raise InvalidInput(f"{name} must be True or False; got {shown(value)}.")
     return bool(value)
+
+
+def takes(function: Any, count: int) -> bool:
+    """Whether a function can be called with so many arguments; what does not say is believed."""
+    try:
+        signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:  # built-in functions may have no signature
+        return True
+    return True
 
 
 def check_flags(settings: Any) -> Any:

@@ -15,7 +15,7 @@ from itertools import groupby
 import numpy as np
 
 from conformix.conformal import conformal_rank, kth_largest
-from conformix.experiments.methods.names import TUNED_RAPS, TUNED_SAPS, TUNED_THR
+from conformix.experiments.methods import TUNED_RAPS, TUNED_SAPS, TUNED_THR
 from conformix.experiments.pool import Pool
 from conformix.experiments.rows import Row
 from conformix.kernels.arrays import FloatArray

@@ -212,9 +212,9 @@ def test_a_warning_is_one_line_that_steers_nothing(said: Any, tmp_path: Path) ->
 def test_warnings_of_other_libraries_go_through_the_door(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from conformix.cli import entry
+    from conformix.cli import app
 
-    with entry._warnings_as_sentences():
+    with app._warnings_as_sentences():
         warnings.simplefilter("always")
         warnings.warn("a\x1b[2Jb", UserWarning, stacklevel=1)
     err = capsys.readouterr().err
@@ -247,7 +247,7 @@ def test_printable_text_stays_as_it_is() -> None:
 
 
 # Where a stream may be written to: the door, and a study that prints names of its own.
-WRITERS = {"cli/door.py", "studies/frontier/report.py", "studies/frontier/__main__.py"}
+WRITERS = {"cli/output.py", "studies/frontier/report.py", "studies/frontier/__main__.py"}
 # Where rich draws: every text there goes through one function.
 DRAWERS = {"cli/output.py"}
 

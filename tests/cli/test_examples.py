@@ -13,7 +13,7 @@ from conformix.cli.app import COMMANDS
 # What would take minutes is made small; everything else runs as it is shown.
 QUICK = ["--runs", "2", "--rows", "200", "--resolution", "4", "--workers", "1"]
 SMALLER = {"compare": QUICK, "reproduce": QUICK}
-NAMES = [function.__name__ for function in COMMANDS]
+NAMES = list(COMMANDS)
 
 
 def example_of(command: str, capsys: pytest.CaptureFixture[str]) -> list[str]:

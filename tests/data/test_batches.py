@@ -106,6 +106,19 @@ def test_an_iterator_is_read_once_and_its_batches_do_not_matter(rows, settings) 
     assert again.held_out_size_ == pytest.approx(1.0, abs=0.5)
 
 
+@pytest.mark.parametrize("returned", [iter, list, tuple], ids=lambda kind: kind.__name__)
+def test_a_function_may_return_anything_that_can_be_iterated_over(rows, returned) -> None:
+    parts = [(rows[0][:500], rows[1][:500]), (rows[0][500:900], rows[1][500:900])]
+    model = cx.ScoreAverage(random_state=0, threads=1, allow_empty=False)  # reads them twice
+    sets = [
+        model.fit_batches(batches).predict_set(rows[0][N:])
+        for batches in (parts, lambda: returned(parts))
+    ]
+    assert (sets[0] == sets[1]).all()
+    by_function = model.predict_batches(lambda: returned([rows[0][N:]]))
+    assert (next(by_function) == sets[0]).all()
+
+
 def test_the_sample_of_an_iterator_is_uniform_over_rows() -> None:
     from conformix.data.batches.sample import RowSample
     from conformix.data.outputs import Outputs
@@ -195,6 +208,16 @@ def late_label(label, other):
 REFUSED = {
     "no batches": ([], {}, "there are no rows to fit"),
     "no iterable": (3, {}, "batches must be an iterable of"),
+    "a function of no iterable": (
+        lambda: 3,
+        {},
+        r"a function of batches must return an iterable of \(outputs, y\); got int",
+    ),
+    "a function with arguments": (
+        lambda rows: iter([]),
+        {},
+        "a function of batches is called without arguments, and this one needs some; got <function",
+    ),
     "a bare array": ([np.full((2, 2), 0.5)], {}, "a batch must be a tuple"),
     "labels missing": ([(np.full((2, 2), 0.5), None)], {}, "must hold 2 labels; got none"),
     "a late row": (late_error(), {}, "must be finite; row 5, label 0 is nan"),

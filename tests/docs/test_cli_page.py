@@ -29,8 +29,8 @@ def test_from_a_csv_to_sets_and_an_evaluation(
 
 def test_the_page_tells_of_every_command() -> None:
     text = (DOCS / "cli.md").read_text(encoding="utf-8")
-    for function in COMMANDS:
-        assert f"| `conformix {function.__name__}` |" in text
+    for name in COMMANDS:
+        assert f"| `conformix {name}` |" in text
 
 
 def shell_lines(page: Path) -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,46 @@ def test_a_bare_search_warns_too_when_the_rows_are_too_few() -> None:
         search_weights(S, Y, alpha=0.05, resolution=2)
     with pytest.warns(cx.TrivialSetsWarning):
         landscape(S, Y, alpha=0.05, resolution=2)
+
+
+NO_ARGUMENTS = "a search must take (objective, rng) and return a SearchResult; got "
+
+
+@pytest.mark.parametrize(
+    "search",
+    [lambda: None, lambda objective: None, lambda objective, rng, third: None, len],
+    ids=["none", "one", "three", "built in"],
+)
+def test_a_search_that_takes_other_arguments_is_refused(search: Any) -> None:
+    for act in (
+        lambda: fit(search=search),
+        lambda: fit(search=search, weights=[1, 0, 0]),
+        lambda: search_weights(S, Y, alpha=0.5, search=search),
+    ):
+        with pytest.raises(cx.InvalidInput) as caught:
+            act()
+        assert str(caught.value).startswith(NO_ARGUMENTS)
+        assert str(caught.value).endswith(", which takes other arguments.")
+
+
+@pytest.mark.parametrize("objective", ["size", "singletons"])
+def test_a_search_that_returns_anything_but_a_result_is_refused(objective: str) -> None:
+    for returned in (1, np.full(3, 1 / 3), None):
+        for act in (
+            lambda found=returned: fit(search=lambda *_: found, objective=objective),
+            lambda found=returned: search_weights(
+                S, Y, alpha=0.5, search=lambda *_: found, objective=objective
+            ),
+        ):
+            with pytest.raises(cx.InvalidInput) as caught:
+                act()
+            assert str(caught.value) == f"{NO_ARGUMENTS}{returned!r} from this one."
+
+
+def test_a_search_may_be_any_function_of_objective_and_rng() -> None:
+    grid = GridSearch(4)
+    for search in (grid, grid.__call__, partial(grid)):
+        assert fit(search=search).search_.weights.shape == (3,)
 
 
 def test_numpy_integers_are_thread_counts_too() -> None:

@@ -71,6 +71,14 @@ def test_anything_but_yes_or_no_is_refused(door: str, value: Any) -> None:
         DOORS[door](value)
 
 
+def test_a_long_answer_to_yes_or_no_makes_a_short_sentence() -> None:
+    for value in (np.ones((40, 40), dtype=bool), [True] * 1000):
+        with pytest.raises(cx.InvalidInput) as caught:
+            fitted(value).fit(P, Y)
+        assert len(str(caught.value)) < 150
+        assert "\n" not in str(caught.value)
+
+
 @pytest.mark.filterwarnings("ignore::conformix.ConformixWarning")
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("value", [True, np.bool_(False)])

@@ -170,6 +170,30 @@ def test_folds_that_cannot_be_are_refused(folds: list, message: str) -> None:
         cx.CrossAverage(alpha=0.5).fit(folds)
 
 
+@pytest.mark.parametrize(
+    ("options", "chooses"),
+    [
+        ({"scores": "thr"}, False),
+        ({"scores": ("thr", "rank"), "search": [[0.5, 0.5]], "normalize": "scale"}, False),
+        ({"scores": "thr", "normalize": "ecdf"}, True),
+        ({"scores": ("thr", "rank"), "search": GridSearch(4)}, True),
+    ],
+    ids=["one score", "one candidate", "a scale that learns", "weights to choose"],
+)
+def test_rows_are_kept_from_training_only_where_there_is_something_to_choose(
+    options: dict, chooses: bool
+) -> None:
+    from sklearn.naive_bayes import GaussianNB
+
+    X, y = blobs(np.random.default_rng(3), 100)
+    clf = cx.CrossConformalClassifier(
+        GaussianNB(), cv=4, alpha=0.2, tune_share=0.2, random_state=0, **options
+    ).fit(X, y)
+    trained = [int(fold[""].class_count_.sum()) for fold in clf.fold_estimators_]
+    assert trained == [60 if chooses else 75] * 4
+    assert clf.cross_.n_ == 100
+
+
 def test_every_fold_model_must_speak() -> None:
     cross = cx.CrossAverage("thr", weights=[1.0], alpha=0.5)
     with pytest.raises(cx.NotFitted, match="this CrossAverage is not fitted yet"):

@@ -7,7 +7,7 @@ import pytest
 
 import conformix as cx
 from conformix.experiments import Setup, read_rows, reproduce, resolve_experiments
-from conformix.experiments.paper.published import TABLE1
+from conformix.experiments.paper import TABLE1
 from conformix.plots import contact_sheet, new_figure, plot_boxes, plot_size_coverage, save_figure
 
 SMALL = {"runs": 2, "rows": 500, "resolution": 4}

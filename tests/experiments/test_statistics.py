@@ -7,7 +7,7 @@ from scipy import stats
 
 import conformix as cx
 from conformix.experiments import Estimate, Results, Table, interval
-from conformix.experiments.statistics import percent, told
+from conformix.experiments.statistics import in_words, percent
 
 VALUES = np.array([2.0, 2.5, 3.5, 1.0, 4.0])
 
@@ -86,7 +86,7 @@ def test_sets_that_are_all_empty_do_not_break_a_saving() -> None:
 def test_savings_read_as_text() -> None:
     assert percent(Estimate(0.231, 0.184, 0.278, 0.1, 9)) == "23 % [18, 28]"
     assert percent(Estimate(0.021, -0.004, 0.046, 0.1, 9)) == "2.1 % [-0.4, 4.6]"
-    assert told(Estimate(-0.231, -0.278, -0.184, 0.1, 9)) == "23 % [18, 28] larger"
+    assert in_words(Estimate(-0.231, -0.278, -0.184, 0.1, 9)) == "23 % [18, 28] larger"
 
 
 def test_a_table_reads_in_three_forms() -> None:

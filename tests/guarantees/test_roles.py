@@ -19,8 +19,8 @@ from sklearn.naive_bayes import GaussianNB
 import conformix as cx
 from conformix.calibration import Clustered, LabelShift, PerClass, PerGroup, Weighted
 from conformix.calibration.shift import density_ratio, label_ratios
+from conformix.estimators.classifier import CrossConformalClassifier
 from conformix.estimators.cross import CrossAverage, Fold
-from conformix.estimators.cross.classifier import CrossConformalClassifier
 from conformix.estimators.online import OnlineAverage
 from conformix.fit import rows as budget
 from conformix.guarantees import EXACT, Guarantee

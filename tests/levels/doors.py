@@ -28,7 +28,7 @@ from conformix.calibration import (
     RankedPerClass,
     Weighted,
 )
-from conformix.cli.entry import main
+from conformix.cli.app import main
 from conformix.data.batches import from_arrays
 from conformix.estimators.cross import Fold
 from conformix.search import GridSearch

@@ -8,7 +8,7 @@ import numpy as np
 
 from conformix.conformal import conformal_rank, kth_largest
 from conformix.kernels import combine
-from conformix.report.weights import halves
+from conformix.report.methods import halves
 
 
 def counted(case: Any, weights: np.ndarray, alpha: float) -> tuple[int, int]:

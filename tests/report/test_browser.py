@@ -13,7 +13,7 @@ import conformix as cx
 from conformix import metrics
 from conformix.experiments import compare
 from conformix.report import build_report, compare_report
-from conformix.report.compact import fixed
+from conformix.report.page import fixed
 from report.by_hand import counted
 
 Open = Callable[..., Any]

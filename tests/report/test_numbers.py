@@ -13,7 +13,7 @@ from conformix import InvalidInput, metrics
 from conformix.experiments import compare
 from conformix.experiments.statistics import interval
 from conformix.report import build_report, compare_report
-from conformix.report.weights import halves
+from conformix.report.methods import halves
 from report.by_hand import counted
 
 

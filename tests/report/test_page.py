@@ -15,7 +15,7 @@ import pytest
 import conformix as cx
 from conformix.errors import InvalidInput
 from conformix.report import build_report
-from conformix.report.compact import MINUS, NONE, as_json, fixed, packed
+from conformix.report.page import MINUS, NONE, as_json, fixed, packed
 from report.names import NASTY
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conformix.cli.entry import main
+from conformix.cli.app import main
 from conformix.report.measured import measure
 from conformix.report.rows import Rows
 from verdicts.cases import CASES, Case

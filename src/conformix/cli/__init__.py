@@ -5,6 +5,6 @@ what cannot be done, no traceback without ``--debug``. Commands load when they a
 conformix works without typer and rich.
 """
 
-from conformix.cli.entry import main
+from conformix.cli.app import main
 
 __all__ = ["main"]

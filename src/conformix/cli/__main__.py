@@ -1,6 +1,6 @@
 """``python -m conformix.cli`` is the command ``conformix``."""
 
-from conformix.cli.entry import main
+from conformix.cli.app import main
 
 if __name__ == "__main__":
     raise SystemExit(main())

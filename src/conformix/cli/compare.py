@@ -10,31 +10,29 @@ from typing import Annotated, Any
 
 import typer
 
-from conformix.cli.data import (
+from conformix.cli.options import (
+    Alpha,
     Drop,
     File,
+    Json,
+    Kind,
     LabelColumn,
     LabelFile,
     MaxMemory,
-    NamedFiles,
-    Part,
-    check_target,
-    sources,
-)
-from conformix.cli.options import (
-    Alpha,
-    Json,
-    Kind,
     Models,
+    NamedFiles,
     Normalize,
     OutFolder,
+    Part,
     Resolution,
     Rows,
     Scores,
     Seed,
     Split,
     Workers,
+    check_target,
     listed,
+    sources,
 )
 from conformix.cli.output import (
     reporting,
@@ -78,30 +76,30 @@ def compare(
     """Every method on your rows, and which to use."""
     from conformix.experiments import compare as run_comparison  # noqa: PLC0415  loads scipy
 
-    given = sources(
+    source = sources(
         file, model, labels=labels, label_column=label_column, drop=drop, part=part, kind=kind,
         max_memory=max_memory,
     )  # fmt: skip
-    check_report(report, given.paths)
+    check_report(report, source.paths)
     settings: dict[str, Any] = {
         "alpha": alpha, "split": split, "scores": listed(scores), "models": listed(models),
         "runs": runs, "share": share, "normalize": normalize, "resolution": resolution,
         "kind": kind, "rows": rows, "seed": seed,
     }  # fmt: skip
-    with _one_file(given, out) as data, reporting("comparing") as progress:
+    with _one_file(source, out) as data, reporting("comparing") as progress:
         shared = {**settings, "folder": out, "workers": workers, "progress": progress}
         if report is None:
-            found = run_comparison(data, **shared)
+            comparison = run_comparison(data, **shared)
         else:
             typed = {f"--{name}": ",".join(v) if isinstance(v, tuple) else v
                      for name, v in settings.items()}  # fmt: skip
             more = {"--model": model, "--labels": labels, "--label-column": label_column,
                     "--drop": drop, "--part": part, "--report": report}  # fmt: skip
             command = command_line("compare", [file] if file else [], typed | more)
-            found = write_comparison(data, report, shared, command, given.paths)
-    verdict = found.verdict
+            comparison = write_comparison(data, report, shared, command, source.paths)
+    verdict = comparison.verdict
     if wants_json(as_json):
-        for record in found.summary():
+        for record in comparison.summary():
             write_json(record)
         saved = {
             "low": verdict.saving.low,
@@ -110,14 +108,14 @@ def compare(
         }
         write_json({"verdict": verdict.sentence, "method": verdict.method, "saved": saved})
         return
-    write_table(found.table())
+    write_table(comparison.table())
     write_verdict(verdict.sentence)
     if report is not None:
         write_line(f"report: {report}")
 
 
 @contextmanager
-def _one_file(given: Any, out: Path | None) -> Iterator[str]:
+def _one_file(source: Any, out: Path | None) -> Iterator[str]:
     """Give the path of one npz that all workers read, or the name of a data set.
 
     Files of other formats are read once and gathered in an npz, in the folder of the rows where
@@ -125,21 +123,21 @@ def _one_file(given: Any, out: Path | None) -> Iterator[str]:
     """
     from conformix.data import bundled as datasets  # noqa: PLC0415  late
 
-    plain = not (given.labels or given.part or given.choice.label or given.choice.drop)
-    ready = given.file is not None and (
-        given.file in datasets.names() or Path(given.file).suffix.lower() == ".npz"
+    plain = not (source.labels or source.part or source.choice.label or source.choice.drop)
+    ready = source.file is not None and (
+        source.file in datasets.names() or Path(source.file).suffix.lower() == ".npz"
     )
     if plain and ready:
-        given.read(labelled=True)  # what is wrong with it is said before the work begins
-        yield given.file
+        source.read(labelled=True)  # what is wrong with it is said before the work begins
+        yield source.file
         return
     with working("reading"):
-        batch = given.read(labelled=True)
+        batch = source.read(labelled=True)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) if out is None else out
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{batch.name or 'outputs'}.npz"
-        check_target(path, given.paths)
+        check_target(path, source.paths)
         write_batch(batch, path)
         yield str(path)
 

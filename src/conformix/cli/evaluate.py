@@ -5,18 +5,21 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from conformix.cli.data import (
+from conformix.cli.options import (
     Drop,
     File,
+    Json,
     LabelColumn,
     LabelFile,
     MaxMemory,
+    ModelFile,
+    Models,
     NamedFiles,
+    OtherAlpha,
     Part,
     sources,
     unnamed_if_single,
 )
-from conformix.cli.options import Json, ModelFile, Models, OtherAlpha
 from conformix.cli.output import (
     record_table,
     wants_json,
@@ -61,22 +64,22 @@ def evaluate(
     from conformix.metrics import measures  # noqa: PLC0415  late
 
     predictor = load_predictor(model_file, max_memory=max_memory)
-    given = sources(
+    source = sources(
         file, model, classes=predictor.classes, labels=labels, label_column=label_column,
         drop=drop, models=models, part=part, kind=predictor.kind, max_memory=max_memory,
     )  # fmt: skip
     with working("reading"):
-        batch = given.read(labelled=True)
+        batch = source.read(labelled=True)
     outputs = unnamed_if_single(batch.outputs)
     sets = predicted(predictor, outputs, alpha)
     level = predictor.alpha if alpha is None else alpha
     y = batch.labels_for(predictor.classes)
-    found = measures(sets, y, alpha=level)
+    results = measures(sets, y, alpha=level)
     rows = LabelledRows.of(predictor, outputs, y)
     verdict = rows.verdict(level, sets)
     drift = rows.drift().verdict if rows.no_law is None else None
     if wants_json(as_json):
-        for one in found:
+        for one in results:
             value = None if math.isnan(one.value) else one.value
             write_json({"metric": one.name, "value": value, "low": one.low, "high": one.high})
         write_json(
@@ -85,7 +88,7 @@ def evaluate(
              "shortfall_pvalue": verdict.pvalue, "drift": drift}
         )  # fmt: skip
         return
-    lines = [(WORDS[one.name], *_cells(one)) for one in found]
+    lines = [(WORDS[one.name], *_cells(one)) for one in results]
     notes = [
         *([] if drift is None else [f"{drift[0].upper()}{drift[1:]}."]),
         f"Guarantee {predictor.fitted.ledger}.",

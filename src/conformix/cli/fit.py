@@ -7,29 +7,27 @@ from typing import Annotated, Any
 
 import typer
 
-from conformix.cli.data import (
+from conformix.cli.options import (
+    Alpha,
     Drop,
     File,
+    Json,
+    Kind,
     LabelColumn,
     LabelFile,
     MaxMemory,
-    NamedFiles,
-    Part,
-    check_target,
-    sources,
-    unnamed_if_single,
-)
-from conformix.cli.options import (
-    Alpha,
-    Json,
-    Kind,
     Models,
+    NamedFiles,
     Normalize,
+    Part,
     Resolution,
     Scores,
     Seed,
     Split,
+    check_target,
     listed,
+    sources,
+    unnamed_if_single,
 )
 from conformix.cli.output import record_table, wants_json, working, write_json, write_table
 
@@ -75,10 +73,10 @@ def fit(
 
     shared: dict[str, Any] = {"drop": drop, "models": models, "max_memory": max_memory}
     shared["label_column"] = label_column
-    given = sources(file, model, labels=labels, part=part, kind=kind, **shared)
-    check_target(out, [*given.paths, *(Path(one.rpartition("=")[2]) for one in test or ())])
+    source = sources(file, model, labels=labels, part=part, kind=kind, **shared)
+    check_target(out, [*source.paths, *(Path(one.rpartition("=")[2]) for one in test or ())])
     with working("reading"):
-        batch = given.read(labelled=True)
+        batch = source.read(labelled=True)
         tests = None if not test else _test_rows(test, batch, shared)
     chosen = listed(scores)
     estimator = ScoreAverage(
@@ -109,8 +107,8 @@ def _test_rows(test: list[str], batch: Any, shared: dict[str, Any]) -> dict[str,
     named = [one for one in test if "=" in one]
     file = None if named else test[0]
     shared = shared | {"label_column": None}
-    found = sources(file, named, classes=batch.classes, kind=batch.kind, **shared)
-    return unnamed_if_single(found.read(labelled=False).outputs)
+    source = sources(file, named, classes=batch.classes, kind=batch.kind, **shared)
+    return unnamed_if_single(source.read(labelled=False).outputs)
 
 
 def _record(estimator: Any, batch: Any, out: Path) -> dict[str, Any]:

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from conformix.cli.data import LabelColumn, MaxMemory
-from conformix.cli.options import Json
+from conformix.cli.options import Json, LabelColumn, MaxMemory
 from conformix.cli.output import record_table, wants_json, write_json, write_line, write_table
 
 EXAMPLE = "conformix info model.json"
@@ -109,8 +108,8 @@ def _model_tables(record: dict[str, Any]) -> list[Any]:
 def _few(names: list[Any] | None, n: int) -> str:
     if names is None:
         return f"{n:,}"
-    told = ", ".join(str(name) for name in names[:6])
-    return f"{n:,}: {told}{', ...' if n > 6 else ''}"
+    first = ", ".join(str(name) for name in names[:6])
+    return f"{n:,}: {first}{', ...' if n > 6 else ''}"
 
 
 def _data(file: str, label_column: str | None, max_memory: str) -> dict[str, Any]:
@@ -119,17 +118,19 @@ def _data(file: str, label_column: str | None, max_memory: str) -> dict[str, Any
 
     if file in datasets.names():
         data = datasets.load(file)
-        found = Contents(Path(file), data.outputs, data.labels, "labels", data.class_names)
+        contents = Contents(Path(file), data.outputs, data.labels, "labels", data.class_names)
     else:
         limits, choice = Limits(parse_size(max_memory)), Choice(label_column)
-        found = read_contents(file, limits=limits, choice=choice)
+        contents = read_contents(file, limits=limits, choice=choice)
     return {
         "file": file,
         "type": "data",
-        "arrays": [_array(name, values) for name, values in found.models.items()],
-        "others": found.others,
-        "classes": None if found.classes is None else list(found.classes),
-        "labels": None if found.labels is None else _labels(found.label_name, found.labels),
+        "arrays": [_array(name, values) for name, values in contents.models.items()],
+        "others": contents.others,
+        "classes": None if contents.classes is None else list(contents.classes),
+        "labels": None
+        if contents.labels is None
+        else _labels(contents.label_name, contents.labels),
     }
 
 

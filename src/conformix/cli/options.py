@@ -1,11 +1,17 @@
-"""Options that several commands share, with one help text each."""
+"""Options that several commands share, with one help text each, and what they mean."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from conformix import __version__
+from conformix.atomic import check_writable
+from conformix.cli.output import write_line
+from conformix.errors import InvalidInput
 
 SCALES = "Scale of averages: none, scale, ecdf or auto"
 
@@ -35,18 +41,39 @@ Kind = Annotated[str, typer.Option(help="What a file holds: auto, probs or logit
 OutFolder = Annotated[
     Path | None, typer.Option(help="Folder that keeps the rows; a killed run goes on.")
 ]
+File = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="FILE",
+        help="csv, tsv, parquet, npz, npy or pt with one column per class, or a bundled data set.",
+        show_default=False,
+    ),
+]
+NamedFiles = Annotated[
+    list[str] | None,
+    typer.Option("--model", metavar="NAME=FILE", help="One file per model, instead of FILE."),
+]
+LabelFile = Annotated[
+    str | None, typer.Option("--labels", metavar="FILE", help="Labels in a file of their own.")
+]
+LabelColumn = Annotated[
+    str | None,
+    typer.Option(help="Column or array of the labels; by default labels, label, y, target, class."),
+]
+Drop = Annotated[
+    str, typer.Option(help="Columns or arrays that are no outputs, by commas: id,text.")
+]
+Part = Annotated[
+    str | None,
+    typer.Option(metavar="FIRST:LAST", help="Only these rows, counted from 0: :5000 or 5000:."),
+]
+MaxMemory = Annotated[
+    str, typer.Option(metavar="SIZE", help="What the files, a model among them, may take.")
+]
 
 
 def listed(text: str) -> tuple[str, ...]:
-    """Return the parts of a list by commas; commas in brackets and in quotes belong to a part.
-
-    Examples
-    --------
-    >>> listed("thr, raps(penalty=0.1, k_reg=2)")
-    ('thr', 'raps(penalty=0.1, k_reg=2)')
-    >>> listed('"a, b".thr, c.thr')
-    ('a, b.thr', 'c.thr')
-    """
+    """Return the parts of a list by commas; commas in brackets and in quotes belong to a part."""
     parts, depth, quoted = [""], 0, False
     for character in text:
         # A part that begins with a quote is quoted; quotes further on are those of an option.
@@ -60,3 +87,80 @@ def listed(text: str) -> tuple[str, ...]:
         else:
             parts[-1] += character
     return tuple(part.strip() for part in parts if part.strip())
+
+
+def sources(
+    file: str | None,
+    named: Sequence[str] | None,
+    *,
+    classes: tuple[Any, ...] | None = None,
+    labels: str | None = None,
+    label_column: str | None = None,
+    drop: str = "",
+    models: str = "",
+    part: str | None = None,
+    kind: str = "auto",
+    max_memory: str = "4G",
+) -> Any:
+    """Return the `conformix.data.files.Sources` that the options of a command describe."""
+    from conformix.data.files import Choice, Limits, Sources, parse_size  # noqa: PLC0415  late
+
+    return Sources(
+        file,
+        by_name(named or ()),
+        labels,
+        Choice(label_column, listed(drop), classes),
+        listed(models),
+        part,
+        kind,
+        Limits(parse_size(max_memory)),
+    )
+
+
+def by_name(named: Sequence[str]) -> dict[str, str]:
+    """Return files by the names of their models, from texts NAME=FILE."""
+    files: dict[str, str] = {}
+    for text in named:
+        name, equals, file = text.partition("=")
+        if not (name and equals and file):
+            raise InvalidInput(f"--model takes NAME=FILE, such as vgg=vgg.csv; got {text!r}.")
+        if name in files:
+            raise InvalidInput(f"--model {name!r} is given twice.")
+        files[name] = file
+    return files
+
+
+def unnamed_if_single(outputs: dict[str, Any]) -> dict[str, Any]:
+    """Return outputs by model; a single model needs no name, so any file of one fits it."""
+    return {"": next(iter(outputs.values()))} if len(outputs) == 1 else outputs
+
+
+def check_target(target: Path, inputs: Sequence[Path], endings: Sequence[str] = ()) -> None:
+    """Refuse an output that would overwrite an input, or that cannot be written."""
+    if endings and target.suffix.lower() not in endings:
+        raise InvalidInput(
+            f"{target} has the ending {target.suffix!r}; results end in {', '.join(endings)}."
+        )
+    check_writable(target)
+    for source in inputs:
+        same = source.resolve() == target.resolve()
+        if same or (source.exists() and target.exists() and source.samefile(target)):
+            raise InvalidInput(f"{target} is also an input; name another file for the result.")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        write_line(f"conformix {__version__}")
+        raise typer.Exit
+
+
+def common(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Say which version."),
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error; works anywhere.")
+    ] = False,
+) -> None:
+    """Hold the options of all commands; `main` has read --debug already."""

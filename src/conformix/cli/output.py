@@ -1,42 +1,59 @@
-"""What commands write: tables on a terminal, JSON lines in a pipe, progress beside both."""
+"""What commands write: tables on a terminal, JSON lines in a pipe, progress beside both.
+
+The one door to the terminal: everything that a command writes goes through here. Texts from files
+and arguments (names of files, classes and models, versions, rows of results) have what steers a
+terminal written out (`conformix.errors.visible`). The only line breaks are those between the lines
+that are written. A test keeps other writers out.
+"""
 
 from __future__ import annotations
 
+import json
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.table import Table as RichTable
-from rich.text import Text
-
-from conformix.cli.door import write_json as write_json  # noqa: PLC0414  commands look here
-from conformix.cli.door import write_line as write_line  # noqa: PLC0414
 from conformix.errors import visible
 from conformix.tables import Table
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 # Called with how much is done, and how much there is.
 Report = Callable[[int, int], None]
 
 
-def wants_json(asked: bool | None) -> bool:
-    """Return whether to write JSON lines: as asked, else where nobody looks at a terminal.
+def write_line(text: str = "") -> None:
+    """Write one line of text to the output."""
+    sys.stdout.write(visible(text) + "\n")
+    sys.stdout.flush()
 
-    Examples
-    --------
-    >>> wants_json(True)
-    True
-    """
+
+def write_aside(text: str) -> None:
+    """Write one line of text beside the output: errors and warnings."""
+    sys.stderr.write(visible(text) + "\n")
+
+
+def write_json(record: dict[str, Any]) -> None:
+    """Write one record as a line of JSON; numbers that JSON lacks are null."""
+    # JSON writes all but ASCII as escapes, and lets one control character of ASCII through.
+    line = json.dumps(_plain(record), allow_nan=False).replace("\x7f", "\\u007f")
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def wants_json(asked: bool | None) -> bool:
+    """Return whether to write JSON lines: as asked, else where nobody looks at a terminal."""
     return not sys.stdout.isatty() if asked is None else asked
 
 
@@ -53,6 +70,8 @@ def write_verdict(sentence: str) -> None:
     if not sys.stdout.isatty():
         write_line(sentence)
         return
+    from rich.console import Console  # noqa: PLC0415  an extra
+
     Console().print(_text(sentence, "bold"))
 
 
@@ -63,6 +82,10 @@ def write_table(table: Table) -> None:
         for line in table.text().split("\n"):
             write_line(line)
         return
+    from rich.box import SIMPLE_HEAD  # noqa: PLC0415
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table as RichTable  # noqa: PLC0415
+
     console = Console()
     console.print(_text(table.title, "bold"))
     write_line()
@@ -93,12 +116,16 @@ def _visible_table(table: Table) -> Table:
 
 def _text(text: str, style: str = "") -> Text:
     """Return a text for a terminal, which is neither markup nor an order to it."""
+    from rich.text import Text  # noqa: PLC0415
+
     return Text(visible(text), style=style)
 
 
 @contextmanager
 def working(what: str) -> Iterator[None]:
     """Show that something is going on whose end is not known; nothing without a terminal."""
+    from rich.console import Console  # noqa: PLC0415
+
     console = Console(stderr=True)
     if not console.is_terminal:
         yield
@@ -110,19 +137,22 @@ def working(what: str) -> Iterator[None]:
 @contextmanager
 def reporting(what: str) -> Iterator[Report | None]:
     """Give a function that moves a progress bar with the time left; None without a terminal."""
+    from rich import progress  # noqa: PLC0415
+    from rich.console import Console  # noqa: PLC0415
+
     console = Console(stderr=True)
     if not console.is_terminal:
         yield None
         return
     columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeElapsedColumn(),
+        progress.TextColumn("left"),
+        progress.TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=True) as bar:
+    with progress.Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(visible(what), total=None)
 
         def moved(done: int, total: int) -> None:

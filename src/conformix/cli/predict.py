@@ -7,18 +7,21 @@ from typing import IO, Annotated, Any
 
 import typer
 
-from conformix.cli.data import (
+from conformix.cli.options import (
     Drop,
     File,
+    Json,
     LabelColumn,
     MaxMemory,
+    ModelFile,
+    Models,
     NamedFiles,
+    OtherAlpha,
     Part,
     check_target,
     sources,
     unnamed_if_single,
 )
-from conformix.cli.options import Json, ModelFile, Models, OtherAlpha
 from conformix.cli.output import (
     record_table,
     reporting,
@@ -67,21 +70,21 @@ def predict(
     from conformix.fit.saved import load_predictor  # noqa: PLC0415  late
 
     predictor = load_predictor(model_file, max_memory=max_memory)
-    given = sources(
+    source = sources(
         file, model, classes=predictor.classes, label_column=label_column, drop=drop,
         models=models, part=part, kind=predictor.kind, max_memory=max_memory,
     )  # fmt: skip
     target = None if out in (None, "-") else Path(str(out))
     if target is not None:
-        check_target(target, [Path(model_file), *given.paths], ENDINGS)
+        check_target(target, [Path(model_file), *source.paths], ENDINGS)
     if escape_formulas and (target is None or target.suffix.lower() != ".csv"):
         raise InvalidInput("--escape-formulas is for csv files: -o sets.csv.")
     with working("reading"):
-        outputs = unnamed_if_single(given.read(labelled=False).outputs)
+        outputs = unnamed_if_single(source.read(labelled=False).outputs)
     sets = predicted(predictor, outputs, alpha)
     if target is not None:
         write_sets(sets, target, layout, escape_formulas=escape_formulas)
-        _tell(sets, target, json_lines=wants_json(as_json))
+        _write_summary(sets, target, json_lines=wants_json(as_json))
     elif out == "-" or wants_json(as_json):
         for row, labels in enumerate(sets.members()):
             write_json({"row": row, "size": len(labels), "labels": labels})
@@ -99,15 +102,15 @@ def predicted(predictor: Any, outputs: dict[str, Any], alpha: float | None) -> A
     step = max(1, STEP // (predictor.n_classes * len(predictor.columns)))
     # The checks of the whole file come first, so that errors name its rows.
     predictor.check(outputs)
-    parts = []
+    batches = []
     with reporting("predicting") as progress:
         for start in range(0, n, step):
             some = {name: values[start : start + step] for name, values in outputs.items()}
-            parts.append(predictor.predict_set(some, alpha))
+            batches.append(predictor.predict_set(some, alpha))
             if progress is not None:
                 progress(min(start + step, n), n)
-    order = np.concatenate([part.order for part in parts])
-    return PredictionSets(np.concatenate([p.mask for p in parts]), predictor.classes, order)
+    order = np.concatenate([batch.order for batch in batches])
+    return PredictionSets(np.concatenate([p.mask for p in batches]), predictor.classes, order)
 
 
 def write_sets(sets: Any, target: Path, layout: str, *, escape_formulas: bool = False) -> None:
@@ -134,7 +137,7 @@ def write_sets(sets: Any, target: Path, layout: str, *, escape_formulas: bool = 
         write_whole(target, fill)
 
 
-def _tell(sets: Any, target: Path, *, json_lines: bool) -> None:
+def _write_summary(sets: Any, target: Path, *, json_lines: bool) -> None:
     n, n_classes = sets.shape
     mean = float(sets.sizes.mean())
     if json_lines:
@@ -148,8 +151,8 @@ def _first_rows(sets: Any) -> Any:
     rows = []
     for row in range(min(n, SHOWN)):
         labels = [str(label) for label in sets.labels(row)]
-        told = ", ".join(labels[:SHOWN]) + (", ..." if len(labels) > SHOWN else "")
-        rows.append((str(row), str(len(labels)), told))
+        text = ", ".join(labels[:SHOWN]) + (", ..." if len(labels) > SHOWN else "")
+        rows.append((str(row), str(len(labels)), text))
     left = [f"{n - SHOWN:,} more rows; -o sets.csv writes them all."] if n > SHOWN else []
     title = f"{n:,} sets over {n_classes} classes, mean size {sets.sizes.mean():.2f}"
     return record_table(title, ("row", "size", "labels, best first"), rows, left)

@@ -9,19 +9,23 @@ from typing import Annotated, Any
 
 import typer
 
-from conformix.cli.data import (
+from conformix.cli.options import (
     Drop,
     File,
+    Json,
     LabelColumn,
     LabelFile,
     MaxMemory,
+    ModelFile,
+    Models,
     NamedFiles,
     Part,
+    Seed,
     check_target,
+    listed,
     sources,
     unnamed_if_single,
 )
-from conformix.cli.options import Json, ModelFile, Models, Seed, listed
 from conformix.cli.output import wants_json, working, write_json, write_line
 from conformix.errors import InvalidInput
 
@@ -61,13 +65,13 @@ def report(
 
     estimator = load(model_file, max_memory=max_memory)
     predictor = estimator.predictor_
-    given = sources(
+    source = sources(
         file, model, classes=predictor.classes, labels=labels, label_column=label_column,
         drop=drop, models=models, part=part, kind=predictor.kind, max_memory=max_memory,
     )  # fmt: skip
-    check_target(out, [Path(model_file), *given.paths], ENDINGS)
+    check_target(out, [Path(model_file), *source.paths], ENDINGS)
     with working("reading"):
-        batch = given.read(labelled=True)
+        batch = source.read(labelled=True)
     options = {
         "--levels": levels, "--title": title, "--model": model, "--labels": labels,
         "--label-column": label_column, "--drop": drop, "--models": models, "--part": part,
@@ -84,15 +88,15 @@ def report(
             title=title or f"{Path(model_file).stem} on {batch.name}",
             given={
                 "command": command_line("report", named, options),
-                **file_digests([Path(model_file), *given.paths]),
+                **file_digests([Path(model_file), *source.paths]),
             },
             seed=seed,
         )
         made.save(out)
-    tell(made, out, wants_json(as_json))
+    write_summary(made, out, wants_json(as_json))
 
 
-def tell(made: Any, out: Path, json_lines: bool) -> None:
+def write_summary(made: Any, out: Path, json_lines: bool) -> None:
     """Say where the report is and what it says at the level of the fit."""
     start = made.rows.fitted_place
     sentence = made.measured.sentences[start]
@@ -118,8 +122,8 @@ def write_comparison(
     """Compare at several levels, write the report, and return the comparison that was asked for."""
     from conformix.report import compare_report  # noqa: PLC0415  late
 
-    given = {"command": command, **file_digests(inputs)}
-    made = compare_report(data, given=given, **settings)
+    facts = {"command": command, **file_digests(inputs)}
+    made = compare_report(data, given=facts, **settings)
     made.report.save(out)
     return made.comparison
 
@@ -151,9 +155,9 @@ def command_line(name: str, arguments: list[str], options: dict[str, Any]) -> st
 
 def file_digests(paths: list[Path]) -> dict[str, str]:
     """Return the sha256 of every file among `paths`, by its name."""
-    found = {}
+    digests = {}
     for path in paths:
         if path.is_file():
             with path.open("rb") as file:
-                found[f"{path.name}, sha256"] = hashlib.file_digest(file, "sha256").hexdigest()
-    return found
+                digests[f"{path.name}, sha256"] = hashlib.file_digest(file, "sha256").hexdigest()
+    return digests

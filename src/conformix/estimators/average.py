@@ -1,4 +1,4 @@
-"""The estimators: what most users hold in their hands."""
+"""`ScoreAverage`: what most users hold in their hands."""
 
 from __future__ import annotations
 
@@ -6,31 +6,36 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any, Self, overload
 
+import numpy as np
+
 from conformix.data.batches.sources import from_iterable
 from conformix.data.outputs import Kind
 from conformix.data.row_data import NO_DATA
-from conformix.errors import InvalidInput
-from conformix.estimators.base import Readings
+from conformix.errors import InvalidInput, NotFitted
+from conformix.estimators.params import Params
 from conformix.fit.batches import batch_rows
 from conformix.fit.chunks import chunk_rows, is_chunked
 from conformix.fit.drift import DriftReport
 from conformix.fit.exact import leave_one_out_efcp
 from conformix.fit.exact.split import fixed_candidates
 from conformix.fit.fit import fit, recalibrated
+from conformix.fit.predictor import Predictor
 from conformix.fit.rows import array_rows
 from conformix.fit.saved import MAX_MEMORY, read_model, write_model
 from conformix.fit.settings import resolve
 from conformix.fit.verdict import LabelledRows
-from conformix.guarantees import Verdict
+from conformix.guarantees import Ledger, Verdict
 from conformix.kernels.arrays import FloatArray, RandomState
 from conformix.scores import ScoreLike
+from conformix.scores.blend.model import Blend
 from conformix.search import resolve_objective, resolve_search
 from conformix.search.goals import is_mean_size
+from conformix.search.result import SearchResult
 from conformix.sets.prediction import NestedSets, PredictionSets
 from conformix.splits import Split
 
 
-class ScoreAverage(Readings):
+class ScoreAverage(Params):
     """Prediction sets from an average of conformity scores, with the weights that keep them small.
 
     The combined score of label y is ``w_1 s_1(x, y) + ... + w_d s_d(x, y)``; y is in the set when
@@ -112,6 +117,8 @@ class ScoreAverage(Readings):
     >>> cp.guarantee_.kind
     'exact'
     """
+
+    predictor_: Predictor
 
     def __init__(
         self,
@@ -200,7 +207,7 @@ class ScoreAverage(Readings):
         ----------
         batches : source of `conformix.data.batches`, iterable of ``(outputs, y)``, or a function
             Every batch is a tuple; see `conformix.data.batches.Batches`. A function is called
-            without arguments and returns an iterator.
+            without arguments and returns an iterable.
         classes : sequence of length K, optional
             Names of the classes, as in `fit`.
         """
@@ -252,8 +259,8 @@ class ScoreAverage(Readings):
             for batch in from_iterable(batches):
                 alone = not isinstance(batch, tuple)
                 outputs = batch if alone else batch[0]
-                more = {} if alone or len(batch) < 3 else batch[2]
-                yield predictor.predict_set(outputs, alpha, **more)
+                row_data = {} if alone or len(batch) < 3 else batch[2]
+                yield predictor.predict_set(outputs, alpha, **row_data)
 
         return sets()
 
@@ -387,6 +394,86 @@ class ScoreAverage(Readings):
             Usually ``model.json``; large arrays go to an npz of the same name.
         """
         write_model(self.get_params(), self._check_fitted(), path)
+
+    @property
+    def score_names_(self) -> tuple[str, ...]:
+        """Names of the scores, ``model.score`` with several models."""
+        return tuple(str(column) for column in self._check_fitted().columns)
+
+    @property
+    def normalizer_(self) -> str:
+        """Name of the normalisation in use: what ``normalize="auto"`` chose."""
+        return self._check_fitted().fitted.normalizer
+
+    @property
+    def weights_(self) -> FloatArray:
+        """One weight per score, shape (d,)."""
+        return self._check_fitted().fitted.rule.weights
+
+    @property
+    def blend_(self) -> Blend | None:
+        """The expert that ``scores="auto"`` made of the models, or None."""
+        return self._check_fitted().blend
+
+    @property
+    def threshold_(self) -> float:
+        """The threshold at the fitted alpha."""
+        predictor = self._check_fitted()
+        return predictor.fitted.threshold(predictor.alpha)
+
+    @property
+    def guarantee_(self) -> Ledger:
+        """What holds for the sets."""
+        return self._check_fitted().fitted.ledger
+
+    @property
+    def search_(self) -> SearchResult | None:
+        """What the search found, or None where there was nothing to choose."""
+        return self._check_fitted().fitted.search
+
+    @property
+    def held_out_size_(self) -> float | None:
+        """Mean set size on rows that had no part in the search, or None."""
+        return self._check_fitted().fitted.held_out_size
+
+    @property
+    def n_classes_(self) -> int:
+        """Number of classes, K."""
+        return self._check_fitted().n_classes
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of columns that outputs must have, K, by scikit-learn's name."""
+        return self._check_fitted().n_classes
+
+    @property
+    def classes_(self) -> Any:
+        """Names of the classes, shape (K,); ``0 .. K-1`` where `fit` was given none."""
+        predictor = self._check_fitted()
+        return (
+            np.arange(predictor.n_classes)
+            if predictor.classes is None
+            else np.array(predictor.classes)
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.positive_only = getattr(self, "kind", "probs") == "probs"
+        return tags
+
+    def __repr__(self) -> str:
+        predictor: Predictor | None = self.__dict__.get("predictor_")
+        state = "" if predictor is None else f" [fitted, guarantee {self.guarantee_.kind}]"
+        return super().__repr__() + state
+
+    def _check_fitted(self) -> Predictor:
+        predictor: Predictor | None = self.__dict__.get("predictor_")
+        if predictor is None:
+            raise NotFitted(
+                f"this {type(self).__name__} is not fitted yet; call fit(outputs, y) first."
+            )
+        return predictor
 
 
 def load(path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) -> ScoreAverage:

@@ -1,4 +1,4 @@
-"""Prediction sets around scikit-learn classifiers: one estimator, or several with names."""
+"""Prediction sets around scikit-learn classifiers: one or several, on rows apart or in folds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ from conformix.data.labels import all_labels
 from conformix.data.outputs import check_groups
 from conformix.errors import InvalidInput
 from conformix.estimators.average import ScoreAverage
-from conformix.guarantees import Ledger
+from conformix.estimators.cross import CrossAverage, Fold
+from conformix.guarantees import Guarantee, Ledger
 from conformix.kernels.arrays import (
     FloatArray,
     IntArray,
@@ -38,18 +39,13 @@ from conformix.kernels.arrays import (
     refuse_masked,
     unmasked,
 )
+from conformix.scores import score_columns
 from conformix.sets.prediction import NestedSets, PredictionSets
 from conformix.splits import ValidityFirst
 
 
 def rows_of(X: Any) -> Any:
-    """Return frames as they are, sparse matrices by rows, anything else as an array of rows.
-
-    Examples
-    --------
-    >>> rows_of([[1, 2], [3, 4]]).shape
-    (2, 2)
-    """
+    """Return frames as they are, sparse matrices by rows, anything else as an array of rows."""
     if hasattr(X, "iloc") or hasattr(X, "get_column"):
         return X
     if hasattr(X, "tocsr"):
@@ -69,31 +65,18 @@ def probabilities(estimator: Any, X: Any, classes: Any) -> FloatArray:
 
     A class that the estimator never saw has probability 0. A classifier without probabilities is
     taken by the softmax of its decision values.
-
-    Examples
-    --------
-    >>> from sklearn.naive_bayes import GaussianNB
-    >>> model = GaussianNB().fit([[0.0], [0.1], [1.0], [1.1]], ["a", "a", "c", "c"])
-    >>> probabilities(model, [[0.05]], np.array(["a", "b", "c"])).round(3)
-    array([[1., 0., 0.]])
     """
     if hasattr(estimator, "predict_proba"):
-        own: FloatArray = np.asarray(estimator.predict_proba(X), dtype=np.float64)
+        values: FloatArray = np.asarray(estimator.predict_proba(X), dtype=np.float64)
     else:
-        own = softmax(np.asarray(estimator.decision_function(X), dtype=np.float64))
-    full = np.zeros((len(own), len(classes)))
-    full[:, np.searchsorted(classes, estimator.classes_)] = own
+        values = softmax(np.asarray(estimator.decision_function(X), dtype=np.float64))
+    full = np.zeros((len(values), len(classes)))
+    full[:, np.searchsorted(classes, estimator.classes_)] = values
     return full
 
 
 def softmax(decisions: FloatArray) -> FloatArray:
-    """Return decision values as probabilities: any rule by row keeps the guarantee.
-
-    Examples
-    --------
-    >>> softmax(np.array([0.0]))  # two classes have one decision value
-    array([[0.5, 0.5]])
-    """
+    """Return decision values as probabilities: any rule by row keeps the guarantee."""
     binary = decisions.ndim == 1
     values = np.column_stack([np.zeros_like(decisions), decisions]) if binary else decisions
     powers = np.exp(values - values.max(axis=1, keepdims=True))
@@ -227,13 +210,13 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
             (`set_fit_request`), else all get all.
         """
         X, y = self._training_rows(X, y)
-        y_own = y
+        y_cal = y
         if y_calibration is not None:
-            y_own = column_or_1d(host_array(y_calibration, "y_calibration"))
-        self._class_labels(y, y_own)  # a label too many is refused before the training
+            y_cal = column_or_1d(host_array(y_calibration, "y_calibration"))
+        self._class_labels(y, y_cal)  # a label too many is refused before the training
         rng = as_generator(self.random_state)
-        parts = check_groups(groups, len(y))
-        train, calibrate = self._rows(_num_samples(X), rng, parts, X_calibration)
+        units = check_groups(groups, len(y))
+        train, calibrate = self._rows(_num_samples(X), rng, units, X_calibration)
         params = self._routed(X, fit_params, train)
         self.estimators_ = Bunch()
         for name, estimator in self._named():
@@ -242,20 +225,20 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
                 fitted = fitted.fit(_safe_indexing(X, train), y[train], **params[name])
             self.estimators_[name] = fitted
         known = [np.asarray(e.classes_) for e in self.estimators_.values()]
-        self.classes_ = self._class_labels(y, y_own, *known)
-        X_own = _safe_indexing(X, calibrate) if X_calibration is None else X_calibration
-        y_own = y[calibrate] if y_calibration is None else y_own
-        own = slice(None) if X_calibration is not None else calibrate
+        self.classes_ = self._class_labels(y, y_cal, *known)
+        X_cal = _safe_indexing(X, calibrate) if X_calibration is None else X_calibration
+        y_cal = y[calibrate] if y_calibration is None else y_cal
+        rows = slice(None) if X_calibration is not None else calibrate
         self.conformal_ = self._average(rng).fit(
-            self._outputs(X_own),
-            y_own,
+            self._outputs(X_cal),
+            y_cal,
             test=None if X_test is None else self._outputs(X_test),
-            groups=None if parts is None or X_calibration is not None else parts[calibrate],
+            groups=None if units is None or X_calibration is not None else units[calibrate],
             classes=self.classes_,
-            strata=None if strata is None else host_array(strata, "strata")[own],
+            strata=None if strata is None else host_array(strata, "strata")[rows],
             sample_weight=None
             if calibration_weight is None
-            else host_array(calibration_weight, "calibration_weight")[own],
+            else host_array(calibration_weight, "calibration_weight")[rows],
         )
         return self
 
@@ -287,12 +270,12 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
         **rows
             Given on to `ScoreAverage.predict_set`: what the calibration asks of new rows.
         """
-        outputs = self._given(self._checked_outputs(X))
+        outputs = self._unnamed_if_single(self._checked_outputs(X))
         return self.conformal_.predict_set(outputs, alpha=alpha, **rows)  # type: ignore[arg-type]
 
     def predict_pvalues(self, X: Any, *, smoothed: bool = False, **rows: Any) -> FloatArray:
         """Return the conformal p-value of every label, shape (n, K)."""
-        outputs = self._given(self._checked_outputs(X))
+        outputs = self._unnamed_if_single(self._checked_outputs(X))
         return self.conformal_.predict_pvalues(outputs, smoothed=smoothed, **rows)
 
     @property
@@ -357,15 +340,17 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
         validate_data(self, X, reset=False, skip_check_array=True)
         return X
 
-    def _routed(self, X: Any, given: dict[str, Any], rows: IntArray) -> dict[str, dict[str, Any]]:
+    def _routed(
+        self, X: Any, fit_params: dict[str, Any], rows: IntArray
+    ) -> dict[str, dict[str, Any]]:
         """Return the fit parameters of each estimator, those by row on the training rows."""
         names = [name for name, _ in self._named()]
         if get_config()["enable_metadata_routing"]:
-            routed = process_routing(self, "fit", **given)
+            routed = process_routing(self, "fit", **fit_params)
             by_name = {name: routed[name or "estimator"].fit for name in names}
         else:
-            by_name = dict.fromkeys(names, given)
-        return {n: _check_method_params(X, own, indices=rows) for n, own in by_name.items()}
+            by_name = dict.fromkeys(names, fit_params)
+        return {n: _check_method_params(X, params, indices=rows) for n, params in by_name.items()}
 
     def _named(self) -> list[tuple[str, Any]]:
         if self.estimators is None:
@@ -399,11 +384,10 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
         return roles.tune, roles.calibrate
 
     def _outputs(self, X: Any) -> Any:
-        return self._given(self._by_name(X))
+        return self._unnamed_if_single(self._by_name(X))
 
     @staticmethod
-    def _given(outputs: dict[str, FloatArray]) -> Any:
-        """Return a single unnamed model as its array, several as they are."""
+    def _unnamed_if_single(outputs: dict[str, FloatArray]) -> Any:
         return outputs[""] if set(outputs) == {""} else outputs
 
     def _checked_outputs(self, X: Any) -> dict[str, FloatArray]:
@@ -411,6 +395,171 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
 
     def _by_name(self, X: Any) -> dict[str, FloatArray]:
         return {name: probabilities(e, X, self.classes_) for name, e in self.estimators_.items()}
+
+
+class CrossConformalClassifier(ConformalClassifier):
+    """A scikit-learn classifier with cross-conformal sets: all rows train and all calibrate.
+
+    The rows are cut into `cv` folds. Per fold the estimators are trained on the other folds, less a
+    share that chooses the fold's weights, and score the fold. One score on a scale that learns
+    nothing leaves nothing to choose: all the other folds train.
+
+    Parameters
+    ----------
+    estimators : classifier, or list of (name, classifier); default LogisticRegression()
+        Whose probabilities are conformalised.
+    cv : int
+        Number of folds; the number of rows gives the jackknife+.
+    alpha, scores, search, normalize, allow_empty, threads
+        As in `conformix.ScoreAverage`.
+    tune_share : float
+        Share of the rows outside a fold that choose its weights and train nothing.
+    random_state : int, Generator or None
+        Draws the folds.
+    classes : sequence of labels, optional
+        All labels that can occur; as in `conformix.ConformalClassifier`.
+
+    Attributes
+    ----------
+    classes_ : array of shape (K,)
+        The class labels, sorted.
+    fold_estimators_ : list of Bunch
+        The fitted estimators of every fold, by name.
+    cross_ : CrossAverage
+        What was fitted on their probabilities.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> X, y = load_iris(return_X_y=True)
+    >>> clf = CrossConformalClassifier(GaussianNB(), cv=5, alpha=0.1, random_state=0).fit(X, y)
+    >>> clf.predict_set(X[:3]).shape, clf.guarantee_.kind
+    ((3, 3), 'exact')
+    """
+
+    def __init__(
+        self,
+        estimators: Any = None,
+        *,
+        cv: int = 5,
+        alpha: float = 0.1,
+        scores: Any = ("thr", "aps", "rank"),
+        search: Any = "auto",
+        normalize: Any = "auto",
+        allow_empty: bool = True,
+        tune_share: float = 0.25,
+        random_state: RandomState = None,
+        threads: int | None = None,
+        classes: Any = None,
+    ) -> None:
+        self.estimators = estimators
+        self.cv = cv
+        self.alpha = alpha
+        self.scores = scores
+        self.search = search
+        self.normalize = normalize
+        self.allow_empty = allow_empty
+        self.tune_share = tune_share
+        self.random_state = random_state
+        self.threads = threads
+        self.classes = classes
+
+    def fit(self, X: Any, y: Any, *, groups: Any = None) -> Self:  # type: ignore[override]
+        """Train the estimators of every fold and calibrate the sets.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n, p)
+            Features.
+        y : array-like of shape (n,)
+            Labels, numbers or text.
+        groups : array of shape (n,), optional
+            Rows of one group stay in one fold, and on one side of its tuning split.
+        """
+        X, y = self._training_rows(X, y)
+        self.classes_ = self._class_labels(y)
+        rng = as_generator(self.random_state)
+        n = _num_samples(X)
+        units = check_groups(groups, n)
+        shared = ("alpha", "scores", "search", "normalize", "allow_empty", "threads")
+        cross = CrossAverage(**{name: getattr(self, name) for name in shared})
+        d = len(score_columns(tuple(name for name, _ in self._named()), self.scores))
+        chooses = cross._fixed_weights(d) is None
+        self.fold_estimators_ = []
+        folds = []
+        units = np.arange(n) if units is None else units
+        for held, tune, train in self._fold_rows(units, rng, tunes=chooses):
+            estimators = Bunch()
+            for name, estimator in self._named():
+                estimators[name] = clone(estimator).fit(_safe_indexing(X, train), y[train])
+            self.fold_estimators_.append(estimators)
+            labelled = [
+                (
+                    self._fold_outputs(estimators, _safe_indexing(X, rows)),
+                    np.searchsorted(self.classes_, y[rows]),
+                )
+                for rows in ((held, tune) if chooses else (held,))
+            ]
+            folds.append(Fold(*(part for pair in labelled for part in pair)))
+        self.cross_ = cross.set_params(random_state=int(rng.integers(2**31))).fit(folds)
+        return self
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return the mean of all fold estimators' probabilities, shape (n, K)."""
+        by_fold = self._checked_folds(X)
+        single = [p for one in by_fold for p in (one.values() if isinstance(one, dict) else [one])]
+        return np.mean(single, axis=0)
+
+    def predict_set(  # type: ignore[override]
+        self, X: Any, *, alpha: float | None = None
+    ) -> PredictionSets:
+        """Return the prediction sets, with the class labels as names."""
+        sets = self.cross_.predict_set(self._checked_folds(X), alpha=alpha)
+        return PredictionSets(sets.mask, self.classes_.tolist())
+
+    def predict_pvalues(self, X: Any) -> FloatArray:  # type: ignore[override]
+        """Return the cross-conformal p-value of every label, shape (n, K)."""
+        return self.cross_.predict_pvalues(self._checked_folds(X))
+
+    @property
+    def guarantee_(self) -> Guarantee:  # type: ignore[override]
+        """What is proven for these folds."""
+        check_is_fitted(self)
+        return self._with_classes(self.cross_.guarantee_)  # type: ignore[no-any-return]
+
+    def _fold_rows(
+        self, units: IntArray, rng: np.random.Generator, *, tunes: bool
+    ) -> list[tuple[IntArray, ...]]:
+        """Return the rows of every fold, and of the rest those that tune and those that train."""
+        n_units = int(units.max()) + 1
+        if isinstance(self.cv, bool) or not isinstance(self.cv, int | np.integer) or self.cv < 2:
+            raise InvalidInput(f"cv must be a number of folds, 2 or more; got {self.cv!r}.")
+        if not 0 < self.tune_share < 1:
+            raise InvalidInput(f"tune_share must lie in (0, 1); got {self.tune_share!r}.")
+        if n_units < max(self.cv, 4):
+            raise InvalidInput(
+                f"{self.cv} folds need at least {max(self.cv, 4)} samples (or groups); got "
+                f"{n_units} sample{'s' if n_units != 1 else ''}."
+            )
+        order = rng.permutation(n_units)
+        folds: list[tuple[IntArray, ...]] = []
+        for f in range(self.cv):
+            held = order[f :: self.cv]
+            rest = rng.permutation(np.setdiff1d(order, held))
+            n_tune = min(max(round(self.tune_share * len(rest)), 1), len(rest) - 1) if tunes else 0
+            split = (held, rest[:n_tune], rest[n_tune:])
+            folds.append(tuple(np.flatnonzero(np.isin(units, some)) for some in split))
+        return folds
+
+    def _fold_outputs(self, estimators: Bunch, X: Any) -> Any:
+        return self._unnamed_if_single(
+            {name: probabilities(e, X, self.classes_) for name, e in estimators.items()}
+        )
+
+    def _checked_folds(self, X: Any) -> list[Any]:
+        X = self._new_rows(X)
+        return [self._fold_outputs(estimators, X) for estimators in self.fold_estimators_]
 
 
 def small_sets_scorer(estimator: ConformalClassifier, X: Any, y: Any = None) -> float:
@@ -428,4 +577,4 @@ def small_sets_scorer(estimator: ConformalClassifier, X: Any, y: Any = None) -> 
     return -float(estimator.predict_set(X).sizes.mean())
 
 
-__all__: Sequence[str] = ["ConformalClassifier", "small_sets_scorer"]
+__all__ = ["ConformalClassifier", "CrossConformalClassifier", "small_sets_scorer"]

@@ -6,10 +6,11 @@ killed and resumed, `compare` and `reproduce` turn rows into verdicts, tables an
 
 from conformix.experiments.compare import compare, judge
 from conformix.experiments.methods import Choices, method_names, resolve_method
-from conformix.experiments.paper import Setup, reproduce, resolve_experiments
+from conformix.experiments.paper import Setup
+from conformix.experiments.pool import load_data
+from conformix.experiments.reproduce import reproduce, resolve_experiments
 from conformix.experiments.rows import RowLog, read_rows
 from conformix.experiments.runner import run
-from conformix.experiments.sources import load_data
 from conformix.experiments.spec import Case, Spec, read_specs
 from conformix.experiments.statistics import Estimate, Results, interval
 from conformix.tables import Table

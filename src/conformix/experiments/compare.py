@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from conformix.experiments.pool import load_data
 from conformix.experiments.runner import Progress, run
-from conformix.experiments.sources import load_data
 from conformix.experiments.spec import Spec
 from conformix.experiments.statistics import (
     Estimate,
     Results,
     check_spread,
+    in_words,
     interval,
     percent,
-    told,
 )
 from conformix.tables import Table
 
@@ -55,17 +55,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The results of `compare`.
-
-    Parameters
-    ----------
-    results : Results
-        All rows.
-    alpha : float
-        The level.
-    verdict : Verdict
-        What follows.
-    """
+    """The results of `compare`."""
 
     results: Results
     alpha: float
@@ -73,8 +63,8 @@ class Comparison:
 
     def summary(self) -> list[dict[str, Any]]:
         """Return one record per method, smallest sets first."""
-        found = [self._record(method) for method in self.results.methods]
-        return sorted(found, key=lambda record: record["size"])
+        records = [self._record(method) for method in self.results.methods]
+        return sorted(records, key=lambda record: record["size"])
 
     def _record(self, method: str) -> dict[str, Any]:
         results, alpha = self.results, self.alpha
@@ -236,14 +226,14 @@ def judge(
     saving = results.saving(best, baseline, alpha=alpha, **options)
     if saving.low > 0:
         sentence = (
-            f"use {best}: sets are {told(saving)} than those of the best single score "
+            f"use {best}: sets are {in_words(saving)} than those of the best single score "
             f"({baseline}), guarantee {results.guarantee(best, alpha)}."
         )
         return Verdict(best, baseline, saving, sentence)
     saving = results.saving(average, baseline, alpha=alpha, **options)
     doubt = " beyond what chance allows" if saving.mean > 0 else ""
     sentence = (
-        f"averaging does not help here{doubt}: its sets are {told(saving)} than those of "
+        f"averaging does not help here{doubt}: its sets are {in_words(saving)} than those of "
         f"{baseline} alone; use {baseline}, guarantee {results.guarantee(baseline, alpha)}."
     )
     return Verdict(baseline, baseline, saving, sentence)

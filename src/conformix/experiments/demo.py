@@ -85,18 +85,7 @@ def methods(choices: Choices) -> Iterator[tuple[str, ScoreAverage]]:
 
 
 def table(title: str, rows: Iterable[Row]) -> Table:
-    """Return the rows of one level as a table.
-
-    Examples
-    --------
-    >>> row = Row("thr", 0.1, 0.91, 0.9, 0.92, 2.5, (1.0, 0.0, 0.0), "exact")
-    >>> print(table("alpha = 0.1", [row]).text())
-    alpha = 0.1
-    <BLANKLINE>
-    method  coverage [95 % interval]  size         weights  guarantee
-    -----------------------------------------------------------------
-    thr      0.9100 [0.9000, 0.9200]  2.50  1.00 0.00 0.00  exact
-    """
+    """Return the rows of one level as a table."""
     header = ("method", "coverage [95 % interval]", "size", "weights", "guarantee")
     cells = [
         (
@@ -140,14 +129,14 @@ class Demo:
         fit, test = self.calibration, self.test
         for method, cp in methods(self.choices):
             cp.set_params(alpha=alpha).fit(self.logits[fit], self.y[fit], test=self.logits[test])
-            seen = metrics.evaluate(cp.predict_set(self.logits[test]), self.y[test])
+            measures = metrics.evaluate(cp.predict_set(self.logits[test]), self.y[test])
             yield Row(
                 method,
                 alpha,
-                seen["coverage"],
-                seen["coverage_low"],
-                seen["coverage_high"],
-                seen["mean_size"],
+                measures["coverage"],
+                measures["coverage_low"],
+                measures["coverage_high"],
+                measures["mean_size"],
                 tuple(float(w) for w in cp.weights_),
                 cp.guarantee_.kind,
             )

@@ -1,4 +1,4 @@
-"""Labelled rows of one data set, with every score computed once.
+"""Labelled rows of one data set, bundled or a file of the user's, with every score computed once.
 
 A score is a function of a row, so planes computed on all rows and cut by index are the scores of
 the cut rows, bit for bit. An experiment of many splits sorts every row once.
@@ -6,14 +6,18 @@ the cut rows, bit for bit. An experiment of many splits sorts every row once.
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any, Literal
 
 import numpy as np
 
+from conformix.data import bundled as datasets
 from conformix.data.bundled import Dataset
+from conformix.data.files import Sources, check_kind
 from conformix.data.outputs import Outputs, check_labels, check_outputs
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, IntArray
@@ -29,23 +33,7 @@ Ensembling = Literal["probs", "logits"]
 
 
 class Pool:
-    """Rows of some models of a data set, from which splits are drawn.
-
-    Parameters
-    ----------
-    data : Dataset
-        Outputs and labels.
-    models : sequence of str, optional
-        Which models take part; by default all. The scores of a single model bear no model name.
-
-    Examples
-    --------
-    >>> from conformix.data.bundled import load
-    >>> pool = Pool(load("mmlu_llama13b"), ["llama13b_prompt0"])
-    >>> columns = pool.columns(("thr", "rank"))
-    >>> pool.tensor(columns, np.array([5, 3])).shape
-    (2, 4, 2)
-    """
+    """Rows of some models of a data set, from which splits are drawn."""
 
     def __init__(self, data: Dataset, models: Sequence[str] = ()) -> None:
         for model in models:
@@ -105,14 +93,14 @@ class Pool:
         adds to its logits carries no weight.
         """
         if how not in self._ensembles:
-            parts = list(self.outputs.models.values())
-            if len(parts) < 2:
+            models = list(self.outputs.models.values())
+            if len(models) < 2:
                 raise InvalidInput(
                     f"an ensemble needs at least two models; {self.name} gives one here."
                 )
-            mean = np.zeros(parts[0].shape)
-            for values in parts:
-                mean += _outputs_of(values, self.outputs, how) / len(parts)
+            mean = np.zeros(models[0].shape)
+            for values in models:
+                mean += _outputs_of(values, self.outputs, how) / len(models)
             ensemble = Dataset(self.name, self.labels, {how: mean}, kind=how)
             self._ensembles[how] = Pool(ensemble)
         return self._ensembles[how]
@@ -125,3 +113,74 @@ def _outputs_of(values: FloatArray, outputs: Outputs, how: Ensembling) -> FloatA
         ranked = Ranked(values[rows], outputs.kind)
         out[rows] = ranked.probs if how == "probs" else ranked.log_probs
     return out
+
+
+def load_data(name: str, kind: str = "auto") -> Dataset:
+    """Return a bundled data set by its name, or the outputs and labels of a file by its path.
+
+    Parameters
+    ----------
+    name : str
+        A name of `conformix.data.bundled`, or a file that `conformix.data.files` reads: an npz with
+        ``labels`` (n,) and one array (n, K) per model, a csv with one column per class, ...
+    kind : {"auto", "probs", "logits"}
+        What the arrays of a file hold; ``auto`` looks whether all rows sum to one.
+
+    Examples
+    --------
+    >>> load_data("cifar10").kind
+    'logits'
+    >>> load_data("cifar1000")
+    Traceback (most recent call last):
+    conformix.errors.InvalidInput: unknown data set or file 'cifar1000'; did you mean ...
+    """
+    if name in datasets.names():
+        check_kind(kind)
+        return datasets.load(name)
+    batch = Sources(name, kind=kind).read(labelled=True)
+    outputs = {model or batch.name: values for model, values in batch.outputs.items()}
+    names = None if batch.classes is None else tuple(str(one) for one in batch.classes)
+    labels = np.asarray(batch.labels)
+    return Dataset(batch.name, labels, outputs, kind=batch.kind, class_names=names)
+
+
+def digest(data: Dataset) -> str:
+    """Return a short fingerprint of labels and outputs."""
+    return sha256_of(data.kind, [("labels", data.labels), *data.outputs.items()])[:12]
+
+
+def sha256_of(kind: str, arrays: Iterable[tuple[str, Any]]) -> str:
+    """Return the sha256 of named arrays: names, types, shapes and bytes."""
+    hasher = hashlib.sha256(kind.encode())
+    for name, values in arrays:
+        array = np.ascontiguousarray(values)
+        hasher.update(f"{name} {array.dtype} {array.shape}".encode())
+        hasher.update(array.tobytes())
+    return hasher.hexdigest()
+
+
+@lru_cache(maxsize=2)
+def load_pool(
+    name: str,
+    kind: str,
+    fingerprint: str,
+    models: tuple[str, ...],
+    *,
+    rows: int | None,
+    seed: int,
+) -> Pool:
+    """Return the pool of an experiment, kept for the next case of the same process."""
+    data = load_data(name, kind)
+    if digest(data) != fingerprint:
+        raise InvalidInput(f"{name} has changed since the experiment began; start a new one.")
+    return Pool(drawn(data, rows, seed), models)
+
+
+def drawn(data: Dataset, rows: int | None, seed: int) -> Dataset:
+    """Return a data set of `rows` random rows, or the data set itself."""
+    n = len(data.labels)
+    if rows is None or rows >= n:
+        return data
+    some = np.sort(np.random.default_rng(seed).permutation(n)[:rows])
+    outputs = {model: values[some] for model, values in data.outputs.items()}
+    return Dataset(data.name, data.labels[some], outputs, kind=data.kind)

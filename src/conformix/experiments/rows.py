@@ -60,9 +60,9 @@ class RowLog:
             file.seek(0)
             content = file.readall() or b""
             whole = content.rfind(b"\n") + 1
-            found = parse_rows(content[:whole], self.path)
-            self.rows = {row["key"]: row for row in found}
-            self.lines = {row["key"]: number for number, row in enumerate(found, start=1)}
+            rows = parse_rows(content[:whole], self.path)
+            self.rows = {row["key"]: row for row in rows}
+            self.lines = {row["key"]: number for number, row in enumerate(rows, start=1)}
             file.truncate(whole)
         except BaseException:
             file.close()

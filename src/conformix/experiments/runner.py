@@ -12,8 +12,8 @@ from typing import Any
 from conformix import metrics
 from conformix.errors import ConformixWarning, InvalidInput
 from conformix.experiments.methods import Task
+from conformix.experiments.pool import load_pool
 from conformix.experiments.rows import Row, RowLog
-from conformix.experiments.sources import load_pool
 from conformix.experiments.spec import Case, Spec
 from conformix.fit.saved.fields import is_number, is_whole, shortened
 
@@ -107,17 +107,7 @@ FOUND: dict[str, Callable[[Any], bool]] = {
 
 
 def check_row(row: Row, case: Case, where: str) -> None:
-    """Refuse a row of a file that is not what its case would give.
-
-    Parameters
-    ----------
-    row : dict
-        As the file has it.
-    case : Case
-        What its key says that it is.
-    where : str
-        The file and the line.
-    """
+    """Refuse a row of a file that is not what its case would give."""
     known = {*FOUND, *case.settings}
     wrong = next((f"has no {name!r}" for name in sorted(known - set(row))), None)
     wrong = wrong or next((f"has {name!r}, which no row has" for name in set(row) - known), None)
@@ -146,15 +136,7 @@ def _computed(cases: list[Case], workers: int | None) -> Iterator[Row]:
 
 
 def run_cases(cases: Iterable[Case], threads: int | None = None) -> list[Row]:
-    """Return the rows of some cases, in order.
-
-    Examples
-    --------
-    >>> spec = Spec("mmlu_llama13b", ("thr",), models=("llama13b_prompt0",), runs=1)
-    >>> row = run_cases(spec.cases())[0]
-    >>> row["n_calibrate"], row["n_test"], row["guarantee"]
-    (2309, 577, 'exact')
-    """
+    """Return the rows of some cases, in order."""
     if threading.current_thread() is not threading.main_thread():
         return [run_case(case, threads) for case in cases]  # filters belong to all threads
     with warnings.catch_warnings():

@@ -19,7 +19,7 @@ from conformix.conformal import simple_fraction
 from conformix.data.files import check_kind
 from conformix.errors import InvalidInput
 from conformix.experiments.methods import Choices, Method, resolve_method
-from conformix.experiments.sources import digest, drawn, load_data
+from conformix.experiments.pool import digest, drawn, load_data
 from conformix.kernels.arrays import IntArray
 from conformix.registry import unknown_name
 from conformix.scores.scale import resolve_normalizer
@@ -211,8 +211,8 @@ class Case:
         """Everything that the result depends on, in plain types."""
         options = {"type": type(self.method).__name__, **asdict(self.method)}  # type: ignore[call-overload]
         named = {**asdict(self.draw), "data": Path(self.draw.data).stem}
-        own = {"method": self.name, "options": options, "alpha": self.alpha}
-        plain: dict[str, Any] = json.loads(json.dumps({**named, **own, "version": __version__}))
+        case = {"method": self.name, "options": options, "alpha": self.alpha}
+        plain: dict[str, Any] = json.loads(json.dumps({**named, **case, "version": __version__}))
         return plain
 
     @cached_property

@@ -88,14 +88,7 @@ def interval(
 
 
 def check_spread(runs: int) -> None:
-    """Refuse a number of splits that leaves no spread to judge by.
-
-    Examples
-    --------
-    >>> check_spread(1)
-    Traceback (most recent call last):
-    conformix.errors.InvalidInput: runs must be at least 2, for intervals over splits; got 1.
-    """
+    """Refuse a number of splits that leaves no spread to judge by."""
     if runs < 2:
         raise InvalidInput(f"runs must be at least 2, for intervals over splits; got {runs}.")
 
@@ -139,16 +132,16 @@ class Results:
 
     def of(self, method: str, alpha: float) -> dict[int, Row]:
         """Return the rows of one method at one level, by run."""
-        found = self._by_case.get((method, alpha))
-        if found is None:
+        rows = self._by_case.get((method, alpha))
+        if rows is None:
             raise InvalidInput(f"there are no rows of {method!r} at alpha={alpha:g}.")
-        return found
+        return rows
 
     def values(self, method: str, *, alpha: float, field: str = "size") -> FloatArray:
         """Return one number per split, NaN where a method has none; by run."""
         rows = self.of(method, alpha)
-        told = [rows[run][field] for run in sorted(rows)]
-        return np.array([np.nan if value is None else value for value in told])
+        numbers = [rows[run][field] for run in sorted(rows)]
+        return np.array([np.nan if value is None else value for value in numbers])
 
     def estimate(self, method: str, *, alpha: float, field: str = "size") -> Estimate:
         """Return the mean of a field over splits, with its interval."""
@@ -186,9 +179,9 @@ class Results:
         mine, theirs = self.pairs(method, other, alpha=alpha, field=field)
         tiny = np.finfo(float).tiny  # sets that are all empty
         logs = np.log(np.maximum(mine, tiny)) - np.log(np.maximum(theirs, tiny))
-        found = interval(logs, **options)
-        low, high = 1 - float(np.exp(found.high)), 1 - float(np.exp(found.low))
-        return Estimate(1 - float(np.exp(found.mean)), low, high, found.sd, found.n)
+        ratio = interval(logs, **options)
+        low, high = 1 - float(np.exp(ratio.high)), 1 - float(np.exp(ratio.low))
+        return Estimate(1 - float(np.exp(ratio.mean)), low, high, ratio.sd, ratio.n)
 
     def smallest(self, methods: Iterable[str], *, alpha: float, field: str = "size") -> str:
         """Return which of some methods has the smallest mean over splits."""
@@ -196,13 +189,7 @@ class Results:
 
 
 def percent(saving: Estimate) -> str:
-    """Return a saving as text.
-
-    Examples
-    --------
-    >>> percent(Estimate(0.231, 0.184, 0.278, sd=0.1, n=9))
-    '23 % [18, 28]'
-    """
+    """Return a saving as text."""
     numbers = [100 * part for part in (saving.mean, saving.low, saving.high)]
     # One digit more where whole percents would round an effect away.
     digits = 0 if abs(numbers[0]) >= 10 else 1
@@ -210,17 +197,9 @@ def percent(saving: Estimate) -> str:
     return f"{mean} % [{low}, {high}]"
 
 
-def told(saving: Estimate) -> str:
-    """Return a saving in words, whichever its sign.
-
-    Examples
-    --------
-    >>> told(Estimate(0.231, 0.184, 0.278, sd=0.1, n=9))
-    '23 % [18, 28] smaller'
-    >>> told(Estimate(-0.02, -0.05, 0.01, sd=0.1, n=9))
-    '2.0 % [-1.0, 5.0] larger'
-    """
+def in_words(saving: Estimate) -> str:
+    """Return a saving in words, whichever its sign."""
     if saving.mean >= 0:
         return f"{percent(saving)} smaller"
-    more = Estimate(-saving.mean, -saving.high, -saving.low, saving.sd, saving.n)
-    return f"{percent(more)} larger"
+    increase = Estimate(-saving.mean, -saving.high, -saving.low, saving.sd, saving.n)
+    return f"{percent(increase)} larger"

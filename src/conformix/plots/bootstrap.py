@@ -19,28 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class WeightSpread:
-    """Weights that the search finds on bootstrap samples of its rows.
-
-    Parameters
-    ----------
-    names : tuple of str
-        Names of the d scores.
-    found : float64 array of shape (d,)
-        The weights of the fit.
-    draws : float64 array of shape (B, d)
-        The weights of every bootstrap sample.
-    sizes : float64 array of shape (B,)
-        Their (optimistic) mean set sizes.
-    low, high : float64 arrays of shape (d,)
-        Ends of the central 90 % of the draws: order statistics, by score.
-    """
+    """Weights that the search finds on bootstrap samples of its rows."""
 
     names: tuple[str, ...]
-    found: FloatArray
-    draws: FloatArray
-    sizes: FloatArray
-    low: FloatArray
-    high: FloatArray
+    found: FloatArray  # (d,), the weights of the fit
+    draws: FloatArray  # (B, d), the weights of every bootstrap sample
+    sizes: FloatArray  # (B,), their (optimistic) mean set sizes
+    low: FloatArray  # (d,), lower ends of the central 90 % of the draws: order statistics
+    high: FloatArray  # (d,), upper ends
 
 
 def weight_spread_numbers(
@@ -92,11 +78,11 @@ def weight_spread_numbers(
     strategy = resolve_search(cp.search if search is None else search)
     rng = as_generator(random_state)
     results = [strategy(rows.resampled(rng).objective(), rng) for _ in range(repetitions)]
-    draws = np.array([found.weights for found in results])
+    draws = np.array([result.weights for result in results])
     ordered = np.sort(draws, axis=0)
     cut = repetitions // 20  # five per cent on either side
     return WeightSpread(
-        rows.names, np.asarray(cp.weights_), draws, np.array([found.size for found in results]),
+        rows.names, np.asarray(cp.weights_), draws, np.array([result.size for result in results]),
         ordered[cut], ordered[-1 - cut],
     )  # fmt: skip
 
@@ -171,7 +157,7 @@ def plot_weight_spread(numbers: WeightSpread, *, title: str = "", ax: Axes | Non
     ]
     halo: dict[str, Any] = {"marker": "D", "linestyle": "", "color": "white"}
     ax.plot(numbers.found, places, markersize=10, zorder=3, **halo)
-    (found,) = ax.plot(
+    (diamonds,) = ax.plot(
         numbers.found, places, "D", color=PALETTE[0], markeredgecolor=INK, markeredgewidth=1.1,
         markersize=6.5, linestyle="", zorder=4,
     )  # fmt: skip
@@ -179,6 +165,6 @@ def plot_weight_spread(numbers: WeightSpread, *, title: str = "", ax: Axes | Non
     ax.set_ylim(d - 0.45, -0.55)
     ax.grid(visible=False, axis="y")
     ax.set_xlim(-0.02, min(1.02, 0.05 + max(numbers.draws.max(), numbers.found.max())))
-    told = ["found", f"{len(numbers.draws)} bootstrap samples", "central 90 %"]
-    explain_above(ax, [found, dots[0], spans], told, columns=1 if long else 3)
+    texts = ["found", f"{len(numbers.draws)} bootstrap samples", "central 90 %"]
+    explain_above(ax, [diamonds, dots[0], spans], texts, columns=1 if long else 3)
     return ax

@@ -19,28 +19,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Boxes:
-    """Boxes of several methods, Tukey's way.
-
-    Parameters
-    ----------
-    names : tuple of str
-        Names of the M methods.
-    low, high : float64 arrays of shape (M,)
-        Ends of the whiskers: the last values within 1.5 box lengths of the box.
-    q1, median, q3, mean : float64 arrays of shape (M,)
-        Quartiles and means.
-    outliers : tuple of M arrays
-        Values beyond the whiskers.
-    """
+    """Boxes of several methods, Tukey's way."""
 
     names: tuple[str, ...]
-    low: FloatArray
+    low: FloatArray  # (M,), the last values within 1.5 box lengths of the box
     q1: FloatArray
     median: FloatArray
     q3: FloatArray
     high: FloatArray
     mean: FloatArray
-    outliers: tuple[FloatArray, ...]
+    outliers: tuple[FloatArray, ...]  # beyond low and high, by method
 
 
 def boxes_numbers(values: Mapping[str, Any]) -> Boxes:

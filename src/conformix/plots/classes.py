@@ -30,38 +30,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class ClassCoverage:
-    """Coverage of every class that has rows, sorted upwards (then by rows).
+    """Coverage of every class that has rows, sorted upwards (then by rows)."""
 
-    Parameters
-    ----------
-    labels : integer array of shape (c,)
-        Class indices, worst covered first.
-    names : tuple of str
-        Their names.
-    rows : integer array of shape (c,)
-        Rows per class.
-    coverage, low, high : float64 arrays of shape (c,)
-        Coverage with its Clopper-Pearson interval.
-    overall : float
-        Coverage over all rows.
-    promise : float or None
-        ``1 - alpha``; a marginal promise, which single classes need not keep.
-    level : float
-        Confidence of the intervals.
-    n_absent : int
-        Classes without rows.
-    """
-
-    labels: IntArray
+    labels: IntArray  # (c,), class indices, worst covered first
     names: tuple[str, ...]
-    rows: IntArray
-    coverage: FloatArray
-    low: FloatArray
+    rows: IntArray  # (c,), rows per class
+    coverage: FloatArray  # (c,)
+    low: FloatArray  # (c,), ends of the Clopper-Pearson interval
     high: FloatArray
-    overall: float
-    promise: float | None
-    level: float
-    n_absent: int
+    overall: float  # coverage over all rows
+    promise: float | None  # ``1 - alpha``; a marginal promise, which single classes need not keep
+    level: float  # confidence of the intervals
+    n_absent: int  # classes without rows
 
 
 def class_coverage_numbers(
@@ -110,13 +90,7 @@ def class_coverage_numbers(
 
 
 def class_names(n_classes: int, classes: Sequence[Any] | None) -> list[str]:
-    """Return the names of all classes: those given, or their numbers.
-
-    Examples
-    --------
-    >>> class_names(2, None)
-    ['0', '1']
-    """
+    """Return the names of all classes: those given, or their numbers."""
     if classes is None:
         return [str(label) for label in range(n_classes)]
     if len(classes) != n_classes:
@@ -219,9 +193,9 @@ def _band(ax: Any, numbers: ClassCoverage) -> tuple[list[Any], list[str]]:
         zorder=3,
     )  # fmt: skip
     worst = zip(numbers.names[:5], numbers.coverage[:5], strict=True)
-    told = "\n".join(f"{plain(name, 26)}  {share:.2f}" for name, share in worst)
+    lines = "\n".join(f"{plain(name, 26)}  {share:.2f}" for name, share in worst)
     ax.text(
-        0.985, 0.03, "worst:\n" + told, transform=ax.transAxes, ha="right", va="bottom",
+        0.985, 0.03, "worst:\n" + lines, transform=ax.transAxes, ha="right", va="bottom",
         fontsize=SMALL, color=INK, linespacing=1.25, zorder=5,
         bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 2},
     )  # fmt: skip

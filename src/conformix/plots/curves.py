@@ -31,22 +31,12 @@ LEVELS = (0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2)
 
 @dataclass(frozen=True, eq=False)
 class SizeCoverage:
-    """Mean size and coverage of one or several models at several levels.
-
-    Parameters
-    ----------
-    names : tuple of str
-        Names of the M models.
-    alphas : float64 array of shape (A,)
-        The levels, rising.
-    coverages, sizes : float64 arrays of shape (M, A)
-        Coverage and mean set size on the test rows.
-    """
+    """Mean size and coverage of one or several models at several levels."""
 
     names: tuple[str, ...]
-    alphas: FloatArray
-    coverages: FloatArray
-    sizes: FloatArray
+    alphas: FloatArray  # (A,), the levels, rising
+    coverages: FloatArray  # (M, A), on the test rows
+    sizes: FloatArray  # (M, A), means
 
     @property
     def curves(self) -> dict[str, tuple[FloatArray, FloatArray]]:
@@ -89,8 +79,8 @@ def size_coverage_numbers(
         n = min(model.guarantee_.facts.n_cal for model in models.values())
         alphas = [alpha for alpha in LEVELS if rows_needed(alpha) <= n]
     levels = sorted({float(simple_fraction(alpha)) for alpha in alphas})
-    found = np.array([_points(model, outputs, y, levels, rows) for model in models.values()])
-    return SizeCoverage(tuple(map(str, models)), np.array(levels), found[..., 0], found[..., 1])
+    points = np.array([_points(model, outputs, y, levels, rows) for model in models.values()])
+    return SizeCoverage(tuple(map(str, models)), np.array(levels), points[..., 0], points[..., 1])
 
 
 def _points(

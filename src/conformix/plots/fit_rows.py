@@ -27,34 +27,14 @@ from conformix.splits import Roles, resolve_split
 
 @dataclass(frozen=True, eq=False)
 class FitRows:
-    """Scores of the tuning rows and of the size rows, on the scale of the fit.
-
-    Parameters
-    ----------
-    names : tuple of str
-        Names of the scores.
-    tune : float64 array of shape (n, K, d)
-        Normalised scores of the tuning rows.
-    y : integer array of shape (n,)
-        Their labels.
-    sizes : tuple of arrays of shape (n_i, K, d)
-        Normalised scores of the size rows.
-    shared : bool
-        Whether the size rows are the tuning rows.
-    rank : function of n
-        The rank that sets the threshold of n tuning rows.
-    allow_empty : bool
-        Whether a set may be empty.
-    threads : int or None
-        Threads to use.
-    """
+    """Scores of the tuning rows and of the size rows, on the scale of the fit."""
 
     names: tuple[str, ...]
-    tune: FloatArray
-    y: IntArray
-    sizes: tuple[FloatArray, ...]
-    shared: bool
-    rank: Callable[[int], int]
+    tune: FloatArray  # (n, K, d), normalised scores of the tuning rows
+    y: IntArray  # (n,), their labels
+    sizes: tuple[FloatArray, ...]  # (n_i, K, d), normalised scores of the size rows
+    shared: bool  # whether the size rows are the tuning rows
+    rank: Callable[[int], int]  # the rank that sets the threshold of n tuning rows
     allow_empty: bool = True
     threads: int | None = None
 
@@ -62,8 +42,8 @@ class FitRows:
         """Return the mean size as a function of the weights."""
         k = self.rank(len(self.y))
         if self.allow_empty:
-            own = self.tune[np.arange(len(self.y)), self.y]
-            return SizeObjective(own, self.sizes, k, threads=self.threads)
+            true_scores = self.tune[np.arange(len(self.y)), self.y]
+            return SizeObjective(true_scores, self.sizes, k, threads=self.threads)
         return NonEmptyObjective(self.tune, self.y, self.sizes, k, threads=self.threads)
 
     def resampled(self, rng: np.random.Generator) -> FitRows:
@@ -90,15 +70,15 @@ class FitRows:
         n, k = len(self.y), self.rank(len(self.y))
         if k > n:
             return 0.0  # every label is in, whatever the rows
-        own = self._combined(self.tune, weights)[np.arange(n), self.y]
+        true_scores = self._combined(self.tune, weights)[np.arange(n), self.y]
         step = max(1, round(float(np.sqrt(k * (n - k) / n))))
         ranks = max(k - step, 1), k, min(k + step, n)
-        low, at, high = (kth_largest(own, rank) for rank in ranks)
+        low, at, high = (kth_largest(true_scores, rank) for rank in ranks)
         combined = np.vstack([self._combined(part, weights) for part in self.sizes])
         sizes = (combined >= at).sum(axis=1)
         gained = ((combined >= high) & (combined < low)).sum() / len(sizes)
         slope = gained * n / max(ranks[2] - ranks[0], 1)
-        moves = slope * (own >= at)
+        moves = slope * (true_scores >= at)
         if self.shared:
             return float((sizes - moves).std() / np.sqrt(n))
         return float(np.hypot(sizes.std() / np.sqrt(len(sizes)), moves.std() / np.sqrt(n)))
@@ -119,15 +99,8 @@ def fit_rows(
 ) -> FitRows:
     """Return the rows on which the weights of a fitted model were searched.
 
-    Parameters
-    ----------
-    cp : ScoreAverage
-        The fitted model.
-    outputs, y, test, groups
-        What ``fit`` was given. Not needed under split ``"exact"``, which keeps its scores.
-    as_given : bool
-        Take all rows given for tuning and for sizes, whatever the split of the fit was: for new
-        rows, or where the split was drawn without a seed.
+    They come from what ``fit`` was given, checked against the search; split ``"exact"`` keeps its
+    scores. `as_given` takes all rows for tuning and for sizes, whatever the split of the fit was.
     """
     facts, predictor = cp.guarantee_.facts, cp.predictor_
     fitted, names = predictor.fitted, tuple(cp.score_names_)
@@ -155,15 +128,15 @@ def fit_rows(
     scores, transform = to_host(predictor.scores(checked)), fitted.rule.transform
     tune = transform(scores[roles.tune])
     shared = np.array_equal(roles.tune, roles.size)
-    parts = [tune] if shared else map(transform, size_parts(scores, test_scores, roles))
+    sizes = [tune] if shared else map(transform, size_parts(scores, test_scores, roles))
     rule = RankRule() if facts.separate else facts.rank
-    found = FitRows(
-        names, tune, labels[roles.tune], tuple(parts), shared,
+    result = FitRows(
+        names, tune, labels[roles.tune], tuple(sizes), shared,
         lambda n: rule(n, facts.tune_alpha), fitted.rule.allow_empty, predictor.threads,
     )  # fmt: skip
     if not as_given and fitted.search is not None:
-        _check_same(found, fitted.search)
-    return found
+        _check_same(result, fitted.search)
+    return result
 
 
 def _roles(cp: Any, n: int, test: Any, groups: IntArray | None) -> tuple[Roles, FloatArray | None]:

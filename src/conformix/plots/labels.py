@@ -32,48 +32,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """The best labels of one row, best first.
-
-    Parameters
-    ----------
-    row : int
-        Which row.
-    labels : integer array of shape (m,)
-        Class indices by combined score, highest first; the true label is always among them.
-    names : tuple of str
-        Their names.
-    score_names : tuple of str
-        Names of the d scores.
-    weights : float64 array of shape (m, d)
-        Weights, the same for every label except under split ``"exact"``.
-    contributions : float64 array of shape (m, d)
-        ``w_j s_j``; they add up to the combined score.
-    combined : float64 array of shape (m,)
-        Combined scores.
-    thresholds : float64 array of shape (m,)
-        What the combined score must reach: mostly one number, else one per label.
-    included : boolean array of shape (m,)
-        Which labels are in the set.
-    places : integer array of shape (m,)
-        Place of each label among all, from 0.
-    set_size, n_classes : int
-        Labels in the set, and in all.
-    true_label : int or None
-        The truth, where it was given.
-    alpha : float
-        Level of the set.
-    """
+    """The best labels of one row, best first."""
 
     row: int
+    # (m,), class indices by combined score, highest first; the true label is always among them
     labels: IntArray
     names: tuple[str, ...]
     score_names: tuple[str, ...]
-    weights: FloatArray
-    contributions: FloatArray
-    combined: FloatArray
+    weights: FloatArray  # (m, d), weights, the same for every label except under split ``"exact"``
+    contributions: FloatArray  # (m, d), ``w_j s_j``; they add up to the combined score
+    combined: FloatArray  # (m,), combined scores
+    # (m,), what the combined score must reach: mostly one number, else one per label
     thresholds: FloatArray
-    included: BoolArray
-    places: IntArray
+    included: BoolArray  # (m,), which labels are in the set
+    places: IntArray  # (m,), place of each label among all, from 0
     set_size: int
     n_classes: int
     true_label: int | None
@@ -256,13 +228,13 @@ def plot_explain(
     m = len(numbers.labels)
     ax = axes_for(ax, 5.8, 1.2 + 0.22 * m)
     size = f"{numbers.set_size:,} of {numbers.n_classes:,} labels"
-    told = f"row {numbers.row}: {size} at alpha = {numbers.alpha:g}" if title is None else title
+    heading = f"row {numbers.row}: {size} at alpha = {numbers.alpha:g}" if title is None else title
     finite = bool(np.isfinite(numbers.thresholds).all())
     relative = finite and (_close(numbers) if relative is None else relative)
     parts = numbers.votes if relative else numbers.contributions
     total = numbers.combined - numbers.thresholds if relative else numbers.combined
     what = "combined score minus threshold" if relative else "combined score"
-    tidy(ax, title=told, xlabel=what)
+    tidy(ax, title=heading, xlabel=what)
     handles, names = _stack(ax, numbers, parts, total)
     line = _thresholds(ax, np.zeros(m) if relative else numbers.thresholds)
     if line is not None:

@@ -21,25 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class SetSizes:
-    """A histogram of set sizes.
+    """A histogram of set sizes."""
 
-    Parameters
-    ----------
-    low, high : integer arrays of shape (b,)
-        Smallest and largest size of every bar, both included.
-    rows : integer array of shape (b,)
-        Sets in every bar.
-    hits : integer array of shape (b,) or None
-        Those among them that hold the true label, where labels were given.
-    n : int
-        Number of sets.
-    mean, median : float
-        Of the sizes.
-    """
-
-    low: IntArray
-    high: IntArray
-    rows: IntArray
+    low: IntArray  # (b,), smallest size of every bar
+    high: IntArray  # (b,), largest size, included
+    rows: IntArray  # (b,), sets in every bar
+    # (b,), those among them that hold the true label, where labels were given
     hits: IntArray | None
     n: int
     mean: float
@@ -88,28 +75,16 @@ def set_sizes_numbers(sets: Any, y: Any = None, *, bars: int = 24) -> SetSizes:
 
 @dataclass(frozen=True, eq=False)
 class CoverageBySize:
-    """Coverage by stratum of set size; strata without rows are left out.
+    """Coverage by stratum of set size; strata without rows are left out."""
 
-    Parameters
-    ----------
-    low, high : integer arrays of shape (s,)
-        Smallest and largest size of every stratum, both included; the last reaches the largest.
-    rows, hits : integer arrays of shape (s,)
-        Sets in it, and those that hold the true label.
-    coverage, interval_low, interval_high : float64 arrays of shape (s,)
-        Coverage with its Clopper-Pearson interval.
-    promise : float or None
-        ``1 - alpha``.
-    """
-
-    low: IntArray
-    high: IntArray
-    rows: IntArray
-    hits: IntArray
-    coverage: FloatArray
-    interval_low: FloatArray
+    low: IntArray  # (s,), smallest size of every stratum
+    high: IntArray  # (s,), largest size, included; the last reaches the largest of all
+    rows: IntArray  # (s,), sets in it
+    hits: IntArray  # (s,), those that hold the true label
+    coverage: FloatArray  # (s,)
+    interval_low: FloatArray  # (s,), ends of the Clopper-Pearson interval
     interval_high: FloatArray
-    promise: float | None
+    promise: float | None  # ``1 - alpha``
 
     @property
     def labels(self) -> list[str]:
@@ -219,14 +194,14 @@ def plot_set_sizes(numbers: SetSizes, *, title: str = "", ax: Axes | None = None
     hits = numbers.rows if numbers.hits is None else numbers.hits
     look: dict[str, Any] = {"width": 0.8, "edgecolor": INK, "linewidth": 0.6}
     handles = [ax.bar(places, hits * share, color=PALETTE[5], **look)]
-    told = f"mean {numbers.mean:.2f}, median {numbers.median:g}"
-    names = [f"sets ({told})"]
+    averages = f"mean {numbers.mean:.2f}, median {numbers.median:g}"
+    names = [f"sets ({averages})"]
     if numbers.hits is not None:
         missed = (numbers.rows - numbers.hits) * share
         handles.append(
             ax.bar(places, missed, bottom=hits * share, color="white", hatch="/////", **look)
         )
-        names = [f"hold the true label ({told})", "miss it"]
+        names = [f"hold the true label ({averages})", "miss it"]
     explain_above(ax, handles, names)
     # With many bars every second or third size is named.
     step = -(-len(places) // 13)
@@ -304,8 +279,8 @@ def plot_coverage_by_size(
         handles.append(promise_line(ax, numbers.promise))
         names.append(f"asked for on average: {numbers.promise:g}")
     shares = 100 * numbers.rows / numbers.rows.sum()
-    told = zip(numbers.labels, shares, strict=True)
-    ax.set_xticks(places, [f"{name}\n{share:.{int(share < 1)}f} %" for name, share in told])
+    pairs = zip(numbers.labels, shares, strict=True)
+    ax.set_xticks(places, [f"{name}\n{share:.{int(share < 1)}f} %" for name, share in pairs])
     ax.set_xlim(-0.5, len(places) - 0.5)
     ax.grid(visible=False, axis="x")
     explain_above(ax, handles, names)
@@ -313,12 +288,6 @@ def plot_coverage_by_size(
 
 
 def promise_line(ax: Any, promise: float, *, vertical: bool = False) -> Any:
-    """Draw the promised coverage as a dashed line and return the line.
-
-    Examples
-    --------
-    >>> promise_line(axes_for(None), 0.9).get_linestyle()
-    '--'
-    """
+    """Draw the promised coverage as a dashed line and return the line."""
     look = {"color": PALETTE[0], "linewidth": 1.2, "linestyle": (0, (4, 2.5)), "zorder": 2.5}
     return ax.axvline(promise, **look) if vertical else ax.axhline(promise, **look)

@@ -41,13 +41,7 @@ def new_figure(width: float = 6.8, height: float = 2.8) -> Figure:
 
 
 def tidy(ax: Axes, *, title: str = "", xlabel: str = "", ylabel: str = "") -> Axes:
-    """Give axes the look of the house: thin lines, small text, a pale grid behind the data.
-
-    Examples
-    --------
-    >>> tidy(new_figure().add_subplot(), xlabel="coverage").get_xlabel()
-    'coverage'
-    """
+    """Give axes the look of the house: thin lines, small text, a pale grid behind the data."""
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     for side in ("left", "bottom"):
@@ -62,41 +56,22 @@ def tidy(ax: Axes, *, title: str = "", xlabel: str = "", ylabel: str = "") -> Ax
 
 
 def axes_for(ax: Axes | None, width: float = 3.6, height: float = 2.8) -> Axes:
-    """Return the given axes, or those of a new figure.
-
-    Examples
-    --------
-    >>> axes_for(None).figure.get_size_inches().tolist()
-    [3.6, 2.8]
-    """
+    """Return the given axes, or those of a new figure."""
     return new_figure(width, height).add_subplot() if ax is None else ax
 
 
 def plain(text: object, limit: int = 32) -> str:
-    r"""Return a name as matplotlib must be given it to show it letter by letter, on one line.
+    """Return a name as matplotlib must be given it to show it letter by letter, on one line.
 
     Dollar signs would start a formula; long names end in an ellipsis.
-
-    Examples
-    --------
-    >>> print(plain("a_$x^2$"))
-    a_\$x^2\$
     """
-    told = " ".join(str(text).split())
-    told = told if len(told) <= limit else told[: limit - 1].rstrip() + "\N{HORIZONTAL ELLIPSIS}"
-    return told.replace("$", r"\$")
+    line = " ".join(str(text).split())
+    line = line if len(line) <= limit else line[: limit - 1].rstrip() + "\N{HORIZONTAL ELLIPSIS}"
+    return line.replace("$", r"\$")
 
 
 def explain_with(ax: Axes, handles: Sequence[Any], names: Sequence[str], **options: Any) -> Any:
-    """Add a legend that shows every name, also one that begins with an underscore.
-
-    Examples
-    --------
-    >>> ax = axes_for(None)
-    >>> made = explain_with(ax, ax.plot([1, 2]), ["_private"])
-    >>> [text.get_text() for text in made.get_texts()]
-    ['_private']
-    """
+    """Add a legend that shows every name, also one that begins with an underscore."""
     look = {"fontsize": SMALL, "frameon": False, "handlelength": 1.8, "labelspacing": 0.35}
     # Matplotlib leaves out labels that begin with an underscore: the names are put in afterwards.
     made = ax.legend(handles, [str(place) for place in range(len(names))], **(look | options))
@@ -108,15 +83,7 @@ def explain_with(ax: Axes, handles: Sequence[Any], names: Sequence[str], **optio
 def explain_above(
     ax: Axes, handles: Sequence[Any], names: Sequence[str], *, columns: int = 1
 ) -> Any:
-    """Add a legend between the axes and their title, where it hides no data.
-
-    Examples
-    --------
-    >>> ax = tidy(axes_for(None), title="a title")
-    >>> made = explain_above(ax, ax.plot([1, 2]), ["a line"])
-    >>> ax.get_title(), made.get_texts()[0].get_text()
-    ('a title', 'a line')
-    """
+    """Add a legend between the axes and their title, where it hides no data."""
     rows = -(-len(names) // columns)
     ax.set_title(ax.get_title(), fontsize=NORMAL, color=INK, pad=8 + 1.5 * SMALL * rows)
     return explain_with(
@@ -126,30 +93,14 @@ def explain_above(
 
 
 def few_ticks(axis: Any, count: int = 6) -> None:
-    """Put about six round numbers on an axis, so that they do not touch in small figures.
-
-    Examples
-    --------
-    >>> ax = axes_for(None)
-    >>> few_ticks(ax.xaxis)
-    >>> len(ax.get_xticks()) <= 7
-    True
-    """
+    """Put about six round numbers on an axis, so that they do not touch in small figures."""
     from matplotlib.ticker import MaxNLocator  # noqa: PLC0415  an extra, loaded where it is used
 
     axis.set_major_locator(MaxNLocator(count, steps=[1, 2, 2.5, 5, 10]))
 
 
 def plain_log_axis(ax: Axes) -> None:
-    """Make the vertical axis logarithmic with plain numbers on it.
-
-    Examples
-    --------
-    >>> ax = new_figure().add_subplot()
-    >>> plain_log_axis(ax)
-    >>> ax.get_yscale()
-    'log'
-    """
+    """Make the vertical axis logarithmic with plain numbers on it."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: PLC0415
 
     ax.set_yscale("log")

@@ -17,28 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Tradeoff:
-    """Mean size and class coverage gap of every weight vector, on the rows that were searched.
+    """Mean size and class coverage gap of every weight vector, on the rows that were searched."""
 
-    Parameters
-    ----------
-    weights : array of shape (M, d)
-        The weights of the grid.
-    sizes, gaps : arrays of shape (M,)
-        Mean set size, and mean over classes of ``|coverage - (1 - alpha)|``.
-    front : boolean array of shape (M,)
-        Which weights no other ones beat in both.
-
-    Examples
-    --------
-    >>> both = Tradeoff(np.eye(2), np.array([1.0, 2.0]), np.array([0.2, 0.1]), np.ones(2, bool))
-    >>> both.front.sum()
-    np.int64(2)
-    """
-
-    weights: FloatArray
-    sizes: FloatArray
-    gaps: FloatArray
-    front: BoolArray
+    weights: FloatArray  # (M, d), the weights of the grid
+    sizes: FloatArray  # (M,), means
+    gaps: FloatArray  # (M,), mean over classes of ``|coverage - (1 - alpha)|``
+    front: BoolArray  # (M,), which weights no other ones beat in both
 
 
 def tradeoff_numbers(scores: Any, y: Any, *, alpha: float, resolution: int = 20) -> Tradeoff:
@@ -72,9 +56,9 @@ def undominated(first: FloatArray, second: FloatArray) -> BoolArray:
     """
     order = np.lexsort((second, first))
     best = np.minimum.accumulate(np.concatenate([[np.inf], second[order]]))[:-1]
-    found = np.zeros(len(first), dtype=bool)
-    found[order] = second[order] < best
-    return found
+    front = np.zeros(len(first), dtype=bool)
+    front[order] = second[order] < best
+    return front
 
 
 # Weights with sets beyond this multiple of the smallest would only push the front into a corner.

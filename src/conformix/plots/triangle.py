@@ -103,18 +103,18 @@ def plot_triangle(
     handles = [_mark_winner(ax, best := _winner(weights, sizes, best))]
     nearest = sizes[np.abs(weights - best).sum(axis=1).argmin()]
     size = float(nearest if best_size is None else best_size)
-    told = [f"({', '.join(f'{w:.2f}' for w in best)}): {size:.2f}"]
+    texts = [f"({', '.join(f'{w:.2f}' for w in best)}): {size:.2f}"]
     if level < float(sizes.max()):
         ax.tricontour(x, y, sizes, levels=[level], colors=INK, linewidths=0.8)
         handles.append(ax.plot([], [], color=INK, linewidth=0.8)[0])
-        told.append(f"{within} (up to {level:.2f})")
+        texts.append(f"{within} (up to {level:.2f})")
     _name_corners(ax, weights, sizes, names)
     _size_bar(ax, mesh, sizes)
     ax.set(xlim=(-0.16, 1.16), ylim=(-0.17, 1.02), aspect="equal")
     ax.set_title(title, pad=2, fontsize=TITLE, color=INK)
     ax.axis("off")
     explain_with(
-        ax, handles, told, loc="upper center", bbox_to_anchor=(0.5, 0.07), fontsize=NORMAL,
+        ax, handles, texts, loc="upper center", bbox_to_anchor=(0.5, 0.07), fontsize=NORMAL,
         handletextpad=0.5,
     )  # fmt: skip
     return ax
@@ -141,8 +141,8 @@ def _name_corners(ax: Any, weights: FloatArray, sizes: FloatArray, names: Sequen
     places.append((0.5, 3**0.5 / 2 + 0.03, "center", "bottom"))
     for j, (px, py, ha, va) in enumerate(places):
         corner = sizes[np.argmax(weights[:, j])]
-        told = f"{plain(names[j], 24)}\n{corner:.2f}"
-        ax.text(px, py, told, ha=ha, va=va, color=INK, weight="bold", fontsize=TITLE)
+        text = f"{plain(names[j], 24)}\n{corner:.2f}"
+        ax.text(px, py, text, ha=ha, va=va, color=INK, weight="bold", fontsize=TITLE)
 
 
 def _mark_winner(ax: Any, winner: FloatArray) -> Any:

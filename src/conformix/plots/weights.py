@@ -37,39 +37,20 @@ STEPS, AROUND = 10, 500
 
 @dataclass(frozen=True, eq=False)
 class WeightLandscape:
-    """Mean set size of many weights, on the rows of the search.
-
-    Parameters
-    ----------
-    names : tuple of str
-        Names of the d scores.
-    weights : float64 array of shape (m, d)
-        The simplex grid; for more than three scores a coarse grid with weights around the winner.
-    sizes : float64 array of shape (m,)
-        Their mean set sizes.
-    found : float64 array of shape (d,)
-        The weights of the fit.
-    found_size : float
-        Their mean set size on the same rows; ``search_.size`` of the fit.
-    single_sizes : float64 array of shape (d,)
-        Mean set size of every score alone.
-    standard_error : float
-        Of the mean size under the best weights, the noise of the threshold included.
-    level : float
-        Weights with a size up to this are nearly as good as the best.
-    within : str
-        What the level is, in words.
-    """
+    """Mean set size of many weights, on the rows of the search."""
 
     names: tuple[str, ...]
+    # (m, d), the simplex grid; for more than three scores a coarse grid with weights around the
+    # winner
     weights: FloatArray
-    sizes: FloatArray
-    found: FloatArray
-    found_size: float
-    single_sizes: FloatArray
+    sizes: FloatArray  # (m,), their mean set sizes
+    found: FloatArray  # (d,), the weights of the fit
+    found_size: float  # their mean set size on the same rows; ``search_.size`` of the fit
+    single_sizes: FloatArray  # (d,), mean set size of every score alone
+    # of the mean size under the best weights, the noise of the threshold included
     standard_error: float
-    level: float
-    within: str
+    level: float  # weights with a size up to this are nearly as good as the best
+    within: str  # what the level is, in words
 
     @property
     def near_optimal(self) -> BoolArray:
@@ -124,10 +105,10 @@ def weights_numbers(
     best = found if found_size <= sizes.min() else weights[np.argmin(sizes)]
     error = rows.standard_error(best)
     lowest = float(min(found_size, sizes.min()))
-    level, told = _level(lowest, error, within)
+    level, within_words = _level(lowest, error, within)
     return WeightLandscape(
         rows.names, weights, sizes, found, found_size, objective(np.eye(len(found))),
-        error, level, told,
+        error, level, within_words,
     )  # fmt: skip
 
 
@@ -304,8 +285,8 @@ def _parallel(numbers: WeightLandscape, title: str, ax: Axes | None) -> Axes:
     if bar.solids is not None:
         bar.solids.set_alpha(1)
     sample = ax.plot([], [], color=lines.get_cmap()(0.4))
-    told = [_found(numbers), _near(numbers)]
-    explain_above(ax, [star, *sample], told, columns=2 if upright else 1)
+    texts = [_found(numbers), _near(numbers)]
+    explain_above(ax, [star, *sample], texts, columns=2 if upright else 1)
     return ax
 
 
@@ -318,16 +299,16 @@ def _name_scores(ax: Any, numbers: WeightLandscape, largest: float, *, upright: 
     """Put every score, with its mean size alone, on one axis and weights on the other."""
     d, between = len(numbers.names), "\n" if upright else "   "
     both = zip(numbers.names, numbers.single_sizes, strict=True)
-    told = [f"{plain(name)}{between}{size:.2f}" for name, size in both]
+    texts = [f"{plain(name)}{between}{size:.2f}" for name, size in both]
     top = max(0.05, largest, float(numbers.found.max())) * 1.06
     what = "score, and its mean set size alone"
     if upright:
-        ax.set_xticks(range(d), told)
+        ax.set_xticks(range(d), texts)
         ax.set(xlim=(-0.3, d - 0.7), ylim=(-0.02 * top, top))
         ax.set_xlabel(what, fontsize=SMALL, color=INK)
         ax.set_ylabel("weight", fontsize=NORMAL, color=INK)
     else:
-        ax.set_yticks(range(d), told)
+        ax.set_yticks(range(d), texts)
         ax.set(ylim=(d - 0.5, -0.5), xlim=(-0.02 * top, top))
         ax.set_ylabel(what, fontsize=SMALL, color=INK)
         ax.set_xlabel("weight", fontsize=NORMAL, color=INK)

@@ -5,6 +5,6 @@ calls), page second (`Report.html`, `Report.save`; needs the extra ``report``).
 """
 
 from conformix.report.compared import Compared, compare_report
-from conformix.report.gather import Report, build_report
+from conformix.report.report import Report, build_report
 
 __all__ = ["Compared", "Report", "build_report", "compare_report"]

@@ -12,10 +12,10 @@ from conformix.data.bundled import Dataset
 from conformix.errors import InvalidInput
 from conformix.estimators.average import ScoreAverage
 from conformix.experiments.compare import Comparison, compare
+from conformix.experiments.pool import drawn, load_data
 from conformix.experiments.runner import Progress
-from conformix.experiments.sources import drawn, load_data
 from conformix.experiments.spec import Draw
-from conformix.report.gather import Report, build_report
+from conformix.report.report import Report, build_report
 from conformix.search import GridSearch
 
 # Every level is a comparison of its own, so there are fewer than in the report of a model.
@@ -91,27 +91,27 @@ def compare_report(
         )
         for i, level in enumerate(alphas)
     ]
-    told = comparisons[alphas.index(alpha)]
-    report = _first_split(source, told, comparisons, settings=shared, given=given or {})
-    return Compared(told, report)
+    comparison = comparisons[alphas.index(alpha)]
+    report = _first_split(source, comparison, comparisons, settings=shared, given=given or {})
+    return Compared(comparison, report)
 
 
-def _part(progress: Progress | None, i: int, parts: int) -> Progress | None:
+def _part(progress: Progress | None, i: int, n_levels: int) -> Progress | None:
     if progress is None:
         return None
-    return lambda done, total: progress(i * total + done, parts * total)
+    return lambda done, total: progress(i * total + done, n_levels * total)
 
 
 def _first_split(
     source: Dataset,
-    told: Comparison,
+    comparison: Comparison,
     comparisons: Sequence[Comparison],
     *,
     settings: Mapping[str, Any],
     given: Mapping[str, str],
 ) -> Report:
     """Return the report of the averaged score on the first split of a comparison."""
-    row = min(told.results.rows, key=lambda one: one["run"])
+    row = min(comparison.results.rows, key=lambda one: one["run"])
     draw = Draw(**{one.name: row[one.name] for one in fields(Draw)})
     if draw.n != len(source.labels):
         raise InvalidInput(f"{source.name} has changed since the comparison began; start anew.")
@@ -121,7 +121,7 @@ def _first_split(
     test_rows = {model: values[test] for model, values in named.items()}
     model = ScoreAverage(
         tuple(settings["scores"]),
-        alpha=told.alpha,
+        alpha=comparison.alpha,
         split=settings["split"],
         search=GridSearch(settings.get("resolution")),
         normalize=settings.get("normalize", "auto"),
@@ -134,7 +134,7 @@ def _first_split(
         test=test_rows,
         classes=source.class_names,
     )
-    runs = 1 + max(one["run"] for one in told.results.rows)
+    runs = 1 + max(one["run"] for one in comparison.results.rows)
     facts = {
         "comparison": f"{runs} random splits, {draw.share:g} of {draw.n:,} rows calibrate, "
         f"seed {draw.seed}",

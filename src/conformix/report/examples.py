@@ -25,60 +25,29 @@ KINDS = {
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """One row: its best labels and the parts of their scores.
+    """One row: its best labels and the parts of their scores."""
 
-    Parameters
-    ----------
-    kind : str
-        Of `KINDS`, at the fitted level.
-    row : int
-        Place in the file.
-    truth : int
-        The true class.
-    labels : integer array of shape (L,)
-        The best labels, best first; the true one is always among them.
-    parts : array of shape (L, number of parts)
-        ``w_j s_j`` of every label, on the model's scale.
-    scores : array of shape (L,)
-        Their ordered sums.
-    pvalues : array of shape (L,)
-        Conformal p-values.
-    thresholds : array of shape (A, L)
-        What the score must reach, by level; NaN under split "exact".
-    member : boolean array of shape (A, L)
-        Whether the label is in the set, by level.
-    sizes : integer array of shape (A,)
-        Size of the whole set, by level.
-    """
-
-    kind: str
-    row: int
+    kind: str  # of `KINDS`, at the fitted level
+    row: int  # place in the file
     truth: int
-    labels: IntArray
-    parts: FloatArray
-    scores: FloatArray
-    pvalues: FloatArray
-    thresholds: FloatArray
-    member: BoolArray
-    sizes: IntArray
+    labels: IntArray  # (L,), the best labels, best first; the true one is always among them
+    parts: FloatArray  # (L, number of parts), ``w_j s_j`` of every label, on the model's scale
+    scores: FloatArray  # (L,), their ordered sums
+    pvalues: FloatArray  # (L,), conformal p-values
+    thresholds: FloatArray  # (A, L), what the score must reach, by level; NaN under split "exact"
+    member: BoolArray  # (A, L), whether the label is in the set, by level
+    sizes: IntArray  # (A,), size of the whole set, by level
 
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """The example rows, and the best value of every part that any label of them could reach.
+    """The example rows, and the best value of every part that any label of them could reach."""
 
-    Parameters
-    ----------
-    rows : tuple of Example
-        The examples, by kind.
-    parts : tuple of str
-        Names of the parts: the scores with the largest weights, and the others together.
-    best : array of shape (number of parts,)
-        Largest part over all labels of the compared rows: what a part falls short of.
-    """
-
-    rows: tuple[Example, ...]
+    rows: tuple[Example, ...]  # the examples, by kind
+    # names of the parts: the scores with the largest weights, and the others together
     parts: tuple[str, ...]
+    # (number of parts,), largest part over all labels of the compared rows: what a part falls
+    # short of
     best: FloatArray
 
 
@@ -95,15 +64,15 @@ def chosen_rows(rows: Rows) -> list[tuple[str, int]]:
         "hard": hits & (sizes >= large[0]) if len(large) else hits,
         "missed": ~hits,
     }
-    seen: set[int] = set()
-    found = []
+    taken: set[int] = set()
+    chosen_kinds = []
     for kind, chosen in candidates.items():
-        places = [int(i) for i in np.flatnonzero(chosen) if int(i) not in seen]
+        places = [int(i) for i in np.flatnonzero(chosen) if int(i) not in taken]
         wanted = range(PER_KIND if places else 0)
         picks = {places[(2 * j + 1) * len(places) // (2 * PER_KIND)] for j in wanted}
-        found += [(kind, row) for row in sorted(picks)]
-        seen |= picks
-    return found
+        chosen_kinds += [(kind, row) for row in sorted(picks)]
+        taken |= picks
+    return chosen_kinds
 
 
 def examples(rows: Rows) -> Examples:
@@ -119,14 +88,14 @@ def examples(rows: Rows) -> Examples:
     thresholds = rows.thresholds(places)
     combined = combine(scores, weights)
     masks = np.stack([rows.sets(alpha)[places] for alpha in rows.alphas])
-    found = []
+    explained = []
     for i, (kind, row) in enumerate(listed):
         truth = int(rows.y[row])
         labels = np.argsort(-combined[i], kind="stable")[:MOST_LABELS]
         if truth not in labels:
             labels = np.append(labels[:-1], truth)
         parts = scores[i, labels] * weights
-        found.append(
+        explained.append(
             Example(
                 kind,
                 row,
@@ -140,7 +109,7 @@ def examples(rows: Rows) -> Examples:
                 masks[:, i].sum(axis=1),
             )
         )
-    return Examples(tuple(found), names, np.array([largest[group].sum() for group in groups]))
+    return Examples(tuple(explained), names, np.array([largest[group].sum() for group in groups]))
 
 
 def part_groups(
@@ -151,7 +120,7 @@ def part_groups(
     order = used[np.argsort(-np.abs(weights[used]), kind="stable")]
     shown = order if len(order) <= MOST_PARTS + 1 else order[:MOST_PARTS]
     groups = [np.array([j]) for j in np.sort(shown)]
-    told = tuple(names[j] for j in np.sort(shown))
+    shown_names = tuple(names[j] for j in np.sort(shown))
     if len(shown) == len(order):
-        return told, groups
-    return (*told, OTHERS), [*groups, order[MOST_PARTS:]]
+        return shown_names, groups
+    return (*shown_names, OTHERS), [*groups, order[MOST_PARTS:]]

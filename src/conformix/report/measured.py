@@ -15,19 +15,12 @@ from conformix.report.rows import Rows
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """The measures of the model's sets; every column has shape (A, 1), one line per level.
+    """The measures of the model's sets; every column has shape (A, 1), one line per level."""
 
-    Parameters
-    ----------
-    columns : dict of str to array
-        ``asked`` (``1 - alpha``), the measures of `conformix.metrics.evaluate`, and the
-        ends of what chance allows (``chance_low``, ``chance_high``).
-    judged : tuple of Verdict
-        What follows, per level.
-    """
-
+    # ``asked`` (``1 - alpha``), the measures of `conformix.metrics.evaluate`, and the ends of what
+    # chance allows (``chance_low``, ``chance_high``)
     columns: dict[str, FloatArray]
-    judged: tuple[Verdict, ...]
+    judged: tuple[Verdict, ...]  # what follows, per level
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -47,41 +40,31 @@ class Measured:
 
 def measure(rows: Rows) -> Measured:
     """Return the measures of the model's sets at every level."""
-    found: dict[str, list[float]] = {}
+    values: dict[str, list[float]] = {}
     verdicts = []
     judged = LabelledRows(rows.predictor, rows.outputs, rows.y, rows.data)
     for alpha in rows.alphas:
         sets = rows.sets(alpha)
         verdict = judged.verdict(alpha, sets)
         low, high = verdict.law.chance or (np.nan, np.nan)
-        told = metrics.evaluate(sets, rows.y, alpha=alpha)
-        told |= {"asked": verdict.asked, "chance_low": low, "chance_high": high}
-        for name, value in told.items():
-            found.setdefault(name, []).append(float(value))
+        measures = metrics.evaluate(sets, rows.y, alpha=alpha)
+        measures |= {"asked": verdict.asked, "chance_low": low, "chance_high": high}
+        for name, value in measures.items():
+            values.setdefault(name, []).append(float(value))
         verdicts.append(verdict)
-    columns = {name: np.array(values)[:, None] for name, values in found.items()}
+    columns = {name: np.array(column)[:, None] for name, column in values.items()}
     return Measured(columns, tuple(verdicts))
 
 
 @dataclass(frozen=True, eq=False)
 class ByClass:
-    """Coverage and size per class.
-
-    Parameters
-    ----------
-    names : tuple of str
-        Names of the classes.
-    places : integer array
-        Their numbers.
-    rows : integer array
-        Rows per class.
-    columns : dict of str to array of shape (A, number of classes)
-        ``coverage``, ``low``, ``high`` (Clopper-Pearson) and ``size``; NaN without rows.
-    """
+    """Coverage and size per class."""
 
     names: tuple[str, ...]
-    places: IntArray
-    rows: IntArray
+    places: IntArray  # their numbers
+    rows: IntArray  # rows per class
+    # (A, number of classes), ``coverage``, ``low``, ``high`` (Clopper-Pearson) and ``size``; NaN
+    # without rows
     columns: dict[str, FloatArray]
 
 
@@ -89,18 +72,18 @@ def by_class(rows: Rows, most: int) -> ByClass:
     """Return coverage with interval and mean size per class, of the `most` largest classes."""
     n_classes = len(rows.classes)
     counts = np.bincount(rows.y, minlength=n_classes)
-    kept = np.sort(np.argsort(-counts, kind="stable")[:most])
-    columns = {name: np.full((len(rows.alphas), len(kept)), np.nan) for name in
+    places = np.sort(np.argsort(-counts, kind="stable")[:most])
+    columns = {name: np.full((len(rows.alphas), len(places)), np.nan) for name in
                ("coverage", "low", "high", "size")}  # fmt: skip
     for a, alpha in enumerate(rows.alphas):
         mask = rows.sets(alpha)
         _, shares = metrics.class_coverages(mask, rows.y)
         hits = np.bincount(rows.y, weights=metrics.covered(mask, rows.y), minlength=n_classes)
         sizes = np.bincount(rows.y, weights=mask.sum(axis=1), minlength=n_classes)
-        columns["coverage"][a] = shares[kept]
-        for place, y in enumerate(kept):
+        columns["coverage"][a] = shares[places]
+        for place, y in enumerate(places):
             if counts[y]:
                 ends = metrics.share_interval(int(hits[y]), int(counts[y]))
                 columns["low"][a, place], columns["high"][a, place] = ends
                 columns["size"][a, place] = sizes[y] / counts[y]
-    return ByClass(tuple(rows.classes[y] for y in kept), kept, counts[kept], columns)
+    return ByClass(tuple(rows.classes[y] for y in places), places, counts[places], columns)

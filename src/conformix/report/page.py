@@ -9,22 +9,24 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
 from functools import cache
 from importlib.resources import files
-from math import isnan
+from math import isfinite, isnan
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from conformix import __version__
 from conformix.errors import InvalidInput
 from conformix.fit.saved.files import write
-from conformix.report.compact import as_json, fixed, packed
 from conformix.report.examples import KINDS
-from conformix.report.gather import MOST_CLASSES, Report
+from conformix.report.report import MOST_CLASSES, Report
 
 SCRIPTS = ("core", "svg", "tables", "gauge", "curve", "weights", "triangle", "lines", "examples")
 VERDICTS = {
@@ -35,6 +37,44 @@ VERDICTS = {
     "unknown": "No law is known",
     "trivial": "Too few rows",
 }
+
+
+# Shorter lists are readable JSON; longer ones are packed.
+LISTED = 24
+MINUS, NONE = "\u2212", "\u2013"
+_TYPES = {"f": "<f8", "u": "<u4", "i": "<u4", "b": "|u1"}
+_ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&'\u2028\u2029"}
+
+
+def packed(values: Any) -> Any:
+    """Return an array as a record of type, shape and base64 bytes; short ones as lists."""
+    array = np.asarray(values)
+    shape = list(array.shape)
+    if array.size <= LISTED and not (array.dtype.kind == "f" and np.isinf(array).any()):
+        plain = array.astype(float) if array.dtype.kind == "f" else array.astype(int)
+        return {"n": shape, "v": [None if isnan(v) else v for v in plain.ravel().tolist()]}
+    kind = _TYPES[array.dtype.kind]
+    raw = np.ascontiguousarray(array, dtype=kind).tobytes()
+    return {"n": shape, "t": kind[1:], "b": base64.b64encode(raw).decode()}
+
+
+def as_json(document: Any) -> str:
+    """Return JSON that is safe inside a script element: no ``<``, ``>``, ``&``, line separator."""
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.translate(_ESCAPES)
+
+
+def fixed(value: float, digits: int, scale: float = 1.0) -> str:
+    """Return a number with so many digits after the point, halves away from zero.
+
+    The same text as ``(scale * value).toFixed(digits)`` in a browser, so that a page and the
+    script that moves it agree.
+    """
+    number = scale * value
+    if not isfinite(number):
+        return NONE if isnan(number) else ("∞" if number > 0 else f"{MINUS}∞")
+    text = str(Decimal(number).quantize(Decimal(1).scaleb(-digits), rounding=ROUND_HALF_UP))
+    return text.removeprefix("-") if not text.strip("-0.") else text.replace("-", MINUS)
 
 
 @cache
@@ -61,15 +101,15 @@ class Numbers:
 
 def columns(report: Report) -> dict[str, Any]:
     """Return every column by name, shape (A, number of lines) each."""
-    found = {}
-    parts = {
+    named_columns = {}
+    sections = {
         "measured": report.measured.columns,
         "methods": report.methods.columns,
         "classes": report.classes.columns,
     }
-    for part, named in parts.items():
-        found.update({f"{part}.{name}": values for name, values in named.items()})
-    return found
+    for section, named in sections.items():
+        named_columns.update({f"{section}.{name}": values for name, values in named.items()})
+    return named_columns
 
 
 def numbers(report: Report) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from conformix.errors import InvalidInput
 from conformix.estimators.average import ScoreAverage
 from conformix.fit.predictor import Predictor
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
+from conformix.plots.classes import class_names
 from conformix.sets.prediction import NestedSets
 
 ALPHAS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
@@ -25,33 +26,15 @@ MAX_SCORES = 2**26
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """A fitted model on labelled rows, at a fixed list of levels.
-
-    Parameters
-    ----------
-    predictor : Predictor
-        The fitted rule.
-    outputs : Outputs
-        Checked outputs of the fitted models.
-    y : integer array of shape (n,)
-        True labels.
-    data : RowData
-        Strata and importance of the rows, where the calibration needs them.
-    classes : tuple of str
-        Names of all K classes.
-    alphas : tuple of float
-        The levels, rising; the fitted one is among them.
-    seed : int
-        Draws the halves on which other weights are calibrated.
-    """
+    """A fitted model on labelled rows, at a fixed list of levels."""
 
     predictor: Predictor
     outputs: Outputs
-    y: IntArray
-    data: RowData
+    y: IntArray  # (n,), true labels
+    data: RowData  # strata and importance of the rows, where the calibration needs them
     classes: tuple[str, ...]
-    alphas: tuple[float, ...]
-    seed: int = 0
+    alphas: tuple[float, ...]  # the levels, rising; the fitted one is among them
+    seed: int = 0  # draws the halves on which other weights are calibrated
     _masks: dict[float, BoolArray] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -64,7 +47,7 @@ class Rows:
         classes: Sequence[Any] | None = None,
         alphas: Sequence[float] | None = None,
         seed: int = 0,
-        **more: Any,
+        **row_data: Any,
     ) -> Rows:
         """Return the rows of a report, checked."""
         if not isinstance(model, ScoreAverage):
@@ -73,15 +56,13 @@ class Rows:
         predictor = model.predictor_
         checked = predictor.check(outputs)
         n, n_classes = checked.n, checked.n_classes
-        named = predictor.classes if classes is None else tuple(classes)
-        if named is not None and len(named) != n_classes:
-            raise InvalidInput(f"classes must name all {n_classes} classes; got {len(named)}.")
+        names = predictor.classes if classes is None else tuple(classes)
         return cls(
             predictor,
             checked,
             predictor.labels(y, n),
-            predictor.row_data(n, **more),
-            tuple(str(name) for name in (range(n_classes) if named is None else named)),
+            predictor.row_data(n, **row_data),
+            tuple(class_names(n_classes, names)),
             chosen_levels(predictor, alphas),
             seed,
         )
@@ -111,17 +92,17 @@ class Rows:
         if self.predictor.fitted.nested:
             return np.asarray(self.nested.at(alpha))
         if alpha not in self._masks:
-            found = self.predictor.predict_at(self.outputs.models, alpha, **self._more)
-            self._masks[alpha] = np.asarray(found)
+            predicted = self.predictor.predict_at(self.outputs.models, alpha, **self._row_data)
+            self._masks[alpha] = np.asarray(predicted)
         return self._masks[alpha]
 
     @cached_property
     def nested(self) -> NestedSets:
         """The sets at all levels: one pass over the rows, one small number per label."""
-        return self.predictor.predict_nested(self.outputs.models, self.alphas, **self._more)
+        return self.predictor.predict_nested(self.outputs.models, self.alphas, **self._row_data)
 
     @property
-    def _more(self) -> dict[str, Any]:
+    def _row_data(self) -> dict[str, Any]:
         return {"strata": self.data.strata, "sample_weight": self.data.weight}
 
     def thresholds(self, rows: IntArray) -> FloatArray:
@@ -137,7 +118,7 @@ class Rows:
         return np.stack([np.broadcast_to(fitted.at(a, data), shape) for a in self.alphas])
 
     @cached_property
-    def some(self) -> IntArray:
+    def compared(self) -> IntArray:
         """Rows on which weights are compared: all, or as many as fit in memory, drawn."""
         width = len(self.classes) * len(self.names)
         most = max(2, MAX_SCORES // width)
@@ -148,8 +129,8 @@ class Rows:
 
     @cached_property
     def scores(self) -> FloatArray:
-        """Normalised scores of the rows `some`, on the fitted scale."""
-        return self.scores_of(self.some)
+        """Normalised scores of the rows `compared`, on the fitted scale."""
+        return self.scores_of(self.compared)
 
     def scores_of(self, rows: IntArray) -> FloatArray:
         """Return the normalised scores (len(rows), K, d) of some rows."""

@@ -103,6 +103,7 @@ class GoalObjective(SizeObjective):
 
     def told(self, found: SearchResult) -> SearchResult:
         """Return a search result that says what was minimised, beside the size."""
+        found = super().told(found)
         value = found.count / (UNIT * self.n_size)
         count = int(self.labels(found.weights[None])[0])
         return replace(found, count=count, objective=self.goal.name, value=value)

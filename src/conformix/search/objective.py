@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from conformix.conformal import conformal_rank, in_words, kth_largest, rows_needed
-from conformix.errors import TrivialSetsWarning, warn
+from conformix.errors import InvalidInput, TrivialSetsWarning, shown, warn
 from conformix.kernels import available_threads, combine, run_blocks
 from conformix.kernels.arrays import FloatArray, IntArray, is_tensor, to_host, torch_counts
 from conformix.kernels.blocks import row_blocks
@@ -143,6 +143,11 @@ class SizeObjective:
 
     def told(self, found: SearchResult) -> SearchResult:
         """Return what a search found, saying what was minimised: here the size, as it is."""
+        if not isinstance(found, SearchResult):
+            raise InvalidInput(
+                "a search must take (objective, rng) and return a SearchResult; got "
+                f"{shown(found)} from this one."
+            )
         return found
 
     def threads_for(self, weights: FloatArray) -> int:

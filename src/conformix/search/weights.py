@@ -19,7 +19,7 @@ from conformix.kernels.arrays import (
     of_labels,
 )
 from conformix.kernels.simplex import preference, simplex_grid
-from conformix.registry import unknown_name
+from conformix.registry import takes, unknown_name
 from conformix.search.goals import bind, resolve_objective
 from conformix.search.gradient import GradientSearch
 from conformix.search.grid import Candidates, GridSearch, auto_resolution, check_candidates
@@ -99,6 +99,11 @@ def resolve_search(search: Any, resolution: int = 100) -> Search:
             return STRATEGIES[search]
         return GridSearch(resolution)
     if callable(search) and not isinstance(search, type):
+        if not takes(search, 2):
+            raise InvalidInput(
+                "a search must take (objective, rng) and return a SearchResult; got "
+                f"{shown(search)}, which takes other arguments."
+            )
         return search  # type: ignore[no-any-return]
     if isinstance(search, type) or not hasattr(search, "__len__"):
         raise InvalidInput(

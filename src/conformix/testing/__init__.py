@@ -4,11 +4,11 @@ Contracts as test classes, the audits of exactness and of roles, and comparisons
 """
 
 from conformix.testing.audit import AuditReport, leave_one_out
-from conformix.testing.comparison import assert_same_sets
 from conformix.testing.contracts import (
     MetricContract,
     NormalizerContract,
     ScoreContract,
+    assert_same_sets,
     awkward_rows,
 )
 from conformix.testing.roles import (

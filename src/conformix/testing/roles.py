@@ -62,19 +62,19 @@ def fitted_numbers(fitted: Any) -> FittedNumbers:
     """
     average = getattr(fitted, "conformal_", fitted)
     predictor = getattr(average, "predictor_", average)
-    own = predictor.fitted
+    state = predictor.fitted
     models = {"models": dict(fitted.estimators_)} if hasattr(fitted, "estimators_") else {}
     blend = None if predictor.blend is None else predictor.blend.coefficients
-    if not hasattr(own, "cuts"):  # split "exact": candidates before, the rows themselves after
-        learnt = {"weights": own.weights, "scale": own.transform, "blend": blend}
-        return FittedNumbers(models | learnt, {"scores": own.scores, "labels": own.y}, own.n)
-    rule, size = own.rule, own.held_out_size
+    if not hasattr(state, "cuts"):  # split "exact": candidates before, the rows themselves after
+        learnt = {"weights": state.weights, "scale": state.transform, "blend": blend}
+        return FittedNumbers(models | learnt, {"scores": state.scores, "labels": state.y}, state.n)
+    rule, size = state.rule, state.held_out_size
     learnt = {
         "weights": rule.weights, "scale": rule.transform, "blend": blend, "ranks": rule.limits,
-        "strata": own.cuts.plan, "search": own.search,
+        "strata": state.cuts.plan, "search": state.search,
     }  # fmt: skip
-    rows = {"scores": own.calibration, "thresholds": own.cuts, "held-out size": size}
-    return FittedNumbers(models | learnt, rows, own.n)
+    rows = {"scores": state.calibration, "thresholds": state.cuts, "held-out size": size}
+    return FittedNumbers(models | learnt, rows, state.n)
 
 
 def fold_numbers(fitted: Any, fold: int) -> FittedNumbers:
@@ -186,14 +186,14 @@ class RoleReport:
         if self.holds:
             rows = f"{learn} row{'s learn' if learn != 1 else ' learns'}"
             return f"holds: {rows}, {calibrate} calibrate{'s' * (calibrate == 1)}, none does both"
-        told = [
+        reasons = [
             f"{int(self.both.sum())} of {calibrate} rows that calibrate move what was learnt too"
         ]
         if self.together:
-            told.append(f"all of them together move {', '.join(self.together)}")
+            reasons.append(f"all of them together move {', '.join(self.together)}")
         if self.n_uncounted:
-            told.append(f"{self.n_uncounted} more calibrate, and move it by every change")
-        return "FAILS: " + "; ".join(told)
+            reasons.append(f"{self.n_uncounted} more calibrate, and move it by every change")
+        return "FAILS: " + "; ".join(reasons)
 
 
 def audit_roles(

@@ -11,8 +11,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from conformix.data.checks import let_go
-from conformix.errors import InvalidInput
+from conformix.errors import InvalidInput, shown
 from conformix.kernels.blocks import row_blocks
+from conformix.registry import takes
 
 # Numbers in a batch that a source cuts itself (32 MiB of float64).
 BATCH_ENTRIES = 2**22
@@ -31,7 +32,7 @@ class Batches:
     Parameters
     ----------
     begin : callable
-        Returns a fresh iterator over the batches.
+        Returns the batches afresh: an iterator, or anything that can be iterated over.
     n : int or None
         The number of rows, where it is known beforehand.
     again : bool
@@ -44,12 +45,18 @@ class Batches:
     [1, 1]
     """
 
-    begin: Callable[[], Iterator[Any]]
+    begin: Callable[[], Iterable[Any]]
     n: int | None = None
     again: bool = True
 
     def __iter__(self) -> Iterator[Any]:
-        return self.begin()
+        batches = self.begin()
+        if not hasattr(batches, "__iter__"):
+            raise InvalidInput(
+                "a function of batches must return an iterable of (outputs, y); got "
+                f"{type(batches).__name__}."
+            )
+        return iter(batches)
 
 
 def from_arrays(outputs: Any, y: Any = None, *, rows: int | None = None) -> Batches:
@@ -193,14 +200,14 @@ def from_parquet(
     return Batches(begin, n)
 
 
-def from_iterable(batches: Iterable[Any] | Callable[[], Iterator[Any]]) -> Batches:
+def from_iterable(batches: Iterable[Any] | Callable[[], Iterable[Any]]) -> Batches:
     """Return batches that anything yields: a list, a generator, a function that returns one.
 
     An iterator is read once; a list or a function may be read again, as some settings need.
 
     Parameters
     ----------
-    batches : iterable, or callable that returns an iterator
+    batches : iterable, or callable without arguments that returns one
         Yields ``(outputs, y)``.
 
     Examples
@@ -211,6 +218,11 @@ def from_iterable(batches: Iterable[Any] | Callable[[], Iterator[Any]]) -> Batch
     if isinstance(batches, Batches):
         return batches
     if callable(batches):
+        if not takes(batches, 0):
+            raise InvalidInput(
+                "a function of batches is called without arguments, and this one needs some; got "
+                f"{shown(batches)}."
+            )
         return Batches(batches)
     if not hasattr(batches, "__iter__"):
         raise InvalidInput(

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from conformix import __version__
 from conformix.estimators.average import ScoreAverage
 from conformix.experiments.compare import Comparison
+from conformix.experiments.pool import sha256_of
 from conformix.guarantees.ledger import Entry
 from conformix.report.examples import Examples, examples
 from conformix.report.measured import ByClass, Measured, by_class, measure
-from conformix.report.methods import MethodTable, compared_methods, model_methods
+from conformix.report.methods import (
+    MethodTable,
+    WeightMap,
+    compared_methods,
+    model_methods,
+    weight_map,
+)
 from conformix.report.rows import Rows
-from conformix.report.settings import settings
-from conformix.report.weights import WeightMap, weight_map
 
 # More classes than this are neither read nor printed; the largest ones are listed.
 MOST_CLASSES = 1000
@@ -96,7 +106,7 @@ def build_report(
     comparisons: Sequence[Comparison] = (),
     average: str = "",
     seed: int = 0,
-    **more: Any,
+    **row_data: Any,
 ) -> Report:
     """Return the report of a fitted model on labelled rows that had no part in its fit.
 
@@ -120,7 +130,7 @@ def build_report(
         Which of the compared methods is the model's.
     seed : int
         Draws the halves on which other weights are calibrated.
-    **more
+    **row_data
         ``strata=`` and ``sample_weight=`` of the rows, where the calibration needs them.
 
     Examples
@@ -133,8 +143,10 @@ def build_report(
     >>> found.measured.verdicts
     ('kept', 'kept', ...)
     """
-    rows = Rows.of(model, outputs, y, classes=class_names, alphas=alphas, seed=seed, **more)
-    told = source or f"Measured on {rows.n:,} labelled rows that must have had no part in the fit."
+    rows = Rows.of(model, outputs, y, classes=class_names, alphas=alphas, seed=seed, **row_data)
+    sentence = (
+        source or f"Measured on {rows.n:,} labelled rows that must have had no part in the fit."
+    )
     return Report(
         title=title,
         rows=rows,
@@ -144,6 +156,67 @@ def build_report(
         classes=by_class(rows, MOST_CLASSES),
         examples=examples(rows),
         ledger=tuple(rows.predictor.fitted.ledger.entries()),
-        settings=settings(rows, model.get_params(), given or {}),
-        source=told,
+        settings=report_settings(rows, model.get_params(), given or {}),
+        source=sentence,
     )
+
+
+PACKAGES = ("numpy", "scipy", "numba", "scikit-learn")
+MODEL_SETTINGS = (
+    "scores", "alpha", "split", "search", "normalize", "kind", "weights", "tune_alpha",
+    "allow_empty", "guarantee", "delta", "calibration", "random_state",
+)  # fmt: skip
+
+
+def report_settings(
+    rows: Rows, params: Mapping[str, Any], given: Mapping[str, str]
+) -> tuple[tuple[str, str], ...]:
+    """Return names and values of everything that the numbers depend on.
+
+    `given` is what the caller knows: the command, the files, their digests.
+    """
+    facts = rows.predictor.fitted.ledger.facts
+    values = dict(given)
+    values["rows"] = f"{rows.n:,} rows, {len(rows.classes):,} classes"
+    values["rows and labels, sha256"] = rows_digest(rows)
+    values["model"] = ", ".join(
+        f"{name}={_plain(params[name])}" for name in MODEL_SETTINGS if name in params
+    )
+    values["normalisation in use"] = rows.predictor.fitted.normalizer
+    values["fitted on"] = (
+        f"{facts.n_tune:,} tuning and {facts.n_cal:,} calibration rows"
+        + ("" if facts.separate else ", the same rows")
+        if facts.n_tune
+        else f"{facts.n_cal:,} calibration rows, weights given"
+    )
+    values["seed of this report"] = f"{rows.seed} (draws the halves on which weights are compared)"
+    values["levels"] = ", ".join(f"{alpha:g}" for alpha in rows.alphas)
+    values["conformix"] = __version__
+    values["Python"] = platform.python_version()
+    for name in PACKAGES:
+        try:
+            values[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return tuple(values.items())
+
+
+def rows_digest(rows: Rows) -> str:
+    """Return the sha256 of the labels and of every model's outputs."""
+    arrays: list[tuple[str, Any]] = [("labels", rows.y)]
+    for model, values in rows.outputs.models.items():
+        outputs: Any = values
+        truncated = getattr(values, "is_truncated", False)
+        arrays += [
+            (model, a) for a in ((outputs.labels, outputs.values) if truncated else (outputs,))
+        ]
+    return sha256_of(rows.outputs.kind, arrays)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        small = value.size <= 12
+        return str(value.tolist()) if small else f"array of shape {value.shape}"
+    if isinstance(value, np.random.Generator):
+        return "a Generator"
+    return repr(value)

@@ -1,7 +1,8 @@
-"""CV+ for averaged scores: fold models, weights per fold, one set.
+"""Cross-conformal sets (CV+, jackknife+): every row trains and every row calibrates.
 
-Model f was trained without fold f, and so were its weights and its scale. With ``s_f(x, y)`` its
-combined score, a label y is in the set of x iff
+`CrossAverage` takes the outputs of the fold models; `conformix.CrossConformalClassifier` trains
+scikit-learn classifiers as well. Model f was trained without fold f, and so were
+its weights and its scale. With ``s_f(x, y)`` its combined score, a label y is in the set of x iff
 ``#{i : s_f(i)(x_i, y_i) > s_f(i)(x, y)} < (1 - alpha)(n + 1)``, where f(i) is the fold of row i
 (Vovk, 2015; Barber et al., 2021; for classes: Romano et al., 2020). One row per fold is the
 jackknife+.
@@ -19,7 +20,7 @@ from conformix.conformal import ranks_in_set, simple_fraction
 from conformix.data.checks import on_host
 from conformix.data.outputs import Kind, Outputs, check_labels, check_outputs
 from conformix.errors import InvalidInput, NotFitted
-from conformix.estimators.base import Params
+from conformix.estimators.params import Params
 from conformix.fit.fit import fit_scores
 from conformix.fit.predictor import matching
 from conformix.fit.rule import Rule
@@ -218,8 +219,8 @@ class CrossAverage(Params):
             )
         total: Any = 1
         n = None
-        for number, own in enumerate(outputs):
-            checked = self._check(own, f"outputs of fold {number}")
+        for number, fold_outputs in enumerate(outputs):
+            checked = self._check(fold_outputs, f"outputs of fold {number}")
             n = checked.n if n is None else n
             if checked.n != n:
                 raise InvalidInput(
@@ -239,7 +240,7 @@ class CrossAverage(Params):
         """Return the rule of one fold, from rows outside it."""
         settings = self._settings()
         d = len(self._columns)
-        weights = settings.only_weights(d) if self.weights is None else settings.settled(d)
+        weights = self._fixed_weights(d)
         if weights is not None:
             normalizer = settings.normalizer(separate=False)
             if normalizer.learns:
@@ -261,6 +262,11 @@ class CrossAverage(Params):
         fitted = fit_scores(scores, y, self._columns, replace(settings, scale=scale), rng)
         return fitted.rule  # type: ignore[no-any-return]
 
+    def _fixed_weights(self, d: int) -> FloatArray | None:
+        """Return the weights (d,) that no row has to choose, given or the only ones; or None."""
+        settings = self._settings()
+        return settings.only_weights(d) if self.weights is None else settings.settled(d)
+
     def _settings(self) -> Settings:
         return resolve(
             self.scores, alpha=self.alpha, split=EfficiencyFirst(), search=self.search,
@@ -278,3 +284,6 @@ class CrossAverage(Params):
     def _check_fitted(self) -> None:
         if "rules_" not in self.__dict__:
             raise NotFitted("this CrossAverage is not fitted yet; call fit(folds) first.")
+
+
+__all__ = ["CrossAverage", "Fold", "cross_coverage"]

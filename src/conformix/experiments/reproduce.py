@@ -6,17 +6,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from conformix.experiments.paper.models import models, models_specs
-from conformix.experiments.paper.ratios import ratios, ratios_specs
-from conformix.experiments.paper.scores import (
+from conformix.experiments.paper import (
+    Product,
+    Setup,
     fig2,
     fig2_specs,
     fig3,
     fig3_specs,
+    models,
+    models_specs,
+    ratios,
+    ratios_specs,
     table1,
     table1_specs,
 )
-from conformix.experiments.paper.setup import Product, Setup
 from conformix.experiments.runner import Progress, run
 from conformix.experiments.spec import Spec
 from conformix.experiments.statistics import Results, check_spread

@@ -1,10 +1,18 @@
-"""Prediction sets on a stream: one row at a time, the label afterwards."""
+"""Prediction sets on a stream, with a coverage that holds for every sequence of rows.
+
+`OnlineAverage` issues a set for one row at a time and sees the label afterwards. A controller says
+which level to ask for next, so that the errors come out right in the long run: after each set it is
+told whether the set **that was issued** missed the truth, and moves the level down after an error,
+up otherwise. A level outside (0, 1) means the full or the empty set. Nothing is assumed about the
+data: the bounds hold for every sequence, drifting or adversarial.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,16 +20,214 @@ from conformix.conformal import conformal_rank, kth_largest, simple_fraction
 from conformix.data.checks import on_host
 from conformix.data.outputs import Kind, check_labels, check_outputs
 from conformix.errors import InvalidInput, NotFitted
-from conformix.estimators.online.adapt import AdaptiveWeights, candidate_grid
-from conformix.estimators.online.control import Controller, resolve_control
 from conformix.guarantees import LABELS, Guarantee
 from conformix.guarantees.statement import at_most
 from conformix.kernels import combine
 from conformix.kernels.arrays import BoolArray, FloatArray, as_generator, host_array
+from conformix.kernels.simplex import preference, simplex_grid
+from conformix.registry import Registry
 from conformix.scores import score_columns
 from conformix.scores.scale import Transform, resolve_normalizer
 from conformix.scores.tensor import draw_key, fill_tensor
 from conformix.sets.prediction import PredictionSets
+
+
+class Controller(Protocol):
+    """What the online predictor asks of a controller."""
+
+    @property
+    def level(self) -> float:
+        """The level to ask for next; it may lie outside (0, 1)."""
+
+    def start(self, alpha: float) -> Controller:
+        """Return a fresh controller with the target `alpha`."""
+
+    def update(self, error: bool) -> None:
+        """Learn whether the issued set missed the truth."""
+
+    def bound(self, steps: int) -> float:
+        """Return a number that ``|errors / steps - alpha|`` cannot exceed."""
+
+
+@dataclass
+class ACI:
+    """Adaptive conformal inference (Gibbs & Candes, 2021).
+
+    ``alpha_{t+1} = alpha_t + gamma_t (alpha - err_t)`` with ``gamma_t = gamma t^-decay``. With a
+    constant step, ``|mean error - alpha| <= (max(a_1, 1 - a_1) + gamma) / (gamma T)`` for every
+    sequence; with a falling one (Angelopoulos et al., 2024) it is ``(1 + 2 gamma)/(gamma_T T)``, by
+    summation by parts and levels that stay in ``[-gamma, 1 + gamma]``.
+
+    Parameters
+    ----------
+    gamma : float
+        The step: large adapts fast, small is steady.
+    decay : float
+        0 for a constant step; between 0 and 1 the level settles on quiet streams.
+
+    Examples
+    --------
+    >>> control = ACI(gamma=0.1).start(0.2)
+    >>> control.update(error=True)
+    >>> round(control.level, 3)
+    0.12
+    >>> round(control.bound(100), 3)
+    0.09
+    """
+
+    gamma: float = 0.02
+    decay: float = 0.0
+    alpha: float = field(default=0.1, init=False)
+    level: float = field(default=0.1, init=False)
+    _steps: int = field(default=0, init=False, repr=False)
+
+    def start(self, alpha: float) -> ACI:
+        """Return a fresh controller with the target `alpha`, which is also the first level."""
+        if not self.gamma > 0 or not 0 <= self.decay < 1:
+            raise InvalidInput(
+                "gamma must be positive and decay in [0, 1); got "
+                f"gamma={self.gamma!r}, decay={self.decay!r}."
+            )
+        fresh = ACI(self.gamma, self.decay)
+        fresh.alpha = fresh.level = float(simple_fraction(alpha))
+        return fresh
+
+    def step(self, t: int) -> float:
+        """Return the step after the t-th set, t = 1, 2, ..."""
+        return self.gamma * t**-self.decay
+
+    def update(self, error: bool) -> None:
+        """Move the level by one step."""
+        self._steps += 1
+        self.level += self.step(self._steps) * (self.alpha - error)
+
+    def bound(self, steps: int) -> float:
+        """Return the deterministic bound after so many steps."""
+        room = max(self.alpha, 1 - self.alpha) + self.gamma
+        return (room if self.decay == 0 else 1 + 2 * self.gamma) / (self.step(steps) * steps)
+
+
+@dataclass
+class Betting:
+    """A level without a step to choose: coin betting by Krichevsky and Trofimov.
+
+    The excess ``g_t = alpha - err_t`` is a coin in [-1, 1]. A bettor of wealth 1 stakes the signed
+    share ``(g_1 + ... + g_{t-1}) / t`` of the wealth, and the level is ``alpha`` plus the stake
+    (Orabona & Pal, 2016; for conformal sets: Podkopaev et al., 2024). Wealth grows only while the
+    level lies in [0, 1], so it stays below ``1 + T``; a bettor with a large sum of coins would be
+    richer, hence ``|mean error - alpha| <= sqrt(2 log((1 + T) e sqrt(pi T)) / T)``, always.
+
+    Examples
+    --------
+    >>> control = Betting().start(0.2)
+    >>> control.update(error=True)
+    >>> round(control.level, 3)
+    -0.2
+    >>> round(control.bound(10_000), 3)
+    0.055
+    """
+
+    alpha: float = field(default=0.1, init=False)
+    level: float = field(default=0.1, init=False)
+    _wealth: float = field(default=1.0, init=False, repr=False)
+    _sum: float = field(default=0.0, init=False, repr=False)
+    _steps: int = field(default=0, init=False, repr=False)
+
+    def start(self, alpha: float) -> Betting:
+        """Return a fresh controller with the target `alpha`, which is also the first level."""
+        fresh = Betting()
+        fresh.alpha = fresh.level = float(simple_fraction(alpha))
+        return fresh
+
+    def update(self, error: bool) -> None:
+        """Pay out the last stake and place the next."""
+        coin = self.alpha - error
+        self._wealth += coin * (self.level - self.alpha)
+        self._sum += coin
+        self._steps += 1
+        self.level = self.alpha + self._wealth * self._sum / (self._steps + 1)
+
+    def bound(self, steps: int) -> float:
+        """Return ``sqrt(2 log((1 + T) e sqrt(pi T)) / T)``."""
+        wealth = (1 + steps) * math.e * math.sqrt(math.pi * steps)
+        return math.sqrt(2 * math.log(wealth) / steps)
+
+
+CONTROLLERS: Registry[Controller] = Registry("control", {"aci": ACI(), "betting": Betting()})
+
+
+def resolve_control(control: Any) -> Controller:
+    """Return a controller for its name, or the controller itself.
+
+    Examples
+    --------
+    >>> resolve_control("betting").level
+    0.1
+    """
+    return CONTROLLERS.resolve(control, needs="update")
+
+
+RULES = ("leader", "hedge")
+
+
+class AdaptiveWeights:
+    """Weights over a candidate set, chosen by the sizes of the last steps.
+
+    Every candidate is charged the size of the set that it would have issued. Charges are forgotten
+    outside a sliding window, so that the weights follow a drift. The choice for step t uses steps
+    before t only, so that it never touches the coverage of step t.
+
+    Parameters
+    ----------
+    candidates : array of shape (M, d)
+        Weight vectors.
+    window : int
+        How many steps are remembered.
+    rule : {"leader", "hedge"}
+        ``leader``: the candidate with the smallest total size, ties by the order of the grid.
+        ``hedge``: the mean of the candidates under exponential weights,
+        ``exp(-eta (L_j - min L))`` with ``eta = sqrt(8 log(M) / T) / K``, T the steps remembered.
+
+    Examples
+    --------
+    >>> weights = AdaptiveWeights(np.array([[1.0, 0.0], [0.0, 1.0]]), window=5)
+    >>> weights.charge(np.array([3, 1]), n_classes=10)
+    >>> weights.candidates[0], weights.current
+    (array([0., 1.]), array([1., 0.]))
+    """
+
+    def __init__(self, candidates: FloatArray, window: int, rule: str = "leader") -> None:
+        if rule not in RULES:
+            raise InvalidInput(f"adapt must be one of {', '.join(RULES)} or None; got {rule!r}.")
+        self.candidates = candidates[preference(candidates)]
+        self.window, self.rule = window, rule
+        self._sizes = np.zeros((window, len(candidates)), dtype=np.int64)
+        self._totals = np.zeros(len(candidates), dtype=np.int64)
+        self._seen = 0
+        self.current: FloatArray = self.candidates[0]
+
+    def charge(self, sizes: Any, n_classes: int) -> None:
+        """Add the sizes (M,) that the candidates would have issued, and choose again."""
+        place = self._seen % self.window
+        self._totals += sizes - self._sizes[place]
+        self._sizes[place] = sizes
+        self._seen += 1
+        if self.rule == "leader":
+            self.current = self.candidates[int(np.argmin(self._totals))]
+            return
+        remembered = min(self._seen, self.window)
+        eta = np.sqrt(8 * np.log(max(len(self._totals), 2)) / remembered) / n_classes
+        chances = np.exp(-eta * (self._totals - self._totals.min()))
+        self.current = (chances / chances.sum()) @ self.candidates
+
+
+def candidate_grid(candidates: Any, d: int) -> FloatArray:
+    """Return candidate weights (M, d): a grid of that resolution, or the given ones."""
+    if isinstance(candidates, int | np.integer) and not isinstance(candidates, bool):
+        return simplex_grid(d, int(candidates)) / candidates
+    from conformix.search.grid import check_candidates  # noqa: PLC0415  one use
+
+    return check_candidates(candidates, d)
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,12 +408,12 @@ class OnlineAverage:
         if not self._steps:
             return Guarantee("none", "no step was made yet", "no assumption")
         bound, share = self.control_.bound(self._steps), self._errors / self._steps
-        told = (
+        statement = (
             f"|share of errors - {self.alpha:g}| <= {at_most(bound)} after {self._steps:,} steps; "
             f"it is {share:.4f}"
         )
         needs = f"any sequence of rows, drifting or adversarial; {LABELS}"
-        return Guarantee("exact", told, needs)
+        return Guarantee("exact", statement, needs)
 
     def _row_scores(self, outputs: Any) -> FloatArray:
         """Return the scores (1, K, d) of one row; the first row says what there is."""
@@ -264,3 +470,14 @@ class OnlineAverage:
         thresholds = np.partition(past, place, axis=0)[place]
         sizes = (combine(row[:, None, :], weights.candidates) >= thresholds).sum(axis=0)
         weights.charge(sizes, len(row))
+
+
+__all__ = [
+    "ACI",
+    "CONTROLLERS",
+    "AdaptiveWeights",
+    "Betting",
+    "OnlineAverage",
+    "Trace",
+    "resolve_control",
+]
