@@ -15,8 +15,7 @@ from conformix.conformal import conformal_rank
 from conformix.fit.columns import columns_of
 from conformix.fit.rows import array_rows
 from conformix.fit.settings import resolve
-from conformix.scores.blend import DICTIONARY, plan_rows
-from conformix.scores.blend.learn import most_likely
+from conformix.scores.blend import DICTIONARY, most_likely, plan_rows
 from conformix.scores.ranked import Ranked
 from conformix.splits import Exact, ValidityFirst
 from conformix.testing import leave_one_out

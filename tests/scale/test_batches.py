@@ -105,7 +105,7 @@ def test_an_iterator_is_read_once_and_its_batches_do_not_matter(rows, settings) 
 
 
 def test_the_sample_of_an_iterator_is_uniform_over_rows() -> None:
-    from conformix.data.batches.sample import RowSample
+    from conformix.data.batches import RowSample
     from conformix.data.outputs import Outputs
 
     hits, runs, size = np.zeros(40), 3000, 10
@@ -124,7 +124,7 @@ def test_the_sample_of_an_iterator_is_uniform_over_rows() -> None:
 
 
 def test_a_sample_rounds_no_row_whatever_types_the_batches_have() -> None:
-    from conformix.data.batches.sample import RowSample
+    from conformix.data.batches import RowSample
     from conformix.data.outputs import Outputs
 
     values = np.random.default_rng(0).random((60, 3))

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any, Self, overload
 
-from conformix.data.batches.sources import from_iterable
+from conformix.data.batches import from_iterable
 from conformix.data.outputs import Kind
 from conformix.data.row_data import NO_DATA
 from conformix.errors import InvalidInput
@@ -26,7 +26,7 @@ from conformix.kernels.arrays import FloatArray, RandomState
 from conformix.scores import ScoreLike
 from conformix.search import resolve_objective, resolve_search
 from conformix.search.goals import is_mean_size
-from conformix.sets.prediction import NestedSets, PredictionSets
+from conformix.sets import NestedSets, PredictionSets
 from conformix.splits import Split
 
 

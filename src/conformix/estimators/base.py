@@ -12,7 +12,7 @@ from conformix.fit.predictor import Predictor
 from conformix.guarantees import Ledger
 from conformix.kernels.arrays import FloatArray
 from conformix.registry import unknown_name
-from conformix.scores.blend.model import Blend
+from conformix.scores.blend import Blend
 from conformix.search.result import SearchResult
 
 try:

@@ -38,7 +38,7 @@ from conformix.kernels.arrays import (
     refuse_masked,
     unmasked,
 )
-from conformix.sets.prediction import NestedSets, PredictionSets
+from conformix.sets import NestedSets, PredictionSets
 from conformix.splits import ValidityFirst
 
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from conformix.data.batches.sample import RowSample
-from conformix.data.batches.sources import Batches, from_iterable
+from conformix.data.batches import Batches, RowSample, from_iterable
 from conformix.data.labels import check_classes, label_indices
 from conformix.data.outputs import Kind, Outputs, check_outputs
 from conformix.data.row_data import RowData, check_rows
@@ -28,7 +27,7 @@ from conformix.fit.scored import (
 )
 from conformix.fit.settings import Settings, refuse_passes
 from conformix.kernels.arrays import FloatArray, IntArray
-from conformix.scores.blend.model import host_outputs
+from conformix.scores.blend import host_outputs
 from conformix.splits import Roles, Split
 
 

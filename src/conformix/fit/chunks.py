@@ -19,7 +19,7 @@ from conformix.data.checks import by_model
 from conformix.data.labels import check_classes, label_indices
 from conformix.data.outputs import Kind, Outputs, check_groups, check_outputs
 from conformix.data.row_data import RowData, check_rows
-from conformix.data.workers.tree import brought, fold, kept
+from conformix.data.workers import brought, fold, kept
 from conformix.errors import InvalidInput
 from conformix.fit.scored import (
     Combination,

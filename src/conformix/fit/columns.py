@@ -22,9 +22,14 @@ from conformix.guarantees import RankRule
 from conformix.kernels import combine
 from conformix.kernels.arrays import IntArray
 from conformix.scores import Column, Thr, score_columns
-from conformix.scores.blend.dictionary import LADDER, dictionary_columns, plan_rows
-from conformix.scores.blend.learn import fit_blend
-from conformix.scores.blend.model import Blend, host_outputs
+from conformix.scores.blend import (
+    LADDER,
+    Blend,
+    dictionary_columns,
+    fit_blend,
+    host_outputs,
+    plan_rows,
+)
 from conformix.scores.scale import Unscaled
 from conformix.search.grid import Candidates
 from conformix.search.objective import SizeObjective

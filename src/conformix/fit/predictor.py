@@ -27,17 +27,17 @@ from conformix.kernels.arrays import (
     FloatArray,
     IntArray,
     beside,
+    falling_within_rows,
     is_tensor,
     to_device,
     to_host,
 )
 from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks
-from conformix.kernels.host.ragged import falling_within_rows
 from conformix.registry import check_flag
 from conformix.scores import Column
-from conformix.scores.blend.model import Blend, host_outputs
+from conformix.scores.blend import Blend, host_outputs
 from conformix.scores.uniforms import row_uniforms
-from conformix.sets.prediction import NestedSets, PredictionSets
+from conformix.sets import NestedSets, PredictionSets
 
 # Entries of the sets whose members are put in order at once.
 ORDERED_ENTRIES = 2**16

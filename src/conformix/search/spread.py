@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from conformix.data.outputs import check_labels, check_scores
-from conformix.data.workers.tree import brought, fold
+from conformix.data.workers import brought, fold
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, IntArray, of_labels
 from conformix.kernels.simplex import first_best, simplex_grid

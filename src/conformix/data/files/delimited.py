@@ -14,10 +14,17 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from conformix.data.files.contents import NO_OUTPUTS, Choice, Columns, Contents, choose_columns
-from conformix.data.files.labels import LONGEST_LABEL, Codebook
+from conformix.data.files.contents import (
+    LONGEST_LABEL,
+    NO_OUTPUTS,
+    Choice,
+    Codebook,
+    Columns,
+    Contents,
+    choose_columns,
+)
 from conformix.data.files.limits import Limits, told_size
-from conformix.data.files.opened import size_of
+from conformix.data.files.opening import size_of
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import IntArray
 

@@ -1,4 +1,7 @@
-"""npy: one array behind a short header. The header is believed only as far as the bytes reach."""
+"""npy: one array behind a short header; npz: such arrays by name in a zip archive.
+
+The header is believed only as far as the bytes reach.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import numpy as np
 
 from conformix.data.files.contents import Choice, Contents, from_arrays
 from conformix.data.files.limits import Limits, told_size
-from conformix.data.files.opened import size_of
+from conformix.data.files.opening import opened_zip, size_of
 from conformix.errors import InvalidInput
 
 # Bytes; a header names a type and a shape, and NumPy reads no longer one either.
@@ -126,3 +129,22 @@ def _fill(file: IO[bytes], array: Any) -> int:
         view[done : done + len(piece)] = piece
         done += len(piece)
     return done
+
+
+def read_npz(file: BinaryIO, path: Path, limits: Limits, choice: Choice) -> Contents:
+    """Return the arrays of an npz file."""
+    return from_arrays(path, read_members(file, path, limits), choice, limits)
+
+
+def read_members(file: BinaryIO, path: Path, limits: Limits) -> dict[str, Any]:
+    """Return all arrays of an npz by name, as many bytes as the limits allow."""
+    arrays = {}
+    with opened_zip(file, path, limits, "npz file") as packed:
+        for member in packed.infolist():
+            name = member.filename.removesuffix(".npy")
+            if name == member.filename:
+                raise InvalidInput(f"{path} holds {name[:80]!r}, which is no npy array; {WAY_OUT}.")
+            with packed.open(member) as stream:
+                arrays[name] = read_array(stream, path, member.file_size, limits, name)
+                stream.read(1)  # the end: here the checksum is compared
+    return arrays

@@ -20,8 +20,15 @@ from typing import IO, Any, BinaryIO, Protocol
 import numpy as np
 
 from conformix.data.files import decode
-from conformix.data.files.contents import NO_OUTPUTS, Choice, Columns, Contents, choose_columns
-from conformix.data.files.labels import LONGEST_LABEL, Codebook
+from conformix.data.files.contents import (
+    LONGEST_LABEL,
+    NO_OUTPUTS,
+    Choice,
+    Codebook,
+    Columns,
+    Contents,
+    choose_columns,
+)
 from conformix.data.files.limits import Limits, told_size
 from conformix.errors import InvalidInput
 

@@ -20,7 +20,7 @@ import numpy as np
 from conformix.data.files.contents import Choice, Contents, from_arrays
 from conformix.data.files.limits import Limits
 from conformix.data.files.npy import read_numbers
-from conformix.data.files.zips import opened_zip
+from conformix.data.files.opening import opened_zip
 from conformix.errors import InvalidInput
 
 # A pickle of a thousand tensors has a quarter of this; an opcode of one byte may build a list.

@@ -15,7 +15,7 @@ from conformix.estimators.classifier import ConformalClassifier, probabilities
 from conformix.estimators.cross.folds import CrossAverage, Fold
 from conformix.guarantees import Guarantee
 from conformix.kernels.arrays import FloatArray, IntArray, RandomState, as_generator
-from conformix.sets.prediction import PredictionSets
+from conformix.sets import PredictionSets
 
 
 class CrossConformalClassifier(ConformalClassifier):

@@ -21,7 +21,7 @@ from conformix.kernels.arrays import BoolArray, FloatArray, as_generator, host_a
 from conformix.scores import score_columns
 from conformix.scores.scale import Transform, resolve_normalizer
 from conformix.scores.tensor import draw_key, fill_tensor
-from conformix.sets.prediction import PredictionSets
+from conformix.sets import PredictionSets
 
 
 @dataclass(frozen=True, eq=False)

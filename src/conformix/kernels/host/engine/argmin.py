@@ -18,8 +18,16 @@ import numpy as np
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
 from conformix.kernels.host.engine.cells import Cells
 from conformix.kernels.host.engine.landscape import pose
-from conformix.kernels.host.engine.passes import Problem, run_pass
-from conformix.kernels.host.engine.walk import BOUND, COUNT, LAZY, SIFT, SKIP, Tally
+from conformix.kernels.host.engine.walk import (
+    BOUND,
+    COUNT,
+    LAZY,
+    SIFT,
+    SKIP,
+    Problem,
+    Tally,
+    run_pass,
+)
 from conformix.kernels.simplex import first_best
 
 SAMPLE_SHARE = 30  # one row in so many is sampled,

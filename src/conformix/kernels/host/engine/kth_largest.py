@@ -8,7 +8,7 @@ import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.kernels.host.compiled import compiled
-from conformix.kernels.host.engine.packing import pack_marks
+from conformix.kernels.host.engine.lists import pack_marks
 
 # marks, positions and values of what lies between two guesses: uint8, int32 and float64
 Room: TypeAlias = tuple[IntArray, IntArray, FloatArray]

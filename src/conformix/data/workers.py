@@ -1,0 +1,147 @@
+"""Rows on many machines: Dask arrays in, the same weights and sets out; experiments on workers.
+
+`ScoreAverage.fit` and ``predict_set`` take Dask arrays as they take others: the array chooses. The
+kernels are those of one machine, a chunk of rows at a time. The scores of the true labels stay with
+the workers; what comes to the client are the labels, the outputs of the rows that tune, and in the
+end one number per calibration row, which for one threshold the workers have sorted and merged in a
+tree. A worker that is lost costs the time to compute its chunks again.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from conformix.errors import InvalidInput
+from conformix.kernels import available_threads
+
+__all__ = ["connected"]
+
+
+# By default workers give every freed array back to the system at once, and take it again page by
+# page: work in blocks takes twice as long. They may keep what they free, up to 256 MiB.
+ALLOCATOR = {
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 2**28,
+    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**25,
+}
+
+
+@contextmanager
+def connected(where: str, *, workers: int | None = None) -> Iterator[Any]:
+    """Connect to a Dask cluster: its workers take Dask arrays, experiments and searches.
+
+    Parameters
+    ----------
+    where : str
+        The address of a scheduler (``tcp://host:8786``), or ``"local"``: worker processes on this
+        machine, over its loopback interface, which end with the ``with`` block.
+    workers : int, optional
+        How many processes a local cluster has; by default one per core.
+
+    Examples
+    --------
+    >>> with connected("nowhere"):
+    ...     pass
+    Traceback (most recent call last):
+    conformix.errors.InvalidInput: dask must be "local" or an address like tcp://host:8786; got
+    'nowhere'.
+    """
+    if where != "local" and "://" not in where:
+        raise InvalidInput(
+            f'dask must be "local" or an address like tcp://host:8786; got {where!r}.'
+        )
+    try:
+        from dask.config import set as dask_settings  # noqa: PLC0415  an extra
+        from distributed import Client, LocalCluster  # noqa: PLC0415
+    except ImportError:
+        raise InvalidInput('a cluster needs Dask: pip install "conformix[dask]".') from None
+    from joblib import parallel_config  # noqa: PLC0415  loads late
+
+    if where != "local":
+        try:
+            client = Client(where, timeout="10s")
+        except (OSError, TimeoutError) as error:
+            raise InvalidInput(f"no Dask scheduler answers at {where}: {error}") from None
+        with client, parallel_config(backend="dask"):
+            yield client
+        return
+    with dask_settings(ALLOCATOR):
+        cluster = LocalCluster(
+            n_workers=available_threads(workers),
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address=None,
+        )
+    with cluster, Client(cluster) as client, parallel_config(backend="dask"):
+        yield client
+
+
+# Neighbours merged at once: fewer make the tree deep, more make one worker hold much at a time.
+ARITY = 8
+
+
+def fold(parts: Sequence[Any], merge: Callable[[list[Any]], Any], arity: int = ARITY) -> Any:
+    """Return all parts merged into one by a tree, neighbours first.
+
+    Parameters
+    ----------
+    parts : sequence
+        At least one of them, values or tasks.
+    merge : callable
+        From a list of neighbours to what stands for them, however they are grouped: a sum, or the
+        stable merge of sorted runs.
+    arity : int
+        How many are merged at once.
+
+    Examples
+    --------
+    >>> fold(["a", "b", "c", "d", "e"], lambda some: f"({''.join(some)})", arity=2)
+    '(((ab)(cd))e)'
+    """
+    level = list(parts)
+    while len(level) > 1:
+        groups = [level[start : start + arity] for start in range(0, len(level), arity)]
+        level = [merge(group) if len(group) > 1 else group[0] for group in groups]
+    return level[0]
+
+
+def brought(*tasks: Any) -> tuple[Any, ...]:
+    """Return the results of some tasks, here: nothing else that workers make comes to the client.
+
+    Examples
+    --------
+    >>> brought(2, 3)  # no tasks
+    (2, 3)
+    """
+    from dask import compute  # noqa: PLC0415  an extra
+
+    with _rows_in_tasks():
+        return compute(*tasks)  # type: ignore[no-any-return]
+
+
+def kept(*tasks: Any) -> tuple[Any, ...]:
+    """Return the same tasks, their results kept where they are made.
+
+    They stay as long as somebody here holds the answer. What is lost with a worker is computed
+    again when it is asked for.
+
+    Examples
+    --------
+    >>> kept(2)
+    (2,)
+    """
+    from dask import persist  # noqa: PLC0415  an extra
+
+    with _rows_in_tasks():
+        return persist(*tasks)  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _rows_in_tasks() -> Iterator[None]:
+    """Say nothing of large graphs: data travel with tasks, so that lost ones can be sent again."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+        yield
