@@ -23,11 +23,6 @@ def visible(text: object) -> str:
 
     Names of files, classes and models come from outside; a terminal takes some characters in them
     as orders, and others hide what is there. Printable text stays as it is.
-
-    Examples
-    --------
-    >>> visible("cat\x1b[31m\n")
-    'cat\\x1b[31m\\n'
     """
     return "".join(_written_out(character) for character in str(text))
 
@@ -61,13 +56,7 @@ class InvalidInput(ValueError):
 
 
 def shown(value: object, most: int = 80) -> str:
-    """Return what a user gave, for a sentence: one line, not too long, whatever it is.
-
-    Examples
-    --------
-    >>> shown(0.5), shown(10**5000), shown([[1, 2]] * 100, most=12)
-    ('0.5', 'an integer of some 5,000 digits', '[[1, 2], [1,...')
-    """
+    """Return what a user gave, for a sentence: one line, not too long, whatever it is."""
     if isinstance(value, int) and abs(value) > 10**100:
         return f"an integer of some {round(value.bit_length() * 0.30103, -3):,.0f} digits"
     try:

@@ -25,14 +25,7 @@ def unknown_name(kind: str, name: object, known: list[str]) -> InvalidInput:
 
 
 def check_flag(value: Any, name: str) -> bool:
-    """Return a setting that is yes or no; text such as "no" would count as yes.
-
-    Examples
-    --------
-    >>> check_flag("no", "allow_empty")
-    Traceback (most recent call last):
-    conformix.errors.InvalidInput: allow_empty must be True or False; got 'no'.
-    """
+    """Return a setting that is yes or no; text such as "no" would count as yes."""
     if not isinstance(value, bool | np.bool_):
         raise InvalidInput(f"{name} must be True or False; got {value!r}.")
     return bool(value)
@@ -47,24 +40,7 @@ def check_flags(settings: Any) -> Any:
 
 
 class Registry(Generic[T]):
-    """A table from names to objects of one kind.
-
-    Parameters
-    ----------
-    kind : str
-        What the table holds, for the error message: ``"score"``, ``"split"``, ...
-    entries : mapping of str to object
-        The table.
-
-    Examples
-    --------
-    >>> sides = Registry("side", {"left": -1, "right": 1})
-    >>> sides["left"]
-    -1
-    >>> sides["rihgt"]
-    Traceback (most recent call last):
-    conformix.errors.InvalidInput: unknown side 'rihgt'; did you mean 'right'? known: left, right.
-    """
+    """A table from names to objects of one kind."""
 
     def __init__(self, kind: str, entries: Mapping[str, T]) -> None:
         self.kind = kind
@@ -86,14 +62,7 @@ class Registry(Generic[T]):
         return name in self._entries
 
     def resolve(self, given: Any, *, needs: str) -> T:
-        """Return what a name stands for, or the object itself, told by a method that it has.
-
-        Examples
-        --------
-        >>> Registry("side", {"left": -1, "right": 1}).resolve(7, needs="turn")
-        Traceback (most recent call last):
-        conformix.errors.InvalidInput: side must be left, right or an object with turn(); got 7.
-        """
+        """Return what a name stands for, or the object itself, told by a method that it has."""
         if isinstance(given, str):
             return self[given]
         if isinstance(given, type) or not hasattr(given, needs):

@@ -373,29 +373,7 @@ def columns(
     layout: Layout = "sets",
     ids: Sequence[Any] | None = None,
 ) -> dict[str, Any]:
-    """Return the columns of a table of sets, by name.
-
-    Parameters
-    ----------
-    mask : boolean array of shape (n, K)
-        The sets.
-    members : function without arguments
-        Gives the labels of every set, best first.
-    classes : sequence of length K
-        Names of the classes.
-    layout : {"sets", "long", "wide"}
-        What a row is; see the module.
-    ids : sequence of length n, optional
-        What the rows are called, as a first column ``id``.
-
-    Examples
-    --------
-    >>> mask = np.array([[True, True], [False, True]])
-    >>> columns(mask, lambda: [["b", "a"], ["b"]], ["a", "b"], layout="long")["label"]
-    ['b', 'a', 'b']
-    >>> list(columns(mask, list, ["a", "b"], layout="wide"))
-    ['a', 'b']
-    """
+    """Return the columns of a table of sets, by name."""
     if layout not in LAYOUTS:
         raise unknown_name("layout", layout, list(LAYOUTS))
     n = len(mask)
@@ -432,28 +410,7 @@ def write_csv(
     separator: str = "|",
     escape_formulas: bool = False,
 ) -> None:
-    r"""Write the columns of a table as csv (RFC 4180, UTF-8), whole or not at all.
-
-    Parameters
-    ----------
-    path : path
-        The file.
-    table : dict of columns
-        From `columns`.
-    separator : str
-        Joins the labels of a set. A label that holds it is refused.
-    escape_formulas : bool
-        Put a ``'`` before text that a spreadsheet would take for a formula.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_csv(f"{folder}/sets.csv", {"size": [2, 0], "labels": [["a", "b"], []]})
-    ...     Path(f"{folder}/sets.csv").read_bytes()
-    b'size,labels\r\n2,a|b\r\n0,\r\n'
-    """
+    r"""Write the columns of a table as csv (RFC 4180, UTF-8), whole or not at all."""
 
     def cell(value: Any) -> Any:
         if isinstance(value, list):
@@ -494,16 +451,7 @@ def _joined(labels: list[Any], separator: str) -> str:
 
 
 def write_parquet(path: str | os.PathLike[str], table: dict[str, Any]) -> None:
-    """Write the columns of a table as parquet, whole or not at all; labels stay lists.
-
-    Examples
-    --------
-    >>> import tempfile, pyarrow.parquet as pq
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_parquet(f"{folder}/sets.parquet", {"size": [2], "labels": [["a", "b"]]})
-    ...     pq.read_table(f"{folder}/sets.parquet").to_pylist()
-    [{'size': 2, 'labels': ['a', 'b']}]
-    """
+    """Write the columns of a table as parquet, whole or not at all; labels stay lists."""
     try:
         import pyarrow as pa  # noqa: PLC0415  an extra, loaded where it is used
         import pyarrow.parquet as pq  # noqa: PLC0415

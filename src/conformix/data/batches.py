@@ -294,22 +294,6 @@ class RowSample:
     The numbers follow the order of the rows, so that the sample does not depend on how the rows
     are cut into batches. A row that another one displaces leaves its place to it: memory is that
     of `size` rows.
-
-    Parameters
-    ----------
-    size : int
-        How many rows are held at most.
-    rng : Generator
-        Where the numbers come from.
-
-    Examples
-    --------
-    >>> sample = RowSample(2, np.random.default_rng(0))
-    >>> for first in (0, 3):
-    ...     sample.offer(Outputs({"": np.arange(first, first + 3.0)[:, None]}, "logits"), first)
-    >>> rows, models = sample.smallest(2)
-    >>> bool((models[""][:, 0] == rows).all()), len(rows)
-    (True, 2)
     """
 
     def __init__(self, size: int, rng: np.random.Generator) -> None:

@@ -17,13 +17,7 @@ from conformix.kernels.arrays import IntArray, host_array, refuse_masked
 
 
 def check_classes(classes: Any, n_classes: int) -> tuple[Any, ...] | None:
-    """Return K names as plain Python values, or None where there are none.
-
-    Examples
-    --------
-    >>> check_classes(np.array(["cat", "dog"]), 2)
-    ('cat', 'dog')
-    """
+    """Return K names as plain Python values, or None where there are none."""
     if classes is None:
         return None
     if isinstance(classes, str | bytes):
@@ -43,16 +37,7 @@ def check_classes(classes: Any, n_classes: int) -> tuple[Any, ...] | None:
 
 
 def all_labels(classes: Any, met: Any) -> Any:
-    """Return given class labels as a sorted array (K,), if they hold all labels that were met.
-
-    Examples
-    --------
-    >>> all_labels(["b", "c", "a"], np.array(["a", "c"]))
-    array(['a', 'b', 'c'], dtype='<U1')
-    >>> all_labels([1, 2], np.array([1, 3]))
-    Traceback (most recent call last):
-    conformix.errors.InvalidInput: classes must hold every label of y and of fitted estimators...
-    """
+    """Return given class labels as a sorted array (K,), if they hold all labels that were met."""
     if isinstance(classes, str | bytes) or not hasattr(classes, "__iter__"):
         raise InvalidInput(f"classes must be a sequence of labels; got {classes!r}.")
     given = np.array(list(classes), dtype=object if met.dtype == object else None)
@@ -83,15 +68,6 @@ def label_indices(
 
     Where there are class names, `y` holds names; integers beside names that are text are indices.
     `first` is the number of the first row, for errors in a later batch of rows.
-
-    Examples
-    --------
-    >>> label_indices(["dog", "cat"], ("cat", "dog"), 2, 2)
-    array([1, 0])
-    >>> label_indices([1, 0], ("cat", "dog"), 2, 2)
-    array([1, 0])
-    >>> label_indices([20, 10], (10, 20), 2, 2)
-    array([1, 0])
     """
     if y is None:
         raise InvalidInput("y should be a 1d array of labels, one per row; got None.")

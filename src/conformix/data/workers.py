@@ -84,23 +84,7 @@ ARITY = 8
 
 
 def fold(parts: Sequence[Any], merge: Callable[[list[Any]], Any], arity: int = ARITY) -> Any:
-    """Return all parts merged into one by a tree, neighbours first.
-
-    Parameters
-    ----------
-    parts : sequence
-        At least one of them, values or tasks.
-    merge : callable
-        From a list of neighbours to what stands for them, however they are grouped: a sum, or the
-        stable merge of sorted runs.
-    arity : int
-        How many are merged at once.
-
-    Examples
-    --------
-    >>> fold(["a", "b", "c", "d", "e"], lambda some: f"({''.join(some)})", arity=2)
-    '(((ab)(cd))e)'
-    """
+    """Return all parts merged by a tree, neighbours first; `merge` gives one for a list of some."""
     level = list(parts)
     while len(level) > 1:
         groups = [level[start : start + arity] for start in range(0, len(level), arity)]
@@ -109,13 +93,7 @@ def fold(parts: Sequence[Any], merge: Callable[[list[Any]], Any], arity: int = A
 
 
 def brought(*tasks: Any) -> tuple[Any, ...]:
-    """Return the results of some tasks, here: nothing else that workers make comes to the client.
-
-    Examples
-    --------
-    >>> brought(2, 3)  # no tasks
-    (2, 3)
-    """
+    """Return the results of some tasks: nothing else of what workers make comes to the client."""
     from dask import compute  # noqa: PLC0415  an extra
 
     with _rows_in_tasks():
@@ -127,11 +105,6 @@ def kept(*tasks: Any) -> tuple[Any, ...]:
 
     They stay as long as somebody here holds the answer. What is lost with a worker is computed
     again when it is asked for.
-
-    Examples
-    --------
-    >>> kept(2)
-    (2,)
     """
     from dask import persist  # noqa: PLC0415  an extra
 

@@ -23,6 +23,8 @@ from conformix.kernels.arrays import FloatArray, to_host
 from conformix.search.objective import SizeObjective
 from conformix.search.weights import resolve_search
 
+__all__ = ["Oracle", "find_oracle", "regrets"]
+
 
 @dataclass(frozen=True, eq=False)
 class Oracle:

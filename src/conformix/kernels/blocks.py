@@ -26,13 +26,7 @@ DEVICE_ENTRIES = 2**24
 
 
 def row_blocks(n: int, width: int, entries: int = BLOCK_ENTRIES) -> Iterator[slice]:
-    """Yield slices that cut `n` rows of `width` numbers into blocks of about `entries`.
-
-    Examples
-    --------
-    >>> [(b.start, b.stop) for b in row_blocks(3, 2**19)]
-    [(0, 2), (2, 3)]
-    """
+    """Yield slices that cut `n` rows of `width` numbers into blocks of about `entries`."""
     step = max(1, entries // max(1, width))
     for start in range(0, n, step):
         yield slice(start, min(n, start + step))
@@ -82,12 +76,6 @@ class Buffers:
     """Work arrays of one shape, made when needed and handed from block to block.
 
     Fresh memory costs page faults at every touch; a block reuses what an earlier one touched.
-
-    Examples
-    --------
-    >>> with Buffers((2, 3)).borrow() as room:
-    ...     room.shape
-    (2, 3)
     """
 
     def __init__(self, shape: tuple[int, ...]) -> None:

@@ -78,20 +78,9 @@ class RankLimits:
     """Combined scores, less `drop` where a label is not among its row's best few.
 
     Label y keeps its score where that is at least the ``ranks[y]``-th largest of the row, that is,
-    where ``#{y' : s' > s} < ranks[y]``: labels that tie stay together.
-
-    Parameters
-    ----------
-    ranks : int64 array of shape (K,)
-        How many of the best labels of a row label y must be among.
-    drop : float
-        How far the others fall: further than scores differ otherwise. ``-inf`` instead would put
-        a label into every set as soon as a few calibration rows of its class rank low.
-
-    Examples
-    --------
-    >>> RankLimits(np.array([3, 1, 3]), drop=9.0)(np.array([[0.5, 0.3, 0.2]]))
-    array([[ 0.5, -8.7,  0.2]])
+    where ``#{y' : s' > s} < ranks[y]``: labels that tie stay together. `drop` is further than
+    scores differ otherwise; ``-inf`` would put a label into every set as soon as a few calibration
+    rows of its class rank low.
     """
 
     ranks: IntArray
@@ -111,12 +100,6 @@ class RankLimits:
 
 
 def true_ranks(combined: FloatArray, y: IntArray) -> IntArray:
-    """Return the rank from the top of the true label of every row, ``1 + #{s' > s}``, (n,).
-
-    Examples
-    --------
-    >>> true_ranks(np.array([[0.5, 0.3, 0.2]]), np.array([1]))
-    array([2])
-    """
+    """Return the rank from the top of the true label of every row, ``1 + #{s' > s}``, (n,)."""
     own = combined[np.arange(len(y)), y]
     return 1 + (combined > own[:, None]).sum(axis=1)

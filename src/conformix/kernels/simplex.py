@@ -103,10 +103,5 @@ def preference(weights: FloatArray | IntArray) -> IntArray:
     """Return the order of weight vectors that breaks ties, most preferred first.
 
     Smallest ``sum w_j^2`` first, then lexicographically.
-
-    Examples
-    --------
-    >>> preference(np.array([[0, 2], [1, 1], [2, 0]]))
-    array([1, 0, 2])
     """
     return np.lexsort((*weights.T[::-1], (weights**2).sum(axis=1)))

@@ -90,15 +90,7 @@ class Blend:
 
 @dataclass(frozen=True, eq=False)
 class Blended:
-    """Stands in for the (n, K) outputs of the blend; rows are computed when asked for.
-
-    Parameters
-    ----------
-    blend : Blend
-        What to compute.
-    outputs : Outputs
-        From what.
-    """
+    """Stands in for the (n, K) outputs of the blend; rows are computed when asked for."""
 
     blend: Blend
     outputs: Outputs
@@ -149,13 +141,7 @@ LADDER = (0.7, 1.0, 1.4)
 
 
 def dictionary_columns(models: Sequence[str]) -> tuple[Column, ...]:
-    """Return the columns of the dictionary for some models.
-
-    Examples
-    --------
-    >>> len(dictionary_columns(("a", "b")))
-    10
-    """
+    """Return the columns of the dictionary for some models."""
     return score_columns(models, DICTIONARY)
 
 
@@ -274,25 +260,7 @@ def fit_blend(
 
 
 def most_likely(scores: FloatArray, y: IntArray, prior: FloatArray, ridge: float) -> FloatArray:
-    """Return the coefficients (p,) that maximise the penalised likelihood of the labels.
-
-    Parameters
-    ----------
-    scores : array of shape (n, K, p)
-        Scores of all labels.
-    y : integer array of shape (n,)
-        True labels.
-    prior : array of shape (p,)
-        Where the coefficients are drawn to.
-    ridge : float
-        How strongly.
-
-    Examples
-    --------
-    >>> scores = np.array([[[0.0], [-1.0]], [[-1.0], [0.0]], [[0.0], [-1.0]]])
-    >>> most_likely(scores, np.array([0, 1, 1]), np.array([0.0]), 0.0)  # log 2
-    array([0.693147])
-    """
+    """Return the coefficients (p,) that maximise the penalised likelihood of the labels."""
     problem = Likelihood(scores, y, np.asarray(prior, dtype=np.float64), ridge)
     c = problem.prior.copy()
     value, shares = problem(c)
@@ -314,13 +282,7 @@ def most_likely(scores: FloatArray, y: IntArray, prior: FloatArray, ridge: float
 
 
 class Likelihood:
-    """Minus the log-likelihood of the labels, with the pull towards the prior.
-
-    Parameters
-    ----------
-    scores, y, prior, ridge
-        As in `most_likely`.
-    """
+    """Minus the log-likelihood of the labels, with the pull towards the prior."""
 
     def __init__(self, scores: FloatArray, y: IntArray, prior: FloatArray, ridge: float) -> None:
         self.x = np.ascontiguousarray(scores)  # (n, K, p): one matrix product gives all z

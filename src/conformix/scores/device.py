@@ -21,15 +21,7 @@ from conformix.scores.uniforms import row_uniforms
 
 
 class DeviceRanked:
-    """A block of rows of probabilities on a device, sorted on first use; see `Ranked`.
-
-    Parameters
-    ----------
-    block : tensor of shape (n, K)
-        Probabilities.
-    u : float64 tensor of shape (n, 1), optional
-        One number in [0, 1) per row for randomised scores; 0 where none is given.
-    """
+    """A block of rows of probabilities on a device, sorted on first use; see `Ranked`."""
 
     def __init__(self, block: Any, u: Any = None) -> None:
         self.xp = torch_module()

@@ -24,23 +24,7 @@ from conformix.scores.tensor import CACHE_ENTRIES, fill_tensor, uniforms_of
 
 
 class OneLabel:
-    """What a score asks of `Ranked`, for one label of every row; arrays have shape (n, 1).
-
-    Parameters
-    ----------
-    block : array of shape (n, K)
-        Probabilities or logits.
-    y : integer array of shape (n,)
-        The label of every row.
-    kind, u
-        As in `Ranked`.
-
-    Examples
-    --------
-    >>> own = OneLabel(np.array([[0.25, 0.5, 0.125, 0.125]]), np.array([0]))
-    >>> own.probs, own.rank, own.mass_up_to
-    (array([[0.25]]), array([[2]]), array([[0.5]]))
-    """
+    """What a score asks of `Ranked`, for one label of every row; arrays have shape (n, 1)."""
 
     xp = np
 
@@ -151,33 +135,6 @@ def true_label_scores(
     """Return ``of_labels(fill_tensor(outputs, columns, key=key), y)``, bit for bit, sooner.
 
     Scores of the user's own may look at which label is which: they are computed for all labels.
-
-    Parameters
-    ----------
-    outputs : Outputs
-        Checked outputs of n rows.
-    y : integer array of shape (n,)
-        True labels.
-    columns : sequence of Column
-        The scores.
-    key : int
-        Key of the row uniforms.
-    threads : int or None
-        Threads to use; None takes the available cores.
-
-    Returns
-    -------
-    float64 array of shape (n, d)
-
-    Examples
-    --------
-    >>> from conformix.data.outputs import check_outputs
-    >>> from conformix.scores import score_columns
-    >>> outputs = check_outputs([[0.25, 0.5, 0.25], [0.125, 0.125, 0.75]])
-    >>> columns = score_columns(("",), ("thr", "aps", "rank"))
-    >>> true_label_scores(outputs, np.array([1, 0]), columns)
-    array([[0.5  , 1.   , 1.   ],
-           [0.125, 0.25 , 0.   ]])
     """
     symmetric = {SCORES[name] for name in SCORES}
     if outputs.on_device or any(type(column.score) not in symmetric for column in columns):

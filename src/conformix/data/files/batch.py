@@ -78,12 +78,6 @@ def check_rounding(models: Mapping[str, Any]) -> None:
     """Refuse probabilities that were rounded so much that rows no longer sum to one.
 
     Rows that miss one by more than rounding does are left to the checks of the library.
-
-    Examples
-    --------
-    >>> check_rounding({"": np.array([[0.333, 0.333, 0.333]])})
-    Traceback (most recent call last):
-    conformix.errors.InvalidInput: probabilities were rounded too much: row 0 sums to 0.999; ...
     """
     for values in map(np.asarray, models.values()):
         tolerance = HALF_SUM_TOLERANCE if values.dtype == np.float16 else SUM_TOLERANCE
@@ -291,12 +285,6 @@ def aligned(contents: Contents, classes: tuple[Any, ...] | None) -> Contents:
     """Return the contents with their columns in the order of `classes`, where both have names.
 
     The columns change places where they are: a second array would double what reading takes.
-
-    Examples
-    --------
-    >>> one = Contents(Path("a.npz"), {"": np.array([[0.2, 0.8]])}, classes=("b", "a"))
-    >>> aligned(one, ("a", "b")).models[""].tolist()
-    [[0.8, 0.2]]
     """
     if classes is None or contents.classes is None or contents.classes == classes:
         return contents
@@ -402,13 +390,7 @@ def _are_names(values: Any, path: Path, classes: tuple[Any, ...] | None) -> bool
 
 
 def parse_part(text: str | None, n: int) -> slice:
-    """Return the rows of a text such as ``:5000`` or ``5000:``.
-
-    Examples
-    --------
-    >>> parse_part("2:", 5)
-    slice(2, 5, None)
-    """
+    """Return the rows of a text such as ``:5000`` or ``5000:``."""
     if text is None:
         return slice(0, n)
     found = re.fullmatch(r"(\d{0,15}):(\d{0,15})", text.strip())

@@ -60,17 +60,7 @@ class Labels:
 
 
 class Codebook:
-    """Gives every different text a number, within the limits of a file.
-
-    Parameters
-    ----------
-    path : Path
-        For the error.
-    column : str
-        What the labels are called, for the error.
-    limits : Limits
-        How many different ones there may be, and how much memory they may take.
-    """
+    """Gives every different text a number, within the limits of a file."""
 
     def __init__(self, path: Path, column: str, limits: Limits) -> None:
         self.path, self.column, self.limits = path, column, limits
@@ -142,13 +132,7 @@ def _decoded(text: bytes) -> str:
 
 
 def same_labels(one: Any, other: Any) -> bool:
-    """Return whether two files have the same labels, row by row.
-
-    Examples
-    --------
-    >>> same_labels(Labels(["a", "b"], np.array([0, 1])), Labels(["b", "a"], np.array([1, 0])))
-    True
-    """
+    """Return whether two files have the same labels, row by row."""
     texts = isinstance(one, Labels), isinstance(other, Labels)
     if len(one) != len(other) or texts[0] != texts[1]:
         return False
@@ -163,15 +147,7 @@ def same_labels(one: Any, other: Any) -> bool:
 
 
 def indices_of(labels: Labels, classes: Sequence[str]) -> IntArray | int:
-    """Return the class index of every row, or the first row whose label no class has.
-
-    Examples
-    --------
-    >>> indices_of(Labels(["dog", "cat"], np.array([0, 1])), ("cat", "dog"))
-    array([1, 0])
-    >>> indices_of(Labels(["dog", "emu"], np.array([0, 1])), ("cat", "dog"))
-    1
-    """
+    """Return the class index of every row, or the first row whose label no class has."""
     place = {name: index for index, name in enumerate(classes)}
     found = np.array([place.get(name, -1) for name in labels.names], dtype=np.intp)
     indices = found[labels.codes]
@@ -266,13 +242,7 @@ def missing(path: Path, what: str, name: str, known: Sequence[str]) -> InvalidIn
 
 
 def a_few(names: Sequence[str], most: int = 8) -> str:
-    """Return names for a sentence, the first few of many.
-
-    Examples
-    --------
-    >>> a_few([f"c{i}" for i in range(100)], most=3)
-    "'c0', 'c1', 'c2' and 97 more"
-    """
+    """Return names for a sentence, the first few of many."""
     told = ", ".join(repr(str(name)[:40]) for name in names[:most])
     return f"{told} and {len(names) - most:,} more" if len(names) > most else told or "nothing"
 
@@ -331,19 +301,7 @@ def check_names(path: Path, names: Sequence[Any]) -> None:
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of a table are taken.
-
-    Parameters
-    ----------
-    label : int or None
-        Position of the labels.
-    numbers : list of int
-        Positions of the outputs, in the order of the classes.
-    classes : tuple
-        Names of the classes; integers where all of them are.
-    others : dict of str to str
-        The columns that are left out, described as in `Contents`.
-    """
+    """Which columns of a table are taken."""
 
     label: int | None
     numbers: list[int]
@@ -352,13 +310,7 @@ class Columns:
 
 
 def choose_columns(path: Path, names: Sequence[str], choice: Choice) -> Columns:
-    """Return which columns of a table hold labels and outputs.
-
-    Examples
-    --------
-    >>> choose_columns(Path("a.csv"), ["id", "cat", "dog", "y"], Choice(drop=("id",)))
-    Columns(label=3, numbers=[1, 2], classes=('cat', 'dog'), others={'id': 'column left out'})
-    """
+    """Return which columns of a table hold labels and outputs."""
     place = {name: position for position, name in enumerate(names)}
     if len(place) < len(names):
         twice = next(name for position, name in enumerate(names) if place[name] != position)

@@ -51,17 +51,7 @@ def read_delimited(file: BinaryIO, path: Path, limits: Limits, choice: Choice) -
 
 
 class Delimited:
-    """An open csv file, its header read.
-
-    Parameters
-    ----------
-    file : binary file
-        The file.
-    path : Path
-        For errors.
-    limits : Limits
-        What is allowed.
-    """
+    """An open csv file, its header read."""
 
     def __init__(self, file: BinaryIO, path: Path, limits: Limits) -> None:
         self.file, self.path, self.limits = file, path, limits

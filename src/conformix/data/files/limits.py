@@ -75,15 +75,7 @@ def parse_size(text: str) -> int:
 
 
 def told_size(n: int) -> str:
-    """Return a number of bytes for people.
-
-    Examples
-    --------
-    >>> told_size(3 * 2**30), told_size(2**19), told_size(12)
-    ('3.0 GiB', '512.0 KiB', '12 bytes')
-    >>> told_size(10**400)
-    'more than 999,999,999 TiB'
-    """
+    """Return a number of bytes for people."""
     if n >= 10**9 * UNITS["T"]:
         return "more than 999,999,999 TiB"
     for unit in ("T", "G", "M", "K"):

@@ -32,21 +32,7 @@ def read_npy(file: BinaryIO, path: Path, limits: Limits, choice: Choice) -> Cont
 
 
 def read_array(file: IO[bytes], path: Path, size: int, limits: Limits, name: str = "") -> Any:
-    """Return one array from a stream of `size` bytes, after its header has been checked.
-
-    Parameters
-    ----------
-    file : binary file
-        At the beginning of the array: a file, or a member of an npz.
-    path : Path
-        For the error.
-    size : int
-        Bytes of header and data; a header that asks for others is refused before memory is taken.
-    limits : Limits
-        What is allowed.
-    name : str
-        Name of the array in an npz.
-    """
+    """Return one array from a stream; a header that asks for more than `size` bytes takes none."""
     whose = f"{path} (array {name[:40]!r})" if name else str(path)
     shape, in_columns, dtype, start = _header(file, whose)
     if dtype.hasobject:

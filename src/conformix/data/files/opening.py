@@ -25,15 +25,7 @@ from conformix.errors import InvalidInput
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """Open a regular, non-empty file for reading.
-
-    Examples
-    --------
-    >>> with opened(Path("/")) as file:
-    ...     pass
-    Traceback (most recent call last):
-    conformix.errors.InvalidInput: / is a folder; name a file.
-    """
+    """Open a regular, non-empty file for reading."""
     try:
         # Without waiting: opening a pipe that nobody writes to would hang.
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -78,19 +70,7 @@ ENCRYPTED = 0x1
 
 @contextmanager
 def opened_zip(file: BinaryIO, path: Path, limits: Limits, what: str) -> Iterator[zipfile.ZipFile]:
-    """Open an archive whose directory and declared sizes are in order.
-
-    Parameters
-    ----------
-    file : binary file
-        The archive.
-    path : Path
-        For the error.
-    limits : Limits
-        What is allowed.
-    what : str
-        What the archive should be, for the sentence about one that is none.
-    """
+    """Open an archive whose directory and declared sizes are in order."""
     _check_directory(file, path, limits, what)
     try:
         with zipfile.ZipFile(file) as packed:

@@ -134,14 +134,8 @@ def count_pairs(
 ) -> Any:
     """Return ``#{pairs : combine(s, w) >= t(w)}`` for every weight vector, int64 tensor (M,).
 
-    Parameters
-    ----------
-    planes : float64 tensor of shape (d, P)
-        Scores of P pairs.
-    weights, thresholds : float64 arrays of shape (M, d) and (M,)
-        Weights and their thresholds.
-    levels, brackets
-        Levels of cells over the weights, as `CELLS` asks for, and what they know of the thresholds.
+    A pair of ``planes`` (d, P) is compared with whole cells of weights first. In a cell it is
+    certainly in, certainly out, or undecided; only the undecided are combined with its weights.
     """
     cells, known = levels[-1], brackets[-1]
     counts = planes.new_zeros(len(weights)).long()

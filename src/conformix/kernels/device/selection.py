@@ -29,14 +29,8 @@ def select_weights(
 ) -> Any:
     """Return which weights each label of each row selects, int64 tensor (r, K).
 
-    Parameters
-    ----------
-    scores : tensor of shape (r, K, d)
-        Scores of the test rows.
-    weights, cuts, counts, order
-        See `conformix.kernels.host.selection.select_weights`.
-    gap : callable
-        ``gap(i)`` returns the scores between the two cuts of weights i, rising.
+    As `conformix.kernels.host.selection.select_weights`; ``gap(i)`` returns the scores between the
+    two cuts of weights i, rising.
     """
     torch = torch_module()
     places = to_device(order, scores)
@@ -90,10 +84,7 @@ def gap_scores(scores: Any, weights: FloatArray, low: float, high: float) -> Any
 def leave_out(
     scores: Any, y: IntArray, weights: FloatArray, cuts: FloatArray, counts: IntArray
 ) -> Any:
-    """Return whether each row is covered by what the other rows select, boolean tensor (n,).
-
-    Parameters as in `conformix.kernels.host.selection.leave_out`, with scores (n, K, d).
-    """
+    """Return whether each row is covered by what the other rows select, boolean tensor (n,)."""
     torch = torch_module()
     found = []
     for rows in row_blocks(scores.shape[0], scores.shape[1], ENTRIES):

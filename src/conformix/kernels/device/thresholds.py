@@ -22,19 +22,7 @@ TYPICAL_ROWS = 33
 
 
 def all_thresholds(rows: Any, k: int, weights: FloatArray, cells: Cells) -> FloatArray:
-    """Return t(w) of every weight vector, float64 (M,), in host memory.
-
-    Parameters
-    ----------
-    rows : float64 tensor of shape (n, d)
-        Scores of the true labels.
-    k : int
-        Between 1 and n.
-    weights : float64 array of shape (M, d)
-        Weight vectors.
-    cells : Cells
-        Cells over the weights.
-    """
+    """Return t(w) of every weight vector, float64 (M,), in host memory; ``1 <= k <= n`` rows."""
     found = np.empty(len(weights))
     slack = rounding_slack(weights, 2 * float(rows.abs().max()))
     step = max(1, ENTRIES // (4 * len(rows)))

@@ -203,10 +203,7 @@ def count_pairs(
     levels: list[Cells],
     brackets: list[Brackets],
 ) -> Any:
-    """Return ``#{pairs : combine(s, w) >= t(w)}`` for every weight vector, int64 tensor (M,).
-
-    Parameters as in `conformix.kernels.device.engine.count_pairs`; two levels, wide and narrow.
-    """
+    """Return what `conformix.kernels.device.engine.count_pairs` does, from two levels of cells."""
     torch = torch_module()
     d, n_pairs = planes.shape
     cells = levels[-1]

@@ -16,21 +16,10 @@ from conformix.kernels.host.compiled import compiled
 def count_nonempty(
     planes: FloatArray, weights: FloatArray, thresholds: FloatArray, counts: IntArray
 ) -> None:
-    """Add to ``counts[i]`` the sizes of sets that always hold the row's best labels.
+    """Add to ``counts[i]`` (m,) the sizes of sets that always hold the row's best labels.
 
-    A row's size is the larger of the labels that reach the threshold and those that tie at the
-    top, which is what lifting the row's maximum to infinity gives.
-
-    Parameters
-    ----------
-    planes : float64 array of shape (d, rows, K), C-contiguous
-        One plane per score.
-    weights : float64 array of shape (m, d)
-        Weight vectors.
-    thresholds : float64 array of shape (m,)
-        One threshold per weight vector.
-    counts : int64 array of shape (m,)
-        Added to in place.
+    Of a block ``planes`` (d, rows, K). A row's size is the larger of the labels that reach the
+    threshold and those that tie at the top, as if the row's maximum were lifted to infinity.
     """
     _, rows, n_classes = planes.shape
     combined = np.empty(n_classes)
@@ -80,23 +69,7 @@ def row_costs(
     of_label: IntArray,
     costs: IntArray,
 ) -> None:
-    """Add to ``costs[i]``, for every row, ``of_size[|C|] + sum of of_label[y] over y in C``.
-
-    Parameters
-    ----------
-    planes : float64 array of shape (d, rows, K), C-contiguous
-        One plane per score.
-    weights : float64 array of shape (m, d)
-        Weight vectors.
-    thresholds : float64 array of shape (m,)
-        One threshold per weight vector.
-    of_size : int64 array of shape (K + 1,)
-        What a set of each size costs.
-    of_label : int64 array of shape (K,)
-        What each label in a set costs.
-    costs : int64 array of shape (m,)
-        Added to in place.
-    """
+    """Add to ``costs[i]``, for every row, ``of_size[|C|] + sum of of_label[y] over y in C``."""
     _, rows, n_classes = planes.shape
     combined = np.empty(n_classes)
     for i in range(weights.shape[0]):
@@ -139,18 +112,8 @@ def stratum_thresholds(
 ) -> None:
     """Write to ``thresholds[i, s]`` the k-th largest combined score of stratum s under weights i.
 
-    Parameters
-    ----------
-    true_scores : float64 array of shape (n, d)
-        Scores of the true labels, ordered by stratum.
-    ends : int64 array of shape (S + 1,)
-        Where the rows of every stratum begin, and the end.
-    ranks : int64 array of shape (S,)
-        The rank of every stratum; larger than its rows: ``-inf``.
-    weights : float64 array of shape (m, d)
-        Weight vectors.
-    thresholds : float64 array of shape (m, S)
-        Written in place.
+    ``true_scores`` (n, d) are ordered by stratum, those of s from ``ends[s]`` to ``ends[s + 1]``; a
+    rank larger than its rows gives ``-inf``.
     """
     n, d = true_scores.shape
     combined = np.empty(n)
@@ -173,19 +136,7 @@ def stratum_thresholds(
 def count_by_label(
     planes: FloatArray, weights: FloatArray, thresholds: FloatArray, counts: IntArray
 ) -> None:
-    """Add to ``counts[i]`` the labels that reach their own threshold ``thresholds[i, label]``.
-
-    Parameters
-    ----------
-    planes : float64 array of shape (d, rows, K), C-contiguous
-        One plane per score.
-    weights : float64 array of shape (m, d)
-        Weight vectors.
-    thresholds : float64 array of shape (m, K)
-        A threshold per weight vector and label.
-    counts : int64 array of shape (m,)
-        Added to in place.
-    """
+    """Add to ``counts[i]`` the labels that reach their own threshold ``thresholds[i, label]``."""
     _, rows, n_classes = planes.shape
     combined = np.empty(n_classes)
     for i in range(weights.shape[0]):

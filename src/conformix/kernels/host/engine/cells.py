@@ -251,11 +251,7 @@ def draw_sample(true_scores: FloatArray, k: int, size_parts: Sequence[FloatArray
 def measure_spread(sample: Sample, weights: FloatArray, spread: FloatArray) -> None:
     """Write the mean absolute deviation of ``s_j - s_a`` over the pairs nearest the threshold.
 
-    Parameters
-    ----------
-    sample : Sample
-    weights : (d,) where.
-    spread : (d, d), ``[a, j]``; or (1, d) for the scores ``s_j`` themselves.
+    To ``spread[a, j]``, shape (d, d); or (1, d) for the scores ``s_j`` themselves.
     """
     threshold = kth_largest(_combined(sample.rows, weights), sample.rank)
     distance = _combined(sample.pairs, weights)

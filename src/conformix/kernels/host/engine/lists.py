@@ -134,17 +134,9 @@ def sift(
 ) -> tuple[int, int]:
     """Split a list by a cell: count what is certainly in, keep what is undecided.
 
-    Parameters
-    ----------
-    source, begin, end : the list.
-    test : ``(centre, half, slope, floor, ceiling, anchor, witness)`` of the cell; an entry is
-        certainly in if its lowest value over the cell is at least `ceiling` or if it equals
-        `witness`, certainly out if its highest is below `floor`.
-    target, at : where the undecided entries go.
-
-    Returns
-    -------
-    n_in, n_kept : int
+    An entry is certainly in if its lowest value over the cell is at least `ceiling` or if it equals
+    `witness`, certainly out if its highest is below `floor`; the undecided go to `target` from `at`
+    on. Returns how many are in, and how many were kept.
     """
     marks = np.empty(RUN, dtype=np.uint8)
     picked = np.empty(RUN + 8, dtype=np.int32)
@@ -275,10 +267,7 @@ GATHER = np.uint64(0x0102040810204080)
 def pack_marks(marks: IntArray, picked: IntArray) -> int:
     """Write the positions of the ones in `marks` to `picked`; returns how many there are.
 
-    Parameters
-    ----------
-    marks : uint8, length a multiple of 8.
-    picked : int32, at least 8 longer than the number of ones.
+    The length of `marks` (uint8) is a multiple of 8; `picked` (int32) has 8 places more than ones.
     """
     words = marks.view(np.uint64)
     kept = 0
