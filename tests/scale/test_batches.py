@@ -7,7 +7,7 @@ import pytest
 
 import conformix as cx
 from conformix.data import batches as stream
-from conformix.data.checks import let_go
+from conformix.data.checks import release_pages
 from conformix.splits import ValidityFirst
 
 N = 1500
@@ -81,7 +81,7 @@ def test_pages_are_let_go_but_not_those_that_were_written_to(tmp_path) -> None:
         array = np.load(tmp_path / "a.npy", mmap_mode=mode)
         if mode != "r":
             array[0] = 5.0
-        let_go(np.asarray(array)[1:])
+        release_pages(np.asarray(array)[1:])
         assert array[0] == (1.0 if mode == "r" else 5.0)
 
 

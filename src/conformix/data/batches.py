@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from conformix.data.checks import let_go
+from conformix.data.checks import release_pages
 from conformix.data.outputs import Outputs
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, IntArray
@@ -101,7 +101,7 @@ def from_arrays(outputs: Any, y: Any = None, *, rows: int | None = None) -> Batc
                 None if y is None else y[block],
             )
             for values in models.values():
-                let_go(values)
+                release_pages(values)
 
     return Batches(begin, n)
 

@@ -207,7 +207,7 @@ def check_numbers(values: Any, name: str) -> FloatArray:
     raise InvalidInput(f"{name} must be a rectangular array of real numbers.")
 
 
-def let_go(values: Any) -> None:
+def release_pages(values: Any) -> None:
     """Tell the system that the pages of a memory-mapped array have been read and are not needed.
 
     Mapped pages count as memory of the process until the system wants them back; after every

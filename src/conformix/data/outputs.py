@@ -23,9 +23,9 @@ from conformix.data.checks import (
     is_half,
     is_suspect,
     is_truncated,
-    let_go,
     matrix,
     numeric,
+    release_pages,
 )
 from conformix.errors import InvalidInput, shown
 from conformix.kernels.arrays import (
@@ -105,13 +105,13 @@ class Outputs:
             own = {name: self.models[name] for name in self.unchecked.tolerances}
             for rows in self.blocks():
                 replace(self, models=own).read(rows)
-                self.let_go()
+                self.release_pages()
         return replace(self, unchecked=None)
 
-    def let_go(self) -> None:
+    def release_pages(self) -> None:
         """Give up the memory of rows that have been read from a memory-mapped file."""
         for values in self.models.values():
-            let_go(values)
+            release_pages(values)
 
     def blocks(self) -> Iterator[slice]:
         """Yield slices of rows whose (rows, K) block stays small."""
@@ -131,7 +131,14 @@ class Outputs:
         torch = torch_module()
         return torch.empty(shape, dtype=getattr(torch, dtype), device=self.home)
 
-    def sent_home(self, answer: Any) -> Any:
+    def to_host(self) -> Outputs:
+        """Return the outputs in host memory; answers still go to the device they came from."""
+        if not self.on_device:
+            return self
+        home = self.home or next(iter(self.models.values())).device  # type: ignore[attr-defined]
+        return replace(self, models={m: to_host(v) for m, v in self.models.items()}, home=home)
+
+    def to_caller(self, answer: Any) -> Any:
         """Return an answer as the user's kind of array, on the user's device."""
         if self.home is None or is_tensor(answer):
             return answer

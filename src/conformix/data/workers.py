@@ -92,7 +92,7 @@ def fold(parts: Sequence[Any], merge: Callable[[list[Any]], Any], arity: int = A
     return level[0]
 
 
-def brought(*tasks: Any) -> tuple[Any, ...]:
+def computed(*tasks: Any) -> tuple[Any, ...]:
     """Return the results of some tasks: nothing else of what workers make comes to the client."""
     from dask import compute  # noqa: PLC0415  an extra
 
@@ -100,7 +100,7 @@ def brought(*tasks: Any) -> tuple[Any, ...]:
         return compute(*tasks)  # type: ignore[no-any-return]
 
 
-def kept(*tasks: Any) -> tuple[Any, ...]:
+def persisted(*tasks: Any) -> tuple[Any, ...]:
     """Return the same tasks, their results kept where they are made.
 
     They stay as long as somebody here holds the answer. What is lost with a worker is computed

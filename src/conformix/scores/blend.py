@@ -18,14 +18,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
 from conformix.conformal import rows_needed, simple_fraction
 from conformix.data.outputs import Outputs
 from conformix.errors import InvalidInput
-from conformix.kernels.arrays import FloatArray, IntArray, to_host
+from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.scores.names import Column, parse_score, score_columns
 from conformix.scores.ranked import Ranked
 from conformix.scores.tensor import fill_tensor
@@ -108,21 +107,10 @@ class Blended:
 
     def __getitem__(self, rows: slice) -> FloatArray:
         """Return rows of the blend: logits or probabilities, whichever the outputs are."""
-        some = self.outputs.rows(rows)
-        here = replace(some, models={name: to_host(v) for name, v in some.models.items()})
-        logits = self.blend.logits(here)
+        logits = self.blend.logits(self.outputs.rows(rows).to_host())
         if self.outputs.kind == "logits":
             return logits
         return Ranked(logits, "logits").probs
-
-
-def host_outputs(outputs: Outputs) -> Outputs:
-    """Return outputs that are computed with NumPy; the answers still go where they came from."""
-    if not outputs.on_device:
-        return outputs
-    models: dict[str, Any] = {name: to_host(values) for name, values in outputs.models.items()}
-    home = outputs.home if outputs.home is not None else next(iter(outputs.models.values())).device
-    return replace(outputs, models=models, home=home)
 
 
 DICTIONARY = ("logp(floor=0.01)", "logp", "logrank", "rank", "thr")

@@ -9,12 +9,11 @@ of randomised scores included, are computed by NumPy, block by block, and sent o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from conformix.data.outputs import Outputs
-from conformix.kernels.arrays import FloatArray, to_device, to_host, torch_module
+from conformix.kernels.arrays import FloatArray, to_device, torch_module
 from conformix.scores.names import Column
 from conformix.scores.ranked import Ranked
 from conformix.scores.uniforms import row_uniforms
@@ -105,7 +104,7 @@ def fill_on_device(
         part = outputs.rows(rows)
         uniforms = None if u is None else u[rows]
         if not all(here) or (randomized and u is None):
-            host = replace(part, models={m: to_host(v) for m, v in part.models.items()})
+            host = part.to_host()
             if randomized and u is None:
                 uniforms = row_uniforms(host, slice(0, host.n), key)
             on_host = {m: Ranked(v, part.kind, uniforms) for m, v in host.models.items()}
