@@ -46,13 +46,13 @@ class InvalidInput(ValueError):
     conformix.errors.InvalidInput: alpha must be a number strictly between 0 and 1; got 1.5.
     """
 
-    def __init__(self, message: object = "", *more: Any) -> None:
+    def __init__(self, message: object = "", *rest: Any) -> None:
         # Texts of arrays and of other libraries run over lines, and sentences quote names from
         # outside: a traceback goes to a terminal like anything else.
         text = str(message)
         if "\n" in text:
             text = " ".join(line.strip() for line in text.splitlines())
-        super().__init__(visible(text), *more)
+        super().__init__(visible(text), *rest)
 
 
 def shown(value: object, most: int = 80) -> str:

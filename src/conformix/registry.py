@@ -61,16 +61,16 @@ class Registry(Generic[T]):
     def __contains__(self, name: object) -> bool:
         return name in self._entries
 
-    def resolve(self, given: Any, *, needs: str) -> T:
+    def resolve(self, choice: Any, *, needs: str) -> T:
         """Return what a name stands for, or the object itself, told by a method that it has."""
-        if isinstance(given, str):
-            return self[given]
-        if isinstance(given, type) or not hasattr(given, needs):
+        if isinstance(choice, str):
+            return self[choice]
+        if isinstance(choice, type) or not hasattr(choice, needs):
             known = ", ".join(self)
             raise InvalidInput(
-                f"{self.kind} must be {known} or an object with {needs}(); got {shown(given)}."
+                f"{self.kind} must be {known} or an object with {needs}(); got {shown(choice)}."
             )
-        return check_flags(given)  # type: ignore[no-any-return]
+        return check_flags(choice)  # type: ignore[no-any-return]
 
     def names(self) -> list[str]:
         """Return the known names, sorted."""

@@ -241,11 +241,11 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
         fresh = [np.array(x) if isinstance(x, PredictionSets) else x for x in out]
         if out:
             options["out"] = tuple(fresh)
-        found = getattr(ufunc, method)(*plain, **options)
-        for given, members in zip(out, fresh, strict=True):
-            if isinstance(given, PredictionSets):
-                given._become(members)
-        return out[0] if len(out) == 1 else found  # ``sets &= allowed`` are sets again
+        result = getattr(ufunc, method)(*plain, **options)
+        for target, members in zip(out, fresh, strict=True):
+            if isinstance(target, PredictionSets):
+                target._become(members)
+        return out[0] if len(out) == 1 else result  # ``sets &= allowed`` are sets again
 
     def _become(self, members: BoolArray) -> None:
         """Take other members, whose order is not known."""
@@ -361,8 +361,8 @@ class NestedSets:
 
     def __repr__(self) -> str:
         n, n_classes = self.depth.shape
-        told = ", ".join(f"{alpha:g}" for alpha in self.alphas)
-        return f"NestedSets({n:,} rows over {n_classes:,} classes at alpha {told})"
+        levels = ", ".join(f"{alpha:g}" for alpha in self.alphas)
+        return f"NestedSets({n:,} rows over {n_classes:,} classes at alpha {levels})"
 
 
 def columns(
@@ -395,10 +395,10 @@ def columns(
 
 
 def _long(members: list[list[Any]], ids: list[Any] | None) -> dict[str, Any]:
-    sizes = [len(own) for own in members]
+    sizes = [len(labels) for labels in members]
     rows: Any = np.repeat(np.arange(len(members)), sizes)
     ranks = [rank for size in sizes for rank in range(1, size + 1)]
-    flat = [label for own in members for label in own]
+    flat = [label for labels in members for label in labels]
     where = {"row": rows} if ids is None else {"id": [ids[i] for i in rows]}
     return where | {"rank": np.array(ranks, dtype=np.int64), "label": flat}
 

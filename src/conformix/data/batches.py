@@ -178,13 +178,13 @@ def from_parquet(
         raise InvalidInput('parquet needs pyarrow: pip install "conformix[frames]".') from None
     files = [Path(p) for p in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
     models = outputs if isinstance(outputs, Mapping) else {"": outputs}
-    more = {
+    extras = {
         name: column
         for name, column in (("strata", strata), ("sample_weight", sample_weight))
         if column is not None
     }
     named = [c for columns in models.values() for c in _listed(columns)]
-    named += [column for column in (y, *more.values()) if column is not None]
+    named += [column for column in (y, *extras.values()) if column is not None]
     n = 0
     for file in files:
         if not file.is_file():
@@ -201,10 +201,10 @@ def from_parquet(
         for file in files:
             for batch in pq.ParquetFile(file).iter_batches(batch_size=cut, columns=named):
                 part = {name: _matrix(batch, columns) for name, columns in models.items()}
-                found = part if isinstance(outputs, Mapping) else part[""]
+                values = part if isinstance(outputs, Mapping) else part[""]
                 labels = None if y is None else _column(batch, y)
-                own = {name: _column(batch, column) for name, column in more.items()}
-                yield (found, labels, own) if own else (found, labels)
+                row_data = {name: _column(batch, column) for name, column in extras.items()}
+                yield (values, labels, row_data) if row_data else (values, labels)
 
     return Batches(begin, n)
 
@@ -240,8 +240,8 @@ def from_iterable(batches: Iterable[Any] | Callable[[], Iterator[Any]]) -> Batch
 def _common_shape(shapes: dict[str, tuple[int, ...]]) -> tuple[int, int]:
     different = set(shapes.values())
     if len(different) != 1 or len(next(iter(different))) != 2:
-        told = ", ".join(f"{name!r} {shape}" for name, shape in shapes.items())
-        raise InvalidInput(f"outputs must share one shape (n, K); got {told}.")
+        text = ", ".join(f"{name!r} {shape}" for name, shape in shapes.items())
+        raise InvalidInput(f"outputs must share one shape (n, K); got {text}.")
     n, n_classes = next(iter(different))
     return n, n_classes
 

@@ -26,9 +26,9 @@ def common_home(named: Mapping[str, Any], name: str) -> Any:
     homes = {key: value.device if is_tensor(value) else None for key, value in named.items()}
     if len(set(homes.values())) <= 1:
         return next(iter(homes.values()))
-    told = ", ".join(f"{key!r} {place(home)}" for key, home in homes.items())
+    text = ", ".join(f"{key!r} {place(home)}" for key, home in homes.items())
     raise InvalidInput(
-        f"{name} of several models must be in one place; got {told} (move them with .to(device))."
+        f"{name} of several models must be in one place; got {text} (move them with .to(device))."
     )
 
 

@@ -66,8 +66,8 @@ class Unchecked:
             if not on_device(block) or is_suspect(
                 block, probabilities=part.kind == "probs", tolerance=tolerance
             ):
-                told, first = called(self.name, key), self.first + start
-                check_values(to_host(block), part.kind, told, first, tolerance)
+                text, first = called(self.name, key), self.first + start
+                check_values(to_host(block), part.kind, text, first, tolerance)
         return replace(part, unchecked=None)
 
 
@@ -102,9 +102,9 @@ class Outputs:
     def settled(self) -> Outputs:
         """Return the outputs with all numbers checked."""
         if self.unchecked is not None and self.unchecked.tolerances:
-            own = {name: self.models[name] for name in self.unchecked.tolerances}
+            models = {name: self.models[name] for name in self.unchecked.tolerances}
             for rows in self.blocks():
-                replace(self, models=own).read(rows)
+                replace(self, models=models).read(rows)
                 self.release_pages()
         return replace(self, unchecked=None)
 
@@ -167,13 +167,13 @@ def check_outputs(
     models = {key: matrix(value, called(name, key)) for key, value in named.items()}
     shapes = {value.shape for value in models.values()}
     if len(shapes) > 1:
-        told = ", ".join(f"{key!r} {tuple(value.shape)}" for key, value in models.items())
-        raise InvalidInput(f"{name} of several models must share one shape (n, K); got {told}.")
+        text = ", ".join(f"{key!r} {tuple(value.shape)}" for key, value in models.items())
+        raise InvalidInput(f"{name} of several models must share one shape (n, K); got {text}.")
     dense = {key: value for key, value in models.items() if not is_truncated(value)}
     for key in models:
         if key not in dense and kind != "probs":
-            told = called(name, key)
-            raise InvalidInput(f'{told} is a TopK of probabilities; say kind="probs".')
+            text = called(name, key)
+            raise InvalidInput(f'{text} is a TopK of probabilities; say kind="probs".')
     widths = {key: HALF_SUM_TOLERANCE if key in half else SUM_TOLERANCE for key in dense}
     checked = Outputs(models, kind, home, Unchecked(name, widths, first))
     return checked if later else checked.settled()

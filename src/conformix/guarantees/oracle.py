@@ -82,10 +82,10 @@ def find_oracle(
     labels = check_labels(y, *pool.shape[:2])
     k = _population_rank(len(labels), alpha)
     true_scores = pool[np.arange(len(labels)), labels]
-    found = resolve_search(search, resolution)(
+    result = resolve_search(search, resolution)(
         SizeObjective(true_scores, [pool], k), np.random.default_rng(0)
     )
-    return Oracle(found.weights, kth_largest(combine(true_scores, found.weights), k), found.size)
+    return Oracle(result.weights, kth_largest(combine(true_scores, result.weights), k), result.size)
 
 
 def regrets(

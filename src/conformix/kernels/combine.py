@@ -101,5 +101,5 @@ class RankLimits:
 
 def true_ranks(combined: FloatArray, y: IntArray) -> IntArray:
     """Return the rank from the top of the true label of every row, ``1 + #{s' > s}``, (n,)."""
-    own = combined[np.arange(len(y)), y]
-    return 1 + (combined > own[:, None]).sum(axis=1)
+    truth = combined[np.arange(len(y)), y]
+    return 1 + (combined > truth[:, None]).sum(axis=1)

@@ -61,14 +61,14 @@ def evaluate(sets: Any, y: Any, *, alpha: float | None = None) -> dict[str, floa
     1.5
     """
     low, high = coverage_interval(sets, y)
-    found = {"coverage": coverage(sets, y), "coverage_low": low, "coverage_high": high}
+    values = {"coverage": coverage(sets, y), "coverage_low": low, "coverage_high": high}
     for name, metric in METRICS.items():
         if name in _NEED_ALPHA:
             if alpha is not None:
-                found[name] = metric(sets, y, alpha=alpha)
+                values[name] = metric(sets, y, alpha=alpha)
         else:
-            found[name] = metric(sets, y)
-    return found
+            values[name] = metric(sets, y)
+    return values
 
 
 class Measure(NamedTuple):

@@ -83,8 +83,8 @@ class Blend:
 
     def without(self, dropped: Sequence[Column]) -> Blend:
         """Return the blend with the coefficients of some columns at zero."""
-        kept = [c not in dropped for c in self.columns]
-        return replace(self, coefficients=np.where(kept, self.coefficients, 0.0))
+        stays = [c not in dropped for c in self.columns]
+        return replace(self, coefficients=np.where(stays, self.coefficients, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,8 +243,8 @@ def fit_blend(
     """
     listed = tuple(columns)
     scores = fill_tensor(outputs, listed, threads=threads)
-    found = most_likely(scores, y, prior_of(listed), ridge_of(listed))
-    return Blend(listed, found, name)
+    coefficients = most_likely(scores, y, prior_of(listed), ridge_of(listed))
+    return Blend(listed, coefficients, name)
 
 
 def most_likely(scores: FloatArray, y: IntArray, prior: FloatArray, ridge: float) -> FloatArray:
@@ -261,11 +261,11 @@ def most_likely(scores: FloatArray, y: IntArray, prior: FloatArray, ridge: float
         length = 1.0  # halved until the value falls enough
         while True:
             there = np.maximum(c + length * step, 0.0)
-            found, shares_there = problem(there)
-            if found <= value - 1e-4 * length * gain or length < 1e-6:
+            value_there, shares_there = problem(there)
+            if value_there <= value - 1e-4 * length * gain or length < 1e-6:
                 break
             length /= 2
-        c, value, shares = there, found, shares_there
+        c, value, shares = there, value_there, shares_there
     return np.asarray(np.round(c, DIGITS))
 
 

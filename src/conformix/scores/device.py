@@ -47,8 +47,8 @@ class DeviceRanked:
     @cached_property
     def _rising(self) -> tuple[Any, Any]:
         """The sorted probabilities and their labels, (n, K) each."""
-        found = self.probs.sort(dim=1)
-        return found.values, found.indices
+        result = self.probs.sort(dim=1)
+        return result.values, result.indices
 
     @cached_property
     def _ties(self) -> tuple[Any, Any]:

@@ -73,8 +73,8 @@ def parse_score(text: str) -> Score:
         return kind(**options)
     except TypeError:
         known = [field.name for field in fields(kind)]
-        told = f"its options are {', '.join(known)}" if known else "it has no options"
-        raise InvalidInput(f"cannot read score {text!r}; {told}.") from None
+        hint = f"its options are {', '.join(known)}" if known else "it has no options"
+        raise InvalidInput(f"cannot read score {text!r}; {hint}.") from None
 
 
 def _parse_options(text: str, options: str) -> dict[str, Any]:

@@ -35,9 +35,9 @@ class OneLabel:
         half = block.dtype == np.float16
         rising = np.sort(block.astype(np.float32) if half else block, axis=1)
         self.rows = Ranked.of_sorted(rising, kind, u)
-        own = block[np.arange(len(y)), y][:, None]
+        values = block[np.arange(len(y)), y][:, None]
         # Of several equal numbers any place will do: all of them score alike.
-        self.places: IntArray = np.count_nonzero(rising < own, axis=1)
+        self.places: IntArray = np.count_nonzero(rising < values, axis=1)
 
     @property
     def n_classes(self) -> int:
@@ -140,7 +140,7 @@ def true_label_scores(
     if outputs.on_device or any(type(column.score) not in symmetric for column in columns):
         whole = fill_tensor(outputs, columns, key=key, threads=threads)
         return of_labels(whole, y)  # type: ignore[no-any-return]
-    found = np.empty((outputs.n, len(columns)))
+    scores = np.empty((outputs.n, len(columns)))
 
     def fill(rows: slice) -> None:
         uniforms = uniforms_of(outputs, rows, columns, key)
@@ -149,8 +149,8 @@ def true_label_scores(
             for model, values in outputs.models.items()
         }
         for j, column in enumerate(columns):
-            found[rows, j] = column.score(ranked[column.model])[:, 0]
+            scores[rows, j] = column.score(ranked[column.model])[:, 0]
 
     blocks = row_blocks(outputs.n, outputs.n_classes, CACHE_ENTRIES)
     run_blocks(fill, blocks, available_threads(threads))
-    return found
+    return scores

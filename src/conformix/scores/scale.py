@@ -297,10 +297,10 @@ def _curve(values: FloatArray) -> tuple[FloatArray, FloatArray]:
         even = np.linspace(0, 1, MAX_KNOTS // 2)
         towards_top = 1 - (1.0 / n_knots) ** even
         places = np.concatenate([even, towards_top]) * (n_knots - 1)
-        kept = np.unique(places.round().astype(np.intp))
+        knots = np.unique(places.round().astype(np.intp))
     else:
-        kept = np.arange(n_knots)
-    return ordered[starts[kept]], starts[kept + 1] / len(ordered)
+        knots = np.arange(n_knots)
+    return ordered[starts[knots]], starts[knots + 1] / len(ordered)
 
 
 NORMALIZERS: dict[str, Normalizer] = {

@@ -64,13 +64,13 @@ class Score(ABC):
         return 1.0
 
     def __str__(self) -> str:
-        told = [
+        options = [
             f"{field.name}={_plain(getattr(self, field.name))!r}"
             for field in fields(self)
             if field.name != "negative" and getattr(self, field.name) != field.default
         ]
         sign = "-" if getattr(self, "negative", False) else ""
-        return f"{sign}{self.name}({', '.join(told)})" if told else f"{sign}{self.name}"
+        return f"{sign}{self.name}({', '.join(options)})" if options else f"{sign}{self.name}"
 
 
 def _plain(value: Any) -> Any:

@@ -149,8 +149,8 @@ def same_labels(one: Any, other: Any) -> bool:
 def indices_of(labels: Labels, classes: Sequence[str]) -> IntArray | int:
     """Return the class index of every row, or the first row whose label no class has."""
     place = {name: index for index, name in enumerate(classes)}
-    found = np.array([place.get(name, -1) for name in labels.names], dtype=np.intp)
-    indices = found[labels.codes]
+    of_name = np.array([place.get(name, -1) for name in labels.names], dtype=np.intp)
+    indices = of_name[labels.codes]
     return indices if (indices >= 0).all() else int(np.argmax(indices < 0))
 
 
@@ -243,8 +243,8 @@ def missing(path: Path, what: str, name: str, known: Sequence[str]) -> InvalidIn
 
 def a_few(names: Sequence[str], most: int = 8) -> str:
     """Return names for a sentence, the first few of many."""
-    told = ", ".join(repr(str(name)[:40]) for name in names[:most])
-    return f"{told} and {len(names) - most:,} more" if len(names) > most else told or "nothing"
+    text = ", ".join(repr(str(name)[:40]) for name in names[:most])
+    return f"{text} and {len(names) - most:,} more" if len(names) > most else text or "nothing"
 
 
 def from_arrays(path: Path, arrays: dict[str, Any], choice: Choice, limits: Limits) -> Contents:

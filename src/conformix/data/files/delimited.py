@@ -119,8 +119,8 @@ class Delimited:
         """Return the outputs (n, K) as float64, and of the labels where they stand in `book`."""
         n, width = self._count(), len(columns.numbers)
         taken = 8 * width + (0 if columns.label is None else 16)
-        told = f"{n:,} rows of {len(self.header):,} columns"
-        self.limits.check_memory(self.path, n * taken, told)
+        text = f"{n:,} rows of {len(self.header):,} columns"
+        self.limits.check_memory(self.path, n * taken, text)
         values = np.empty((n, width))
         codes = np.empty(n if columns.label is not None else 0, dtype=np.intp)
         converters = self._converters(columns, book)
@@ -224,8 +224,8 @@ class Delimited:
             return None
         if _is_number(cell):
             return None
-        told = f"holds {cell[:40]!r}, which is no number" if cell.strip() else "holds no number"
-        return f"{told}; {NO_OUTPUTS}."
+        text = f"holds {cell[:40]!r}, which is no number" if cell.strip() else "holds no number"
+        return f"{text}; {NO_OUTPUTS}."
 
 
 def _nothing(text: str) -> float:

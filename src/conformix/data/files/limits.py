@@ -67,8 +67,8 @@ def parse_size(text: str) -> int:
     Traceback (most recent call last):
     conformix.errors.InvalidInput: a size must be a number of bytes such as 512M or 4G; got 'much'.
     """
-    found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)\s*([KMGT]?)(?:i?B)?", text.strip().upper())
-    size = 0 if found is None else int(float(found[1]) * UNITS[found[2]])
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)\s*([KMGT]?)(?:i?B)?", text.strip().upper())
+    size = 0 if match is None else int(float(match[1]) * UNITS[match[2]])
     if size < 1:
         raise InvalidInput(f"a size must be a number of bytes such as 512M or 4G; got {text!r}.")
     return size

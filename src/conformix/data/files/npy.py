@@ -74,8 +74,8 @@ def _header(file: IO[bytes], whose: str) -> tuple[tuple[int, ...], bool, np.dtyp
         length = int.from_bytes(file.read(width), "little")
         if not 0 < length <= LONGEST_HEADER:
             raise ValueError
-        told = ast.literal_eval(file.read(length).decode("latin-1").strip())
-        shape, in_columns, descr = told["shape"], told["fortran_order"], told["descr"]
+        header = ast.literal_eval(file.read(length).decode("latin-1").strip())
+        shape, in_columns, descr = header["shape"], header["fortran_order"], header["descr"]
         proper = isinstance(shape, tuple) and all(type(length) is int for length in shape)
         if not proper or not isinstance(in_columns, bool) or any(abs(x) >= 2**63 for x in shape):
             raise TypeError

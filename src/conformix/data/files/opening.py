@@ -44,12 +44,12 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         yield file
 
 
-def _check_regular(found: os.stat_result, path: Path) -> None:
-    if stat.S_ISDIR(found.st_mode):
+def _check_regular(status: os.stat_result, path: Path) -> None:
+    if stat.S_ISDIR(status.st_mode):
         raise InvalidInput(f"{path} is a folder; name a file.")
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise InvalidInput(f"{path} is no regular file (a pipe or a device?); name a file.")
-    if found.st_size == 0:
+    if status.st_size == 0:
         raise InvalidInput(f"{path} is empty.")
 
 

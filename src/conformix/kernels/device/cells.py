@@ -134,16 +134,16 @@ def fit_brackets(
 
     ``scale`` is the largest ``|s_j|`` of the labels that will be compared.
     """
-    own = weights[cells.members]
+    inside = weights[cells.members]
     known = thresholds[cells.members]
     d = weights.shape[1]
-    normal = np.einsum("cmi,cmj->cij", own, own)
+    normal = np.einsum("cmi,cmj->cij", inside, inside)
     ridge = RIDGE * np.trace(normal, axis1=1, axis2=2) + 1e-300
     normal += ridge[:, None, None] * np.eye(d)
-    right = np.einsum("cmi,cm->ci", own, known)
+    right = np.einsum("cmi,cm->ci", inside, known)
     fits = np.linalg.solve(normal, right[..., None])[..., 0]
     fits = np.where(np.isfinite(fits), fits, 0.0)
-    rest = known - np.einsum("cmi,ci->cm", own, fits)
+    rest = known - np.einsum("cmi,ci->cm", inside, fits)
     middle = np.einsum("ci,ci->c", cells.centre, fits)
     slack = rounding_slack(weights, scale + float(np.abs(fits).max() + np.abs(known).max()))
     slope = fits - fits[:, [cells.anchor]] if cells.anchor >= 0 else fits

@@ -147,12 +147,12 @@ def leave_out(
             if counts[i, 0] - n_classes >= best:
                 continue
             combine_row(planes, weights[i], r, combined)
-            own = combined[labels[r]]
+            score = combined[labels[r]]
             # A row at or above c_k is among the first k; without it the next one moves up.
-            which = 1 if own >= cuts[i, 0] else 0
+            which = 1 if score >= cuts[i, 0] else 0
             total = counts[i, which]
             for e in range(n_classes):
                 total -= combined[e] >= cuts[i, which]
             if total < best:
                 best = total
-                covered[r] = own >= cuts[i, which]
+                covered[r] = score >= cuts[i, which]

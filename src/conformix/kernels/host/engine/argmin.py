@@ -98,11 +98,11 @@ def _confirm(
     while len(failed):
         droppable = sample.sure > sample.counts.min() * (1.0 + margin)
         actions = _plan(cells, failed, droppable)
-        found = run_pass(problem, actions, size_parts, threads)
+        tally = run_pass(problem, actions, size_parts, threads)
         counted = np.repeat(actions == COUNT, n_members)
-        counts[counted] = found.counts[counted]
+        counts[counted] = tally.counts[counted]
         bounded = np.flatnonzero(actions == BOUND)
-        failed = bounded[found.sure[bounded] <= counts.min()]
+        failed = bounded[tally.sure[bounded] <= counts.min()]
         margin *= 4.0
     return counts
 

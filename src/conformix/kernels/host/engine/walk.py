@@ -68,9 +68,9 @@ def walk(
     slack: float,
     lists: FloatArray,
     n_pairs: int,
-    found: Tally,
+    tally: Tally,
 ) -> None:
-    """Add the block ``lists[:, :n_pairs]`` to `found`; the rest of `lists` is room for lists."""
+    """Add the block ``lists[:, :n_pairs]`` to `tally`; the rest of `lists` is room for lists."""
     begins = np.zeros(MAX_DEPTH + 3, dtype=np.int64)  # the list below depth l: index l + 1
     ends = np.zeros(MAX_DEPTH + 3, dtype=np.int64)
     sure = np.zeros(MAX_DEPTH + 3, dtype=np.int64)
@@ -92,14 +92,14 @@ def walk(
             inside, kept = sift(lists, begin, end, test, lists, end)
             begins[own], ends[own] = end, end + kept
             sure[own] += inside
-        found.sure[cell] += sure[own]
+        tally.sure[cell] += sure[own]
         if action == COUNT:
             first, last = cells.start[cell], cells.stop[cell]
             for i in range(first, last):
-                found.counts[i] += sure[own]
+                tally.counts[i] += sure[own]
             count_in(
                 lists, begins[own], ends[own],
-                cells.weights[first:last], thresholds[first:last], found.counts[first:last],
+                cells.weights[first:last], thresholds[first:last], tally.counts[first:last],
             )  # fmt: skip
         cell = cell + 1 if action < BOUND else cells.skip[cell]
 
@@ -135,18 +135,18 @@ def run_pass(
     buffers = Buffers((cells.weights.shape[1], largest_block(blocks) * (cells.levels + 1)))
 
     def visit(block: Block) -> Tally:
-        found = empty_tally(cells)
+        tally = empty_tally(cells)
         with buffers.borrow() as lists:
             pairs = read_block(block, lists)
             scale = magnitude(lists, pairs) + problem.brackets.largest
-            walk(*problem, actions, rounding_slack(cells, scale), lists, pairs, found)
-        return found
+            walk(*problem, actions, rounding_slack(cells, scale), lists, pairs, tally)
+        return tally
 
     return reduce(_add, run_blocks(visit, blocks, threads), empty_tally(cells))
 
 
-def _add(total: Tally, found: Tally) -> Tally:
-    return Tally(total.counts + found.counts, total.sure + found.sure)
+def _add(total: Tally, tally: Tally) -> Tally:
+    return Tally(total.counts + tally.counts, total.sure + tally.sure)
 
 
 BLOCK_PAIRS = 1 << 17  # a block and the lists below it stay in the second-level cache
