@@ -166,7 +166,7 @@ def stages(bench: Bench, scores, wait) -> None:
     from conformix.conformal import conformal_rank
     from conformix.kernels.device import triton as triton_counts
     from conformix.kernels.device.cells import fit_brackets, weight_cells
-    from conformix.kernels.device.search import THRESHOLD_CELLS
+    from conformix.kernels.device.engine import THRESHOLD_CELLS
     from conformix.kernels.device.thresholds import all_thresholds
 
     weights = bench.grid / 100

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from conformix.guarantees import oracle
     from conformix.scores import blend, score_tensor
     from conformix.scores import scale as normalize
-    from conformix.sets.prediction import NestedSets, PredictionSets
+    from conformix.sets import NestedSets, PredictionSets
 
 _MODULES = {
     "blend": "scores.blend",
@@ -89,10 +89,10 @@ _NAMES = {
     "CrossAverage": "estimators.cross",
     "CrossConformalClassifier": "estimators.classifier",
     "InvalidInput": "errors",
-    "NestedSets": "sets.prediction",
+    "NestedSets": "sets",
     "NotFitted": "errors",
     "OnlineAverage": "estimators.online",
-    "PredictionSets": "sets.prediction",
+    "PredictionSets": "sets",
     "ScoreAverage": "estimators.average",
     "SmallBatchWarning": "errors",
     "TopK": "data.topk",

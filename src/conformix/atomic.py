@@ -34,34 +34,21 @@ TRIES = 100
 
 
 def as_path(path: Any) -> Path:
-    """Return a path, or say that there is none.
-
-    Examples
-    --------
-    >>> as_path(5)
-    Traceback (most recent call last):
-    conformix.errors.InvalidInput: path must be a text or a path; got int.
-    """
+    """Return a path, or say that there is none."""
     try:
-        found = os.fspath(path)
-        if isinstance(found, str) and "\0" not in found:
-            return Path(found)
+        text = os.fspath(path)
+        if isinstance(text, str) and "\0" not in text:
+            return Path(text)
     except TypeError:
         pass
-    told = type(path).__name__ if not isinstance(path, str) else "a text with a NUL character"
-    raise InvalidInput(f"path must be a text or a path; got {told}.")
+    got = type(path).__name__ if not isinstance(path, str) else "a text with a NUL character"
+    raise InvalidInput(f"path must be a text or a path; got {got}.")
 
 
 def check_writable(target: Path) -> None:
     """Refuse a target that is no place for a file: a folder, a pipe, a device.
 
     Replacing one would take it away from everybody, and a pipe waits for a reader.
-
-    Examples
-    --------
-    >>> check_writable(Path(os.devnull))
-    Traceback (most recent call last):
-    conformix.errors.InvalidInput: /dev/null is no regular file (a pipe or a device?); name a file.
     """
     try:
         mode = target.stat().st_mode
@@ -82,24 +69,7 @@ def check_writable(target: Path) -> None:
 
 
 def write_whole(target: Path, fill: Callable[[IO[bytes]], Any]) -> None:
-    """Write under a temporary name in the same folder, then rename.
-
-    Parameters
-    ----------
-    target : Path
-        The file; one of that name is replaced, by all of the new one or by nothing. Folders, pipes
-        and devices are refused.
-    fill : function of an open binary file
-        Writes the content.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_whole(Path(folder) / "a.txt", lambda file: file.write(b"whole"))
-    ...     (Path(folder) / "a.txt").read_text()
-    'whole'
-    """
+    """Write under a temporary name in the same folder, then rename: all of the file or nothing."""
     target = as_path(target)
     check_writable(target)
     handle, part = _begun(target)
@@ -117,8 +87,8 @@ def _begun(target: Path) -> tuple[int, Path]:
     """Create the part of a file; the system gives it the mode that the user's mask allows."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     for _ in range(TRIES):
-        own = f"{HOST}-{os.getpid()}-{secrets.token_hex(4)}"
-        part = target.with_name(f".{_short_name(target)}.{own}.part")
+        owner = f"{HOST}-{os.getpid()}-{secrets.token_hex(4)}"
+        part = target.with_name(f".{_short_name(target)}.{owner}.part")
         try:
             return os.open(part, flags | getattr(os, "O_NOFOLLOW", 0), 0o666), part
         except FileExistsError:
@@ -141,9 +111,9 @@ def _clear(target: Path) -> None:
     pattern = re.compile(rf"\.{name}\.([0-9a-f]{{8}})-(\d{{1,10}})-[0-9a-f]{{8}}\.part")
     with contextlib.suppress(OSError):
         for part in target.parent.iterdir():
-            found = pattern.fullmatch(part.name)
+            match = pattern.fullmatch(part.name)
             with contextlib.suppress(OSError):
-                if found and _is_stale(part, found[1], int(found[2])):
+                if match and _is_stale(part, match[1], int(match[2])):
                     part.unlink(missing_ok=True)
 
 

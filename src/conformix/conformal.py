@@ -26,6 +26,20 @@ from conformix.data.checks import check_matrix
 from conformix.errors import InvalidInput, TrivialSetsWarning, shown, warn
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, as_float64, places, to_device
 
+__all__ = [
+    "confidence",
+    "conformal_rank",
+    "conformity_ranks",
+    "credibility",
+    "kth_largest",
+    "last_rank_out",
+    "ranks_in_set",
+    "rows_needed",
+    "simple_fraction",
+    "smoothed_ranks",
+    "threshold",
+]
+
 # A float such as 1 - 0.9 is meant as 1/10: the nearest fraction with a small denominator is
 # taken when it is this close.
 SNAP_DISTANCE = Fraction(1, 10**12)
@@ -179,13 +193,7 @@ def rows_needed(alpha: float) -> int:
 
 
 def in_words(n: int) -> str:
-    """Return a number of rows for a sentence: in full where it can be read.
-
-    Examples
-    --------
-    >>> in_words(99999), in_words(10**300)
-    ('99999', '1.00E+300')
-    """
+    """Return a number of rows for a sentence: in full where it can be read."""
     return str(n) if n < 10**12 else f"{Decimal(n):.2E}"
 
 
@@ -299,13 +307,7 @@ def smoothed_ranks(calibration: FloatArray, scores: FloatArray, tau: FloatArray)
 def pvalue_ranks(
     calibration: FloatArray, scores: FloatArray, tau: FloatArray | None = None
 ) -> FloatArray:
-    """Return the p-values times ``n + 1``: plain without `tau`, smoothed with it.
-
-    Examples
-    --------
-    >>> pvalue_ranks(np.array([0.1, 0.4]), np.array([0.2]))
-    array([2.])
-    """
+    """Return the p-values times ``n + 1``: plain without `tau`, smoothed with it."""
     if tau is None:
         return as_float64(conformity_ranks(calibration, scores))  # type: ignore[no-any-return]
     return smoothed_ranks(calibration, scores, tau)

@@ -23,11 +23,6 @@ def visible(text: object) -> str:
 
     Names of files, classes and models come from outside; a terminal takes some characters in them
     as orders, and others hide what is there. Printable text stays as it is.
-
-    Examples
-    --------
-    >>> visible("cat\x1b[31m\n")
-    'cat\\x1b[31m\\n'
     """
     return "".join(_written_out(character) for character in str(text))
 
@@ -51,23 +46,17 @@ class InvalidInput(ValueError):
     conformix.errors.InvalidInput: alpha must be a number strictly between 0 and 1; got 1.5.
     """
 
-    def __init__(self, message: object = "", *more: Any) -> None:
+    def __init__(self, message: object = "", *rest: Any) -> None:
         # Texts of arrays and of other libraries run over lines, and sentences quote names from
         # outside: a traceback goes to a terminal like anything else.
         text = str(message)
         if "\n" in text:
             text = " ".join(line.strip() for line in text.splitlines())
-        super().__init__(visible(text), *more)
+        super().__init__(visible(text), *rest)
 
 
 def shown(value: object, most: int = 80) -> str:
-    """Return what a user gave, for a sentence: one line, not too long, whatever it is.
-
-    Examples
-    --------
-    >>> shown(0.5), shown(10**5000), shown([[1, 2]] * 100, most=12)
-    ('0.5', 'an integer of some 5,000 digits', '[[1, 2], [1,...')
-    """
+    """Return what a user gave, for a sentence: one line, not too long, whatever it is."""
     if isinstance(value, int) and abs(value) > 10**100:
         return f"an integer of some {round(value.bit_length() * 0.30103, -3):,.0f} digits"
     try:

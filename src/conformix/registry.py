@@ -26,14 +26,7 @@ def unknown_name(kind: str, name: object, known: list[str]) -> InvalidInput:
 
 
 def check_flag(value: Any, name: str) -> bool:
-    """Return a setting that is yes or no; text such as "no" would count as yes.
-
-    Examples
-    --------
-    >>> check_flag("no", "allow_empty")
-    Traceback (most recent call last):
-    conformix.errors.InvalidInput: allow_empty must be True or False; got 'no'.
-    """
+    """Return a setting that is yes or no; text such as "no" would count as yes."""
     if not isinstance(value, bool | np.bool_):
         raise InvalidInput(f"{name} must be True or False; got {shown(value)}.")
     return bool(value)
@@ -59,24 +52,7 @@ def check_flags(settings: Any) -> Any:
 
 
 class Registry(Generic[T]):
-    """A table from names to objects of one kind.
-
-    Parameters
-    ----------
-    kind : str
-        What the table holds, for the error message: ``"score"``, ``"split"``, ...
-    entries : mapping of str to object
-        The table.
-
-    Examples
-    --------
-    >>> sides = Registry("side", {"left": -1, "right": 1})
-    >>> sides["left"]
-    -1
-    >>> sides["rihgt"]
-    Traceback (most recent call last):
-    conformix.errors.InvalidInput: unknown side 'rihgt'; did you mean 'right'? known: left, right.
-    """
+    """A table from names to objects of one kind."""
 
     def __init__(self, kind: str, entries: Mapping[str, T]) -> None:
         self.kind = kind
@@ -97,23 +73,16 @@ class Registry(Generic[T]):
     def __contains__(self, name: object) -> bool:
         return name in self._entries
 
-    def resolve(self, given: Any, *, needs: str) -> T:
-        """Return what a name stands for, or the object itself, told by a method that it has.
-
-        Examples
-        --------
-        >>> Registry("side", {"left": -1, "right": 1}).resolve(7, needs="turn")
-        Traceback (most recent call last):
-        conformix.errors.InvalidInput: side must be left, right or an object with turn(); got 7.
-        """
-        if isinstance(given, str):
-            return self[given]
-        if isinstance(given, type) or not hasattr(given, needs):
+    def resolve(self, choice: Any, *, needs: str) -> T:
+        """Return what a name stands for, or the object itself, told by a method that it has."""
+        if isinstance(choice, str):
+            return self[choice]
+        if isinstance(choice, type) or not hasattr(choice, needs):
             known = ", ".join(self)
             raise InvalidInput(
-                f"{self.kind} must be {known} or an object with {needs}(); got {shown(given)}."
+                f"{self.kind} must be {known} or an object with {needs}(); got {shown(choice)}."
             )
-        return check_flags(given)  # type: ignore[no-any-return]
+        return check_flags(choice)  # type: ignore[no-any-return]
 
     def names(self) -> list[str]:
         """Return the known names, sorted."""

@@ -18,6 +18,17 @@ from conformix.guarantees import EXACT, EXACT_FULL, SELECTED, TRANSDUCTIVE, Guar
 from conformix.kernels.arrays import IntArray
 from conformix.registry import Registry
 
+__all__ = [
+    "SPLITS",
+    "DataLeakage",
+    "DataLeakagePlus",
+    "EfficiencyFirst",
+    "Exact",
+    "Roles",
+    "Split",
+    "ValidityFirst",
+]
+
 
 class Roles(NamedTuple):
     """Rising index arrays; overlap is what distinguishes the splits.
@@ -54,7 +65,20 @@ def _outside(rows: IntArray, *others: IntArray) -> IntArray:
 
 
 class Split(Protocol):
-    """What the pipeline asks of a split; write a class with these four to add one."""
+    """What a fit asks of a split; write a class with these four to add one.
+
+    Examples
+    --------
+    >>> class Halves:
+    ...     name, guarantee, needs_test = "halves", EXACT, False
+    ...
+    ...     def roles(self, n, n_test, rng, groups=None):
+    ...         rows = rng.permutation(n)
+    ...         tune, calibrate = np.sort(rows[::2]), np.sort(rows[1::2])
+    ...         return Roles(tune, tune, calibrate)
+    >>> Halves().roles(4, 0, np.random.default_rng(0)).separate
+    True
+    """
 
     @property
     def name(self) -> str:
@@ -270,13 +294,7 @@ SPLITS: Registry[Split] = Registry(
 
 
 def resolve_split(split: Any) -> Split:
-    """Return a split for its name, or the split itself.
-
-    Examples
-    --------
-    >>> resolve_split("dlcp+")
-    DataLeakagePlus()
-    """
+    """Return a split for its name, or the split itself."""
     if isinstance(split, str):
         return SPLITS[split]
     if isinstance(split, type) or not hasattr(split, "roles"):
@@ -287,11 +305,5 @@ def resolve_split(split: Any) -> Split:
 
 
 def bounded(split: Split, max_rows: int) -> Split:
-    """Return a split with at most so many tuning rows, where it can bound them.
-
-    Examples
-    --------
-    >>> bounded(ValidityFirst(), 100).max_rows, bounded(EfficiencyFirst(), 100)
-    (100, EfficiencyFirst())
-    """
+    """Return a split with at most so many tuning rows, where it can bound them."""
     return split.held_in(max_rows) if hasattr(split, "held_in") else split

@@ -47,8 +47,8 @@ class Table:
     def sides(self) -> tuple[str, ...]:
         """On which side cells stand: names and words left, numbers right."""
         columns = zip(*(row for row in self.rows if row), strict=True)
-        found = ["right" if all(map(_is_number, column)) else "left" for column in columns]
-        return tuple(found) or ("left",) * len(self.header)
+        sides = ["right" if all(map(_is_number, column)) else "left" for column in columns]
+        return tuple(sides) or ("left",) * len(self.header)
 
     def text(self) -> str:
         """Return the table for a terminal or a text file."""
@@ -58,10 +58,10 @@ class Table:
         sides = self.sides
 
         def line(cells: tuple[str, ...]) -> str:
-            told = zip(cells, widths, sides, strict=True)
+            columns = zip(cells, widths, sides, strict=True)
             return "  ".join(
                 cell.ljust(width) if side == "left" else cell.rjust(width)
-                for cell, width, side in told
+                for cell, width, side in columns
             ).rstrip()
 
         rule = "-" * (sum(widths) + 2 * (len(widths) - 1))

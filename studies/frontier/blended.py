@@ -15,8 +15,7 @@ from conformix.experiments.pool import Pool
 from conformix.fit.exact.split import FullFitted
 from conformix.kernels import combine
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
-from conformix.scores.blend.dictionary import DICTIONARY, LADDER, plan_rows, prior_of, ridge_of
-from conformix.scores.blend.learn import most_likely
+from conformix.scores.blend import DICTIONARY, LADDER, most_likely, plan_rows, prior_of, ridge_of
 from conformix.scores.scale import Scaled
 
 

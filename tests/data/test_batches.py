@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 
 import conformix as cx
 from conformix.data import batches as stream
-from conformix.data.checks import let_go
+from conformix.data.checks import release_pages
 from conformix.errors import InvalidInput
 from conformix.splits import ValidityFirst
 
@@ -83,7 +83,7 @@ def test_pages_are_let_go_but_not_those_that_were_written_to(tmp_path) -> None:
         array = np.load(tmp_path / "a.npy", mmap_mode=mode)
         if mode != "r":
             array[0] = 5.0
-        let_go(np.asarray(array)[1:])
+        release_pages(np.asarray(array)[1:])
         assert array[0] == (1.0 if mode == "r" else 5.0)
 
 
@@ -120,7 +120,7 @@ def test_a_function_may_return_anything_that_can_be_iterated_over(rows, returned
 
 
 def test_the_sample_of_an_iterator_is_uniform_over_rows() -> None:
-    from conformix.data.batches.sample import RowSample
+    from conformix.data.batches import RowSample
     from conformix.data.outputs import Outputs
 
     hits, runs, size = np.zeros(40), 3000, 10
@@ -139,7 +139,7 @@ def test_the_sample_of_an_iterator_is_uniform_over_rows() -> None:
 
 
 def test_a_sample_rounds_no_row_whatever_types_the_batches_have() -> None:
-    from conformix.data.batches.sample import RowSample
+    from conformix.data.batches import RowSample
     from conformix.data.outputs import Outputs
 
     values = np.random.default_rng(0).random((60, 3))

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import conformix as cx
-from conformix.data.bundled import sources as bundled
+from conformix.data import bundled
 
 SHAPES = {
     "banking77": (3080, 77, 5),

@@ -49,7 +49,7 @@ def first(scores: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("arity", [2, 3, 8, 100])
 @pytest.mark.parametrize("n_runs", [1, 2, 7, 8, 9, 65])
 def test_a_tree_of_merges_is_the_stable_sort_of_all(n_runs, arity) -> None:
-    from conformix.data.workers.tree import fold
+    from conformix.data.workers import fold
 
     parts = np.array_split(tied(300)[:, 0], n_runs)
     whole = np.concatenate(parts)

@@ -20,8 +20,7 @@ from conformix.fit.columns import columns_of
 from conformix.fit.rows import array_rows
 from conformix.fit.settings import resolve
 from conformix.scores import Thr
-from conformix.scores.blend import DICTIONARY, plan_rows
-from conformix.scores.blend.learn import most_likely
+from conformix.scores.blend import DICTIONARY, most_likely, plan_rows
 from conformix.scores.ranked import Ranked
 from conformix.splits import Exact, Roles, ValidityFirst
 from conformix.testing import leave_one_out

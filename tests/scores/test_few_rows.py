@@ -11,9 +11,7 @@ import conformix as cx
 from conformix.calibration import PerClass
 from conformix.conformal import conformal_rank, rows_needed
 from conformix.data.outputs import check_outputs
-from conformix.scores.blend import Blend, plan_rows
-from conformix.scores.blend.dictionary import dictionary_columns, prior_of
-from conformix.scores.blend.learn import fit_blend
+from conformix.scores.blend import Blend, dictionary_columns, fit_blend, plan_rows, prior_of
 from conformix.scores.ranked import Ranked
 from conformix.splits import Exact, ValidityFirst
 from scores.few_rows import measure

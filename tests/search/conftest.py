@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from conformix.kernels.host.engine import argmin, blocks, landscape
+from conformix.kernels.host.engine import argmin, landscape, walk
 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small blocks, leaves and samples, so that small problems take every path."""
-    monkeypatch.setattr(blocks, "BLOCK_PAIRS", 64)
-    monkeypatch.setattr(blocks, "SMALL_BLOCK_PAIRS", 16)
+    monkeypatch.setattr(walk, "BLOCK_PAIRS", 64)
+    monkeypatch.setattr(walk, "SMALL_BLOCK_PAIRS", 16)
     monkeypatch.setattr(landscape, "LEAF_SIZE", 2)
     monkeypatch.setattr(argmin, "FEW_COMPARISONS", 0)
     monkeypatch.setattr(argmin, "SAMPLE_ROWS", 8)

@@ -27,7 +27,7 @@ from conformix.kernels.arrays import (
 )
 from conformix.registry import Registry
 from conformix.search.grid import check_simplex
-from conformix.sets.prediction import PredictionSets
+from conformix.sets import PredictionSets
 
 VOTES = ("half", "random", "uniform")
 

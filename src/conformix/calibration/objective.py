@@ -98,7 +98,7 @@ class ClassObjective(SizeObjective):
 
     def counts(self, weights: FloatArray) -> IntArray:
         """Return the labels in all sets of the size rows for every weight vector, int64 (m,)."""
-        from conformix.kernels.host.strata import (  # noqa: PLC0415  numba loads late
+        from conformix.kernels.host.counting import (  # noqa: PLC0415  numba loads late
             count_by_label,
             stratum_thresholds,
         )

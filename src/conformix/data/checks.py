@@ -22,19 +22,13 @@ from conformix.kernels.arrays import (
 
 
 def common_home(named: Mapping[str, Any], name: str) -> Any:
-    """Return the device that all tensors share; None where all are arrays.
-
-    Examples
-    --------
-    >>> common_home({"vgg": np.zeros((2, 3))}, "outputs") is None
-    True
-    """
+    """Return the device that all tensors share; None where all are arrays."""
     homes = {key: value.device if is_tensor(value) else None for key, value in named.items()}
     if len(set(homes.values())) <= 1:
         return next(iter(homes.values()))
-    told = ", ".join(f"{key!r} {place(home)}" for key, home in homes.items())
+    text = ", ".join(f"{key!r} {place(home)}" for key, home in homes.items())
     raise InvalidInput(
-        f"{name} of several models must be in one place; got {told} (move them with .to(device))."
+        f"{name} of several models must be in one place; got {text} (move them with .to(device))."
     )
 
 
@@ -42,11 +36,6 @@ def on_host(outputs: Any) -> Any:
     """Return the outputs of one or several models with every tensor as an array of the host.
 
     For estimators that work row by row or fold by fold, where a device has nothing to gain.
-
-    Examples
-    --------
-    >>> on_host([[0.5, 0.5]])
-    [[0.5, 0.5]]
     """
     if is_tensor(getattr(outputs, "logits", None)):
         outputs = outputs.logits
@@ -71,13 +60,7 @@ def dense_and_real(tensor: Any, name: str) -> Any:
 
 
 def is_half(values: Any) -> bool:
-    """Whether numbers are of half precision, whose sums are coarser.
-
-    Examples
-    --------
-    >>> is_half(np.zeros(3, dtype=np.float16))
-    True
-    """
+    """Whether numbers are of half precision, whose sums are coarser."""
     if is_tensor(values):
         return bool(values.is_floating_point() and values.element_size() <= 2)
     return getattr(values, "dtype", None) == np.float16
@@ -105,13 +88,7 @@ def as_wide(tensor: Any) -> Any:
 
 
 def by_model(outputs: Any, name: str) -> dict[str, Any]:
-    """Return outputs by the names of their models; a single one without a name is called ``""``.
-
-    Examples
-    --------
-    >>> list(by_model({"vgg": [[0.2, 0.8]]}, "outputs")), list(by_model([[0.2, 0.8]], "outputs"))
-    (['vgg'], [''])
-    """
+    """Return outputs by the names of their models; a single one without a name is called ``""``."""
     _refuse_sparse(outputs, name)  # one kind of sparse matrix is a mapping
     if is_tensor(getattr(outputs, "logits", None)):
         outputs = outputs.logits
@@ -129,13 +106,7 @@ def by_model(outputs: Any, name: str) -> dict[str, Any]:
 
 
 def called(name: str, model: str) -> str:
-    """Return what to call the outputs of a model in an error.
-
-    Examples
-    --------
-    >>> called("outputs", "vgg"), called("outputs", "")
-    ("outputs['vgg']", 'outputs')
-    """
+    """Return what to call the outputs of a model in an error."""
     return f"{name}[{model!r}]" if model else name
 
 
@@ -145,14 +116,7 @@ def is_truncated(values: Any) -> bool:
 
 
 def matrix(values: Any, name: str) -> FloatArray:
-    """Return the outputs (n, K) of one model, as they are where they are truncated.
-
-    Examples
-    --------
-    >>> matrix([0.2, 0.8], "outputs")
-    Traceback (most recent call last):
-    conformix.errors.InvalidInput: outputs must be a (n, K) matrix; got shape (2,); for two ...
-    """
+    """Return the outputs (n, K) of one model, as they are where they are truncated."""
     if is_truncated(values):
         return values  # type: ignore[no-any-return]
     array = numeric(values, name)
@@ -166,14 +130,7 @@ def matrix(values: Any, name: str) -> FloatArray:
 
 
 def numeric(values: Any, name: str) -> FloatArray:
-    """Return real numbers of any shape: an array, or a tensor that is on a device.
-
-    Examples
-    --------
-    >>> numeric([[True]], "scores")
-    Traceback (most recent call last):
-    conformix.errors.InvalidInput: scores must hold real numbers; got dtype bool.
-    """
+    """Return real numbers of any shape: an array, or a tensor that is on a device."""
     _refuse_sparse(values, name)
     if is_tensor(values):
         values = dense_and_real(values, name)
@@ -198,21 +155,7 @@ def _refuse_sparse(values: Any, name: str) -> None:
 
 
 def check_values(block: FloatArray, kind: str, name: str, first: int, tolerance: float) -> None:
-    """Refuse a block (r, K) of outputs that are not finite, or no probabilities under "probs".
-
-    Parameters
-    ----------
-    block : array of shape (r, K)
-        Rows `first` to ``first + r - 1`` of the outputs.
-    kind : {"probs", "logits"}
-        What the numbers are.
-    name : str
-        What to call the argument in an error.
-    first : int
-        Number of the first row.
-    tolerance : float
-        How far a row of probabilities may sum from 1.
-    """
+    """Refuse a block (r, K) of outputs that are not finite, or no probabilities under "probs"."""
     if not np.isfinite(block).all():
         row, label = np.argwhere(~np.isfinite(block))[0]
         raise InvalidInput(
@@ -242,16 +185,7 @@ def _check_probabilities(block: FloatArray, name: str, first: int, tolerance: fl
 
 
 def check_matrix(values: Any, name: str) -> FloatArray:
-    """Return finite float64 numbers of shape (n, p) with at least one row and one column.
-
-    Examples
-    --------
-    >>> check_matrix([[1, 2]], "features")
-    array([[1., 2.]])
-    >>> check_matrix([1, 2], "features")
-    Traceback (most recent call last):
-    conformix.errors.InvalidInput: features must be a non-empty matrix (n, p); got shape (2,).
-    """
+    """Return finite float64 numbers of shape (n, p) with at least one row and one column."""
     matrix = check_numbers(values, name)
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise InvalidInput(f"{name} must be a non-empty matrix (n, p); got shape {matrix.shape}.")
@@ -261,14 +195,7 @@ def check_matrix(values: Any, name: str) -> FloatArray:
 
 
 def check_numbers(values: Any, name: str) -> FloatArray:
-    """Return a rectangular array of real numbers, as float64.
-
-    Examples
-    --------
-    >>> check_numbers("abc", "pvalues")
-    Traceback (most recent call last):
-    conformix.errors.InvalidInput: pvalues must be a rectangular array of real numbers.
-    """
+    """Return a rectangular array of real numbers, as float64."""
     refuse_missing(values, name)
     values = to_host(values, name)
     try:
@@ -280,16 +207,12 @@ def check_numbers(values: Any, name: str) -> FloatArray:
     raise InvalidInput(f"{name} must be a rectangular array of real numbers.")
 
 
-def let_go(values: Any) -> None:
+def release_pages(values: Any) -> None:
     """Tell the system that the pages of a memory-mapped array have been read and are not needed.
 
     Mapped pages count as memory of the process until the system wants them back; after every
     block they are given up, and read from the file again should they be asked for again. Other
     arrays are left alone, and so is a mapping of mode "c", whose pages hold what was written.
-
-    Examples
-    --------
-    >>> let_go(np.zeros(3))
     """
     mapped = mapping(values)
     if mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
@@ -297,13 +220,7 @@ def let_go(values: Any) -> None:
 
 
 def mapping(values: Any) -> mmap.mmap | None:
-    """Return the mapped file whose pages an array shows; None for other arrays, and mode "c".
-
-    Examples
-    --------
-    >>> mapping(np.zeros(3)) is None
-    True
-    """
+    """Return the mapped file whose pages an array shows; None for other arrays, and mode "c"."""
     mapped = values
     while isinstance(mapped, np.ndarray) and not isinstance(mapped, np.memmap):
         mapped = mapped.base

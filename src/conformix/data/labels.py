@@ -17,13 +17,7 @@ from conformix.kernels.arrays import IntArray, host_array, refuse_masked
 
 
 def check_classes(classes: Any, n_classes: int) -> tuple[Any, ...] | None:
-    """Return K names as plain Python values, or None where there are none.
-
-    Examples
-    --------
-    >>> check_classes(np.array(["cat", "dog"]), 2)
-    ('cat', 'dog')
-    """
+    """Return K names as plain Python values, or None where there are none."""
     if classes is None:
         return None
     if isinstance(classes, str | bytes):
@@ -32,8 +26,8 @@ def check_classes(classes: Any, n_classes: int) -> tuple[Any, ...] | None:
     try:
         names = tuple(getattr(name, "item", lambda name=name: name)() for name in classes)
     except (TypeError, ValueError, RuntimeError, NotImplementedError):
-        told = type(classes).__name__
-        raise InvalidInput(f"classes must be a sequence of names; got {told}.") from None
+        kind = type(classes).__name__
+        raise InvalidInput(f"classes must be a sequence of names; got {kind}.") from None
     if len(names) != n_classes:
         raise InvalidInput(f"classes must name all {n_classes} columns; got {len(names)} names.")
     odd = [name for name in names if not isinstance(name, str | int | float)]
@@ -43,37 +37,30 @@ def check_classes(classes: Any, n_classes: int) -> tuple[Any, ...] | None:
 
 
 def all_labels(classes: Any, met: Any) -> Any:
-    """Return given class labels as a sorted array (K,), if they hold all labels that were met.
-
-    Examples
-    --------
-    >>> all_labels(["b", "c", "a"], np.array(["a", "c"]))
-    array(['a', 'b', 'c'], dtype='<U1')
-    >>> all_labels([1, 2], np.array([1, 3]))
-    Traceback (most recent call last):
-    conformix.errors.InvalidInput: classes must hold every label of y and of fitted estimators...
-    """
+    """Return given class labels as a sorted array (K,), if they hold all labels that were met."""
     if isinstance(classes, str | bytes) or not hasattr(classes, "__iter__"):
         raise InvalidInput(f"classes must be a sequence of labels; got {classes!r}.")
-    given = np.array(list(classes), dtype=object if met.dtype == object else None)
-    texts, numbers = given.dtype.kind in "UO", met.dtype.kind not in "UO"
-    if given.ndim != 1 or given.dtype.kind not in "biufUO" or texts == numbers:
+    labels = np.array(list(classes), dtype=object if met.dtype == object else None)
+    texts, numbers = labels.dtype.kind in "UO", met.dtype.kind not in "UO"
+    if labels.ndim != 1 or labels.dtype.kind not in "biufUO" or texts == numbers:
         kind = "numbers" if numbers else "text"
         raise InvalidInput(f"classes must be one sequence of {kind}, like y; got {classes!r:.80}.")
-    held = set(given.tolist())
+    held = set(labels.tolist())
     if len({isinstance(label, str) for label in held}) > 1:
         raise InvalidInput(f"classes must be all text or all numbers; got {classes!r:.80}.")
-    if given.dtype.kind == "f" and not np.isfinite(given).all():
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise InvalidInput("classes must be finite where they are numbers; got NaN or inf.")
-    if len(held) < len(given):
-        raise InvalidInput(f"classes must be distinct; got {len(given) - len(held)} of them twice.")
+    if len(held) < len(labels):
+        raise InvalidInput(
+            f"classes must be distinct; got {len(labels) - len(held)} of them twice."
+        )
     absent = [label for label in met.tolist() if label not in held]
     if absent:
         raise InvalidInput(
             "classes must hold every label of y and of fitted estimators; "
             f"{absent[0]!r} is missing."
         )
-    return np.sort(given.astype(np.result_type(given, met)))
+    return np.sort(labels.astype(np.result_type(labels, met)))
 
 
 def label_indices(
@@ -83,15 +70,6 @@ def label_indices(
 
     Where there are class names, `y` holds names; integers beside names that are text are indices.
     `first` is the number of the first row, for errors in a later batch of rows.
-
-    Examples
-    --------
-    >>> label_indices(["dog", "cat"], ("cat", "dog"), 2, 2)
-    array([1, 0])
-    >>> label_indices([1, 0], ("cat", "dog"), 2, 2)
-    array([1, 0])
-    >>> label_indices([20, 10], (10, 20), 2, 2)
-    array([1, 0])
     """
     if y is None:
         raise InvalidInput("y should be a 1d array of labels, one per row; got None.")
@@ -107,15 +85,15 @@ def label_indices(
     values = y
     if values.ndim != 1:
         raise InvalidInput(f"y must be one label per row, shape (n,); got {values.shape}.")
-    found = [position.get(value, -1) for value in values.tolist()]
-    if -1 in found:
-        row = found.index(-1)
-        told = ", ".join(repr(name) for name in classes[:5]) + (", ..." if n_classes > 5 else "")
+    indices = [position.get(value, -1) for value in values.tolist()]
+    if -1 in indices:
+        row = indices.index(-1)
+        text = ", ".join(repr(name) for name in classes[:5]) + (", ..." if n_classes > 5 else "")
         raise InvalidInput(
-            f"y must hold class names ({told}); row {first + row} holds {values.tolist()[row]!r}, "
+            f"y must hold class names ({text}); row {first + row} holds {values.tolist()[row]!r}, "
             "which no set can hold: name it among the classes in fit, or count the row as missed."
         )
-    return check_labels(np.array(found, dtype=np.intp), n, n_classes)
+    return check_labels(np.array(indices, dtype=np.intp), n, n_classes)
 
 
 def _are_indices(y: Any, classes: Sequence[Any]) -> bool:

@@ -23,9 +23,9 @@ from conformix.data.checks import (
     is_half,
     is_suspect,
     is_truncated,
-    let_go,
     matrix,
     numeric,
+    release_pages,
 )
 from conformix.errors import InvalidInput, shown
 from conformix.kernels.arrays import (
@@ -66,31 +66,19 @@ class Unchecked:
             if not on_device(block) or is_suspect(
                 block, probabilities=part.kind == "probs", tolerance=tolerance
             ):
-                told, first = called(self.name, key), self.first + start
-                check_values(to_host(block), part.kind, told, first, tolerance)
+                text, first = called(self.name, key), self.first + start
+                check_values(to_host(block), part.kind, text, first, tolerance)
         return replace(part, unchecked=None)
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """The checked outputs of one or several models on the same rows.
+    """The checked outputs of one or several models on the same rows."""
 
-    Parameters
-    ----------
-    models : dict of str to array of shape (n, K)
-        In the order given by the user; a single unnamed model is called ``""``.
-    kind : {"probs", "logits"}
-        What the numbers are.
-    home : torch.device or None
-        Where answers go: None for NumPy arrays, else they become tensors on this device.
-    unchecked : Unchecked or None
-        How the numbers are to be checked when they are read, where that is still to be done.
-    """
-
-    models: dict[str, FloatArray]
+    models: dict[str, FloatArray]  # (n, K) each; a single unnamed model is called ""
     kind: Kind
-    home: Any = None
-    unchecked: Unchecked | None = None
+    home: Any = None  # the device that answers go to; None: they are NumPy arrays
+    unchecked: Unchecked | None = None  # how the numbers are to be checked when they are read
 
     @property
     def n(self) -> int:
@@ -114,16 +102,16 @@ class Outputs:
     def settled(self) -> Outputs:
         """Return the outputs with all numbers checked."""
         if self.unchecked is not None and self.unchecked.tolerances:
-            own = {name: self.models[name] for name in self.unchecked.tolerances}
+            models = {name: self.models[name] for name in self.unchecked.tolerances}
             for rows in self.blocks():
-                replace(self, models=own).read(rows)
-                self.let_go()
+                replace(self, models=models).read(rows)
+                self.release_pages()
         return replace(self, unchecked=None)
 
-    def let_go(self) -> None:
+    def release_pages(self) -> None:
         """Give up the memory of rows that have been read from a memory-mapped file."""
         for values in self.models.values():
-            let_go(values)
+            release_pages(values)
 
     def blocks(self) -> Iterator[slice]:
         """Yield slices of rows whose (rows, K) block stays small."""
@@ -143,7 +131,14 @@ class Outputs:
         torch = torch_module()
         return torch.empty(shape, dtype=getattr(torch, dtype), device=self.home)
 
-    def sent_home(self, answer: Any) -> Any:
+    def to_host(self) -> Outputs:
+        """Return the outputs in host memory; answers still go to the device they came from."""
+        if not self.on_device:
+            return self
+        home = self.home or next(iter(self.models.values())).device  # type: ignore[attr-defined]
+        return replace(self, models={m: to_host(v) for m, v in self.models.items()}, home=home)
+
+    def to_caller(self, answer: Any) -> Any:
         """Return an answer as the user's kind of array, on the user's device."""
         if self.home is None or is_tensor(answer):
             return answer
@@ -158,27 +153,11 @@ def check_outputs(
     first: int = 0,
     later: bool = False,
 ) -> Outputs:
-    """Return `outputs` as checked arrays by model name.
+    """Return outputs of one or several models as checked arrays by model name.
 
-    Parameters
-    ----------
-    outputs : array or tensor of shape (n, K), or a mapping or sequence of such
-        Several models are given as ``{"vgg": P1, "resnet": P2}`` or ``[P1, P2]``. An object with
-        ``.logits``, as models of transformers return, stands for these.
-    kind : {"probs", "logits"}
-        What the numbers are.
-    name : str
-        What to call the argument in an error.
-    first : int
-        Number of the first row, for errors in a later batch of rows.
-    later : bool
-        Check the numbers when rows are read (`Outputs.read`), not now: large outputs are then
-        read once.
-
-    Examples
-    --------
-    >>> check_outputs({"a": [[0.2, 0.8]], "b": [[0.5, 0.5]]}).models.keys()
-    dict_keys(['a', 'b'])
+    ``{"vgg": P1, "resnet": P2}``, ``[P1, P2]``, or an object with ``.logits``, as models of
+    transformers return. `first` is the number of the first row, for errors in a later batch;
+    `later` checks the numbers when rows are read, so that large outputs are read once.
     """
     if not isinstance(kind, str) or kind not in KINDS:
         raise InvalidInput(f'kind must be "probs" or "logits"; got {shown(kind)}.')
@@ -188,13 +167,13 @@ def check_outputs(
     models = {key: matrix(value, called(name, key)) for key, value in named.items()}
     shapes = {value.shape for value in models.values()}
     if len(shapes) > 1:
-        told = ", ".join(f"{key!r} {tuple(value.shape)}" for key, value in models.items())
-        raise InvalidInput(f"{name} of several models must share one shape (n, K); got {told}.")
+        text = ", ".join(f"{key!r} {tuple(value.shape)}" for key, value in models.items())
+        raise InvalidInput(f"{name} of several models must share one shape (n, K); got {text}.")
     dense = {key: value for key, value in models.items() if not is_truncated(value)}
     for key in models:
         if key not in dense and kind != "probs":
-            told = called(name, key)
-            raise InvalidInput(f'{told} is a TopK of probabilities; say kind="probs".')
+            text = called(name, key)
+            raise InvalidInput(f'{text} is a TopK of probabilities; say kind="probs".')
     widths = {key: HALF_SUM_TOLERANCE if key in half else SUM_TOLERANCE for key in dense}
     checked = Outputs(models, kind, home, Unchecked(name, widths, first))
     return checked if later else checked.settled()
@@ -204,11 +183,6 @@ def check_labels(y: Any, n: int, n_classes: int, *, name: str = "y", first: int 
     """Return `y` as an integer array of shape (n,) with values in ``0 .. n_classes - 1``.
 
     `first` is the number of the first row, for errors in a later batch of rows.
-
-    Examples
-    --------
-    >>> check_labels([0, 2], n=2, n_classes=3)
-    array([0, 2])
     """
     labels = host_array(y, name)
     if labels.ndim != 1:
@@ -231,13 +205,7 @@ def check_labels(y: Any, n: int, n_classes: int, *, name: str = "y", first: int 
 
 
 def check_groups(groups: Any, n: int) -> IntArray | None:
-    """Return group numbers ``0 .. G-1`` of shape (n,), or None where no groups are given.
-
-    Examples
-    --------
-    >>> check_groups(["b", "a", "b"], n=3)
-    array([1, 0, 1])
-    """
+    """Return group numbers ``0 .. G-1`` of shape (n,), or None where no groups are given."""
     if groups is None:
         return None
     values = host_array(groups, "groups")
@@ -252,14 +220,7 @@ def check_groups(groups: Any, n: int) -> IntArray | None:
 
 
 def check_scores(scores: Any, *, name: str = "scores") -> FloatArray:
-    """Return bare scores of shape (n, K, d), finite and float32 or float64, on a device or not.
-
-    Examples
-    --------
-    >>> check_scores(np.zeros((2, 3))).shape
-    Traceback (most recent call last):
-    conformix.errors.InvalidInput: scores must be an array of shape (n, K, d); got shape (2, 3).
-    """
+    """Return bare scores of shape (n, K, d), finite and float32 or float64, on a device or not."""
     tensor = numeric(scores, name)
     shape = tuple(tensor.shape)
     if len(shape) != 3:

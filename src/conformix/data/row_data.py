@@ -13,23 +13,10 @@ from conformix.kernels.arrays import FloatArray, host_array
 
 @dataclass(frozen=True)
 class RowData:
-    """Per-row data that a calibration may need, at fit and at prediction.
+    """Per-row data that a calibration may need, at fit and at prediction."""
 
-    Parameters
-    ----------
-    strata : array of shape (n,), optional
-        The group of every row: text or integers.
-    weight : float64 array of shape (n,), optional
-        The importance of every row: the ratio of the densities of the new and the old law.
-
-    Examples
-    --------
-    >>> RowData(strata=np.array(["a", "b"])).take(slice(1, 2)).strata
-    array(['b'], dtype='<U1')
-    """
-
-    strata: Any = None
-    weight: FloatArray | None = None
+    strata: Any = None  # the group of every row, text or integers, (n,)
+    weight: FloatArray | None = None  # the ratio of the densities of the new and the old law, (n,)
 
     def take(self, rows: Any) -> RowData:
         """Return the data of some of the rows."""
@@ -42,13 +29,7 @@ NO_DATA = RowData()
 
 
 def group_names(data: RowData) -> tuple[Any, ...]:
-    """Return the names of the groups of some rows, sorted; none without groups.
-
-    Examples
-    --------
-    >>> group_names(RowData(strata=np.array([7, 3, 7])))
-    (3, 7)
-    """
+    """Return the names of the groups of some rows, sorted; none without groups."""
     return () if data.strata is None else tuple(np.unique(data.strata).tolist())
 
 
@@ -61,27 +42,7 @@ _USED_BY = {
 def check_rows(
     strata: Any, sample_weight: Any, n: int, needs: tuple[str, ...], called: str
 ) -> RowData:
-    """Return the checked data of n rows, or say what is missing or not used.
-
-    Parameters
-    ----------
-    strata, sample_weight
-        As the user gave them.
-    n : int
-        Number of rows.
-    needs : tuple of str
-        What the calibration needs of every row: ``"strata"``, ``"sample_weight"`` or nothing.
-    called : str
-        The calibration, for the error.
-
-    Examples
-    --------
-    >>> check_rows(None, [1, 2], 2, ("sample_weight",), "weighted").weight
-    array([1., 2.])
-    >>> check_rows(None, None, 2, ("strata",), "group")
-    Traceback (most recent call last):
-    conformix.errors.InvalidInput: calibration "group" needs strata=..., one value per row.
-    """
+    """Return the checked data of n rows, or say what is missing or not used."""
     for name, value in (("strata", strata), ("sample_weight", sample_weight)):
         if value is None and name in needs:
             raise InvalidInput(f'calibration "{called}" needs {name}=..., one value per row.')

@@ -75,7 +75,7 @@ def collect_outputs(
     if not models:
         raise InvalidInput("model is an empty mapping; give at least one model.")
     where = _device_of(models) if device is None else torch.device(device)
-    found: dict[str, Shelf] = {name: Shelf(to) for name in models}
+    shelves: dict[str, Shelf] = {name: Shelf(to) for name in models}
     answers = Shelf(to)
     total = _length(loader)
     with torch.no_grad(), evaluating(models.values()):
@@ -88,11 +88,11 @@ def collect_outputs(
                         f"the model must return one row per label; got {len(rows)} rows for "
                         f"{len(y)} labels."
                     )
-                found[name].put(rows, total)
+                shelves[name].put(rows, total)
             answers.put(y, total)
     if not answers.n:
         raise InvalidInput("loader gave no batches; there is nothing to collect.")
-    outputs = {name: shelf.whole() for name, shelf in found.items()}
+    outputs = {name: shelf.whole() for name, shelf in shelves.items()}
     return (outputs if isinstance(model, Mapping) else outputs[""]), answers.whole()
 
 

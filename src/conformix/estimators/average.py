@@ -8,7 +8,7 @@ from typing import Any, Self, overload
 
 import numpy as np
 
-from conformix.data.batches.sources import from_iterable
+from conformix.data.batches import from_iterable
 from conformix.data.outputs import Kind
 from conformix.data.row_data import NO_DATA
 from conformix.errors import InvalidInput, NotFitted
@@ -27,11 +27,11 @@ from conformix.fit.verdict import LabelledRows
 from conformix.guarantees import Ledger, Verdict
 from conformix.kernels.arrays import FloatArray, RandomState
 from conformix.scores import ScoreLike
-from conformix.scores.blend.model import Blend
+from conformix.scores.blend import Blend
 from conformix.search import resolve_objective, resolve_search
 from conformix.search.goals import is_mean_size
 from conformix.search.result import SearchResult
-from conformix.sets.prediction import NestedSets, PredictionSets
+from conformix.sets import NestedSets, PredictionSets
 from conformix.splits import Split
 
 

@@ -40,7 +40,7 @@ from conformix.kernels.arrays import (
     unmasked,
 )
 from conformix.scores import score_columns
-from conformix.sets.prediction import NestedSets, PredictionSets
+from conformix.sets import NestedSets, PredictionSets
 from conformix.splits import ValidityFirst
 
 

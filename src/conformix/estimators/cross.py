@@ -31,7 +31,7 @@ from conformix.kernels.arrays import FloatArray, IntArray, RandomState, as_gener
 from conformix.registry import check_flag
 from conformix.scores import ScoreLike, score_columns
 from conformix.scores.tensor import draw_key, fill_tensor
-from conformix.sets.prediction import PredictionSets
+from conformix.sets import PredictionSets
 from conformix.splits import EfficiencyFirst
 
 

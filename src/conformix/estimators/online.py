@@ -29,7 +29,7 @@ from conformix.registry import Registry
 from conformix.scores import score_columns
 from conformix.scores.scale import Transform, resolve_normalizer
 from conformix.scores.tensor import draw_key, fill_tensor
-from conformix.sets.prediction import PredictionSets
+from conformix.sets import PredictionSets
 
 
 class Controller(Protocol):

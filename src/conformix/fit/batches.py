@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from conformix.data.batches.sample import RowSample
-from conformix.data.batches.sources import Batches, from_iterable
+from conformix.data.batches import Batches, RowSample, from_iterable
 from conformix.data.labels import check_classes, label_indices
 from conformix.data.outputs import Kind, Outputs, check_outputs
 from conformix.data.row_data import RowData, check_rows
@@ -28,7 +27,6 @@ from conformix.fit.scored import (
 )
 from conformix.fit.settings import Settings, refuse_passes
 from conformix.kernels.arrays import FloatArray, IntArray
-from conformix.scores.blend.model import host_outputs
 from conformix.splits import Roles, Split
 
 
@@ -175,7 +173,7 @@ def blocks_of(batches: Batches, kind: Kind) -> Iterator[Block]:
             )
         outputs, y = batch[0], batch[1]
         row_data = batch[2] if len(batch) == 3 else {}
-        checked = host_outputs(check_outputs(outputs, kind, first=first, later=True))
+        checked = check_outputs(outputs, kind, first=first, later=True).to_host()
         if y is None or len(y) != checked.n:
             n_labels = "none" if y is None else f"{len(y)}"
             raise InvalidInput(f"y of a batch must hold {checked.n} labels; got {n_labels}.")

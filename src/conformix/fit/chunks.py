@@ -19,7 +19,7 @@ from conformix.data.checks import by_model
 from conformix.data.labels import check_classes, label_indices
 from conformix.data.outputs import Kind, Outputs, check_groups, check_outputs
 from conformix.data.row_data import RowData, check_rows
-from conformix.data.workers.tree import brought, fold, kept
+from conformix.data.workers import computed, fold, persisted
 from conformix.errors import InvalidInput
 from conformix.fit.scored import (
     Combination,
@@ -196,14 +196,14 @@ class ChunkScores:
 
     def combined(self, combine: Combination) -> FloatArray:
         """Return what `combine` makes of them, in the order of the rows."""
-        return np.concatenate(brought(*self._each(_combined, combine)))
+        return np.concatenate(computed(*self._each(_combined, combine)))
 
     def rising(self, combine: Combination) -> FloatArray:
         """Return what `combine` makes of them, sorted by the workers: runs, merged in a tree."""
         from dask import delayed  # noqa: PLC0415  there already
 
         runs = self._each(_run, combine)
-        (found,) = brought(fold(runs, delayed(merged, pure=False)))
+        (found,) = computed(fold(runs, delayed(merged, pure=False)))
         return found  # type: ignore[no-any-return]
 
     def _each(self, work: Callable[..., FloatArray], combine: Combination) -> list[Any]:
@@ -302,8 +302,8 @@ class ChunkRows:
         )  # fmt: skip
         pairs = [tuple(work(shared, *step)) for step in steps]
         # Both halves of a summary at once, so that no chunk is scored twice; the second is let go.
-        there = kept(*(true for true, _ in pairs), *(rest for _, rest in pairs))
-        here = brought(*there[len(pairs) :])
+        there = persisted(*(true for true, _ in pairs), *(rest for _, rest in pairs))
+        here = computed(*there[len(pairs) :])
         models = side_by_side([outputs for outputs, _ in here])
         labels = np.concatenate([labels for _, labels in here])
         return ChunkScores(there[: len(pairs)], sizes), models, labels
@@ -333,7 +333,7 @@ def chunk_rows(
 
 
 def _host(values: Any) -> Any:
-    return brought(values)[0] if is_chunked(values) else values
+    return computed(values)[0] if is_chunked(values) else values
 
 
 def _summary(shared: Any, chunk: list[Any], y: Any, bits: Any, first: int) -> Any:
@@ -367,7 +367,7 @@ class ChunkReader:
     ) -> Iterator[tuple[slice, Any]]:
         """Yield the places and the answers of blocks of some rows, in order."""
         places, tasks = self._tasks(_answers, function, rows, arrays)
-        for where, found in zip(places, brought(*tasks), strict=True):
+        for where, found in zip(places, computed(*tasks), strict=True):
             for within, answer in found:
                 yield slice(where.start + within.start, where.start + within.stop), answer
 
@@ -376,7 +376,7 @@ class ChunkReader:
         from dask import delayed  # noqa: PLC0415
 
         _, tasks = self._tasks(_total, function, rows, arrays)
-        (total,) = brought(fold(tasks, delayed(sum, pure=False))) if tasks else (0,)
+        (total,) = computed(fold(tasks, delayed(sum, pure=False))) if tasks else (0,)
         return int(total)
 
     def _tasks(

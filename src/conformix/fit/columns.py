@@ -22,9 +22,7 @@ from conformix.guarantees import RankRule
 from conformix.kernels import combine
 from conformix.kernels.arrays import IntArray
 from conformix.scores import Column, Thr, score_columns
-from conformix.scores.blend.dictionary import LADDER, dictionary_columns, plan_rows
-from conformix.scores.blend.learn import fit_blend
-from conformix.scores.blend.model import Blend, host_outputs
+from conformix.scores.blend import LADDER, Blend, dictionary_columns, fit_blend, plan_rows
 from conformix.scores.scale import Unscaled
 from conformix.search.grid import Candidates
 from conformix.search.objective import SizeObjective
@@ -72,7 +70,7 @@ def blended(rows: ArrayRows, settings: Settings, rng: np.random.Generator) -> Co
     split = blend_split(settings, len(rows.y), len(columns), rows.n_classes, rows.groups)
     # Drawn once: the rows that the blend learns from are those that do not calibrate.
     roles = None if split is None else split.roles(len(rows.y), 0, rng, rows.groups)
-    rows = replace(rows, outputs=host_outputs(rows.outputs))
+    rows = replace(rows, outputs=rows.outputs.to_host())
     tuning = rows.take(np.arange(0) if roles is None else roles.tune)
     blend = fit_blend(
         tuning.outputs, tuning.y, columns, name=_free_name(rows.models), threads=settings.threads

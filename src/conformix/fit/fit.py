@@ -41,7 +41,7 @@ from conformix.guarantees import (
 )
 from conformix.guarantees.verdict import n_chosen_among
 from conformix.kernels.arrays import FloatArray, IntArray, as_generator, some_rows
-from conformix.kernels.limits import RankLimits
+from conformix.kernels.combine import RankLimits
 from conformix.scores.names import Column
 from conformix.scores.scale import Normalizer, Scaled
 from conformix.scores.tensor import draw_key

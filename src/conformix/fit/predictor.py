@@ -27,17 +27,17 @@ from conformix.kernels.arrays import (
     FloatArray,
     IntArray,
     beside,
+    falling_within_rows,
     is_tensor,
     to_device,
     to_host,
 )
 from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks
-from conformix.kernels.host.ragged import falling_within_rows
 from conformix.registry import check_flag
 from conformix.scores import Column
-from conformix.scores.blend.model import Blend, host_outputs
+from conformix.scores.blend import Blend
 from conformix.scores.uniforms import row_uniforms
-from conformix.sets.prediction import NestedSets, PredictionSets
+from conformix.sets import NestedSets, PredictionSets
 
 # Entries of the sets whose members are put in order at once.
 ORDERED_ENTRIES = 2**16
@@ -100,7 +100,7 @@ class Predictor:
         """
         given = check_outputs(outputs, self.kind, name=name, later=later)
         checked = matching(given, self.models, self.n_classes, name)
-        return checked if self.blend is None else host_outputs(checked)
+        return checked if self.blend is None else checked.to_host()
 
     @property
     def scoring(self) -> Scoring:
@@ -123,7 +123,7 @@ class Predictor:
         """Yield blocks of rows with their scores (rows, K, d)."""
         for rows in outputs.blocks():
             yield rows, self.scores(outputs.read(rows))
-            outputs.let_go()
+            outputs.release_pages()
 
     def labels(self, y: Any, n: int) -> IntArray:
         """Return true labels of n rows, given by index or by class name, as indices (n,)."""
@@ -166,7 +166,7 @@ class Predictor:
         for rows, scores in self.blocks(checked):
             mask[rows] = beside(self.fitted.member(scores, alpha, data.take(rows)), mask)
             order.append(best_first(mask[rows], scores, self.fitted.rule))
-        return PredictionSets(checked.sent_home(mask), self.classes, np.concatenate(order))
+        return PredictionSets(checked.to_caller(mask), self.classes, np.concatenate(order))
 
     def predict_nested(self, outputs: Any, alphas: Sequence[float], **more: Any) -> NestedSets:
         """Return the sets at several levels, from one pass over the rows."""
@@ -186,7 +186,7 @@ class Predictor:
         for rows, scores in self.blocks(checked):
             depth[rows] = beside(fitted.depth(scores, levels, data.take(rows)), depth)
             order.append(best_first(depth[rows] > 0, scores, self.fitted.rule))
-        depth = checked.sent_home(depth)
+        depth = checked.to_caller(depth)
         return NestedSets(depth, levels, self.classes, np.concatenate(order))
 
     def predict_pvalues(self, outputs: Any, *, smoothed: bool = False, **more: Any) -> FloatArray:
@@ -200,7 +200,7 @@ class Predictor:
             key = self.key ^ 0x5DEECE66D
             tau = row_uniforms(checked, rows, key)[:, None] if smoothed else None
             pvalues[rows] = beside(self.fitted.pvalues(scores, tau, data.take(rows)), pvalues)
-        return checked.sent_home(pvalues)  # type: ignore[no-any-return]
+        return checked.to_caller(pvalues)  # type: ignore[no-any-return]
 
 
 def best_first(mask: BoolArray, scores: FloatArray, rule: Rule) -> IntArray:

@@ -24,7 +24,7 @@ from conformix.kernels.arrays import (
     to_host,
 )
 from conformix.kernels.blocks import row_blocks
-from conformix.kernels.limits import RankLimits, true_ranks
+from conformix.kernels.combine import RankLimits, true_ranks
 from conformix.scores.scale import Transform
 from conformix.search.result import SearchResult
 

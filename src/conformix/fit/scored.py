@@ -524,7 +524,7 @@ def gather_rows(outputs: Outputs, y: IntArray, kept: IntArray, scoring: Scoring)
     def blocks() -> Iterator[Outputs]:
         for rows in outputs.blocks():
             yield outputs.read(rows)
-            outputs.let_go()
+            outputs.release_pages()
 
     true, parts, first = [], [], 0
     for block in blocks():

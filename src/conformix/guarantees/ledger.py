@@ -139,8 +139,8 @@ class Ledger:
     def entries(self, delta: float = 0.1) -> list[Entry]:
         """Return every statement known for this fit, at failure probability `delta`."""
         delta = check_delta(delta)
-        told = [self._headline(), *self._tuning(), *self._order_terms(delta)]
-        return [*told, *self._paper(delta)]
+        sharp = [self._headline(), *self._tuning(), *self._order_terms(delta)]
+        return [*sharp, *self._paper(delta)]
 
     def table(self, delta: float = 0.1) -> str:
         """Return the ledger as text, one statement per line."""

@@ -23,6 +23,8 @@ from conformix.kernels.arrays import FloatArray, to_host
 from conformix.search.objective import SizeObjective
 from conformix.search.weights import resolve_search
 
+__all__ = ["Oracle", "find_oracle", "regrets"]
+
 
 @dataclass(frozen=True, eq=False)
 class Oracle:
@@ -80,10 +82,10 @@ def find_oracle(
     labels = check_labels(y, *pool.shape[:2])
     k = _population_rank(len(labels), alpha)
     true_scores = pool[np.arange(len(labels)), labels]
-    found = resolve_search(search, resolution)(
+    result = resolve_search(search, resolution)(
         SizeObjective(true_scores, [pool], k), np.random.default_rng(0)
     )
-    return Oracle(found.weights, kth_largest(combine(true_scores, found.weights), k), found.size)
+    return Oracle(result.weights, kth_largest(combine(true_scores, result.weights), k), result.size)
 
 
 def regrets(

@@ -61,24 +61,12 @@ class Guarantee:
 
 
 def at_least(bound: float) -> str:
-    """Return a lower bound in four digits, never rounded up: what is printed is proven.
-
-    Examples
-    --------
-    >>> at_least(0.93749), at_least(0.9)
-    ('0.9374', '0.9000')
-    """
+    """Return a lower bound in four digits, never rounded up: what is printed is proven."""
     return f"{math.floor(bound * 10**4 + 1e-9) / 10**4:.4f}"
 
 
 def at_most(bound: float) -> str:
-    """Return an upper bound in four digits, never rounded down.
-
-    Examples
-    --------
-    >>> at_most(0.00761)
-    '0.0077'
-    """
+    """Return an upper bound in four digits, never rounded down."""
     return f"{math.ceil(bound * 10**4 - 1e-9) / 10**4:.4f}"
 
 

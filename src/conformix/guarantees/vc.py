@@ -124,14 +124,14 @@ class TheoremValues:
         return not self.feasible or self.oracle_level > 1 or self.size_gap >= self.n_classes
 
     def __str__(self) -> str:
-        told = "vacuous" if self.vacuous_coverage else f"coverage >= {at_least(self.coverage)}"
+        coverage = "vacuous" if self.vacuous_coverage else f"coverage >= {at_least(self.coverage)}"
         if not self.feasible:
             size = "size: infeasible (no alpha' satisfies its condition)"
         elif self.vacuous_size:
             size = f"size: vacuous (K = {self.n_classes})"
         else:
             size = f"size <= oracle at {self.oracle_level:.4f} + {self.size_gap:.2f}"
-        return f"{self.theorem}: {told}; {size}; fails with probability <= {self.failure:g}"
+        return f"{self.theorem}: {coverage}; {size}; fails with probability <= {self.failure:g}"
 
 
 def theorem1(

@@ -141,14 +141,7 @@ def pooled_tail(missed: int, *, missed_of_all: int, n_test: int, n_all: int) -> 
 
 
 class Law(NamedTuple):
-    """How likely so few covered rows are, and by which law.
-
-    Examples
-    --------
-    >>> law = Law("the beta-binomial law of 500 calibration rows", 0.118)
-    >>> print(law.says)
-    so few are covered in 12 % of all draws by the beta-binomial law of 500 calibration rows
-    """
+    """How likely so few covered rows are, and by which law."""
 
     name: str
     """The law in words; where none is known, why."""
@@ -179,23 +172,7 @@ def beta_binomial(
 ) -> Law:
     """Return the law of the covered rows of some cells.
 
-    Parameters
-    ----------
-    hits : int
-        Covered rows of the cells.
-    cells : sequence of Cell
-        Thresholds and the rows they are for.
-    n_weights : int
-        How many weight vectors the rows chose among.
-    certain : int
-        Rows besides, all of whose labels are always in.
-    lawless : int
-        Rows besides of which no law is known.
-
-    Examples
-    --------
-    >>> print(beta_binomial(880, [Cell(500, 451, 1000)]).name)
-    the beta-binomial law of 500 calibration rows
+    `certain` rows besides have all labels in their sets, of `lawless` rows besides no law is known.
     """
     n_cal = sum(cell.n_calibration for cell in cells)
     name = f"the beta-binomial law of {n_cal:,} calibration rows"
@@ -221,11 +198,6 @@ def no_law(facts: Facts, *, reference: bool = False) -> str | None:
     """Return why no law is known for rows scored by a fitted rule; None where there is one.
 
     With `reference`, calibration scores under equal weights are at hand.
-
-    Examples
-    --------
-    >>> no_law(Facts("efcp", 0.1, 0.1, 500, 500, 0, 10, 3, 0, False, False))
-    'the search does not say how many weightings it chose among (search="grid" does)'
     """
     if facts.grouped:
         return (
@@ -243,15 +215,7 @@ def no_law(facts: Facts, *, reference: bool = False) -> str | None:
 
 
 def n_chosen_among(facts: Facts) -> int:
-    """Return how many weightings calibration or test rows chose among: 1 where they chose none.
-
-    0 where the search does not say.
-
-    Examples
-    --------
-    >>> n_chosen_among(Facts("vfcp", 0.1, 0.1, 500, 500, 0, 10, 3, 5151, True, False))
-    1
-    """
+    """Return how many weightings the rows chose among: 1 for none, 0 where nobody says."""
     return 1 if facts.separate and not facts.n_test else facts.n_weights
 
 
@@ -353,11 +317,5 @@ class Verdict:
 
 
 def percent(share: float) -> str:
-    """Return a share as text, with two digits at most.
-
-    Examples
-    --------
-    >>> percent(0.91234)
-    '91.23 %'
-    """
+    """Return a share as text, with two digits at most."""
     return f"{round(100 * share, 2):g} %"

@@ -5,7 +5,7 @@ float64. Thresholds and membership both go through it, because scores tie and on
 tie into a wrong set. The compiled kernels repeat the same operations in the same order.
 """
 
+from conformix.kernels.blocks import available_threads, run_blocks
 from conformix.kernels.combine import combine, lift_best
-from conformix.kernels.threads import available_threads, run_blocks
 
 __all__ = ["available_threads", "combine", "lift_best", "run_blocks"]

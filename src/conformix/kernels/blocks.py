@@ -1,8 +1,23 @@
-"""Blocks of rows: how many numbers are worked on at once."""
+"""Work in blocks of rows: how many numbers at once, in which threads, in whose memory.
+
+A pool lives for one call only: nothing is left behind for a forked child to stumble over, and two
+callers never share one. The compiled kernels release the interpreter lock.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import multiprocessing
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from queue import Empty, SimpleQueue
+from typing import TypeVar
+
+import numpy as np
+
+from conformix.errors import InvalidInput, shown
+from conformix.kernels.arrays import FloatArray
 
 # Entries held at once while a block of rows is worked on (8 MiB of float64).
 BLOCK_ENTRIES = 2**20
@@ -11,13 +26,68 @@ DEVICE_ENTRIES = 2**24
 
 
 def row_blocks(n: int, width: int, entries: int = BLOCK_ENTRIES) -> Iterator[slice]:
-    """Yield slices that cut `n` rows of `width` numbers into blocks of about `entries`.
-
-    Examples
-    --------
-    >>> [(b.start, b.stop) for b in row_blocks(3, 2**19)]
-    [(0, 2), (2, 3)]
-    """
+    """Yield slices that cut `n` rows of `width` numbers into blocks of about `entries`."""
     step = max(1, entries // max(1, width))
     for start in range(0, n, step):
         yield slice(start, min(n, start + step))
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def available_threads(threads: int | None = None) -> int:
+    """Return how many threads to use: `threads`, or the cores available to this process.
+
+    Inside a worker process the default is 1, since the workers already share the cores.
+
+    Examples
+    --------
+    >>> available_threads(3)
+    3
+    """
+    if threads is None:
+        if multiprocessing.parent_process() is not None:
+            return 1
+        if hasattr(os, "sched_getaffinity"):
+            return len(os.sched_getaffinity(0))
+        return os.cpu_count() or 1
+    if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
+        raise InvalidInput(f"threads must be a positive integer or None; got {shown(threads)}.")
+    return int(threads)
+
+
+def run_blocks(work: Callable[[T], R], blocks: Iterable[T], threads: int) -> list[R]:
+    """Return ``[work(block) for block in blocks]``, computed by `threads` threads.
+
+    Examples
+    --------
+    >>> run_blocks(lambda x: x * x, [1, 2, 3], threads=2)
+    [1, 4, 9]
+    """
+    todo = list(blocks)
+    if threads == 1 or len(todo) <= 1:
+        return [work(block) for block in todo]
+    with ThreadPoolExecutor(min(threads, len(todo))) as pool:
+        return list(pool.map(work, todo))
+
+
+class Buffers:
+    """Work arrays of one shape, made when needed and handed from block to block.
+
+    Fresh memory costs page faults at every touch; a block reuses what an earlier one touched.
+    """
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self._shape = shape
+        self._idle: SimpleQueue[FloatArray] = SimpleQueue()
+
+    @contextmanager
+    def borrow(self) -> Iterator[FloatArray]:
+        """Lend an uninitialised float64 array until the end of the block."""
+        try:
+            buffer = self._idle.get_nowait()
+        except Empty:
+            buffer = np.empty(self._shape)
+        yield buffer
+        self._idle.put(buffer)

@@ -1,12 +1,13 @@
-"""The one arithmetic: the ordered weighted sum of scores."""
+"""The one arithmetic: the ordered weighted sum of scores, and what is done to it afterwards."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from conformix.kernels.arrays import FloatArray, is_tensor, to_device
+from conformix.kernels.arrays import FloatArray, IntArray, is_tensor, to_device
 
 
 def combine(scores: FloatArray, weights: FloatArray) -> FloatArray:
@@ -70,3 +71,35 @@ def _combine_tensor(scores: Any, weights: Any) -> Any:
     for j in range(1, scores.shape[-1]):
         total += scores[..., j].double() * weights[..., j]
     return total
+
+
+@dataclass(frozen=True, eq=False)
+class RankLimits:
+    """Combined scores, less `drop` where a label is not among its row's best few.
+
+    Label y keeps its score where that is at least the ``ranks[y]``-th largest of the row, that is,
+    where ``#{y' : s' > s} < ranks[y]``: labels that tie stay together. `drop` is further than
+    scores differ otherwise; ``-inf`` would put a label into every set as soon as a few calibration
+    rows of its class rank low.
+    """
+
+    ranks: IntArray
+    drop: float
+
+    def __call__(self, combined: FloatArray) -> FloatArray:
+        """Return the limited scores (n, K)."""
+        if is_tensor(combined):
+            return self._on_device(combined)
+        falling = np.sort(combined, axis=1)[:, ::-1]
+        return np.where(combined >= falling[:, self.ranks - 1], combined, combined - self.drop)
+
+    def _on_device(self, combined: Any) -> Any:
+        falling = combined.sort(dim=1, descending=True).values
+        inside = combined >= falling[:, to_device(self.ranks - 1, combined)]
+        return combined.where(inside, combined - self.drop)
+
+
+def true_ranks(combined: FloatArray, y: IntArray) -> IntArray:
+    """Return the rank from the top of the true label of every row, ``1 + #{s' > s}``, (n,)."""
+    truth = combined[np.arange(len(y)), y]
+    return 1 + (combined > truth[:, None]).sum(axis=1)

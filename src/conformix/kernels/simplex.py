@@ -66,9 +66,8 @@ def check_resolution(d: int, resolution: int) -> None:
     """Refuse a resolution that is no positive integer, or whose grid is too large."""
     if isinstance(d, bool) or not isinstance(d, int | np.integer) or d < 1:
         raise InvalidInput(f"d must be a positive number of scores; got {d!r}.")
-    if isinstance(resolution, bool) or not isinstance(resolution, int | np.integer):
-        raise InvalidInput(f"resolution must be a positive integer; got {resolution!r}.")
-    if resolution < 1:
+    whole = isinstance(resolution, int | np.integer) and not isinstance(resolution, bool)
+    if not whole or resolution < 1:
         raise InvalidInput(f"resolution must be a positive integer; got {resolution!r}.")
     if grid_size(d, int(resolution)) > MAX_GRID:
         raise InvalidInput(
@@ -103,10 +102,5 @@ def preference(weights: FloatArray | IntArray) -> IntArray:
     """Return the order of weight vectors that breaks ties, most preferred first.
 
     Smallest ``sum w_j^2`` first, then lexicographically.
-
-    Examples
-    --------
-    >>> preference(np.array([[0, 2], [1, 1], [2, 0]]))
-    array([1, 0, 2])
     """
     return np.lexsort((*weights.T[::-1], (weights**2).sum(axis=1)))

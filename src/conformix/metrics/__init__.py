@@ -5,15 +5,17 @@ Acronyms of the literature are in the docstrings. To add a metric, write a funct
 siblings and one line in `METRICS` (`conformix/metrics/summary.py`).
 """
 
-from conformix.metrics.conditional import (
+from conformix.metrics.coverage import (
     class_coverage_gap,
     class_coverages,
     class_table,
+    coverage,
+    coverage_interval,
+    covered,
+    share_interval,
     size_stratified_violation,
     worst_slab_coverage,
 )
-from conformix.metrics.coverage import coverage, coverage_interval, covered, share_interval
-from conformix.metrics.intervals import Measure, measures, shortfall_pvalue
 from conformix.metrics.size import (
     empty_rate,
     mean_size,
@@ -23,7 +25,7 @@ from conformix.metrics.size import (
     size_at_coverage,
     size_quantile,
 )
-from conformix.metrics.summary import METRICS, Metric, evaluate
+from conformix.metrics.summary import METRICS, Measure, Metric, evaluate, measures, shortfall_pvalue
 
 __all__ = [
     "METRICS",

@@ -17,7 +17,7 @@ from conformix.estimators.average import ScoreAverage
 from conformix.fit.predictor import Predictor
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
 from conformix.plots.classes import class_names
-from conformix.sets.prediction import NestedSets
+from conformix.sets import NestedSets
 
 ALPHAS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
 # Normalised scores held at once while weights are compared; beyond it rows are drawn.

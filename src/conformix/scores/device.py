@@ -9,27 +9,18 @@ of randomised scores included, are computed by NumPy, block by block, and sent o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from conformix.data.outputs import Outputs
-from conformix.kernels.arrays import FloatArray, to_device, to_host, torch_module
+from conformix.kernels.arrays import FloatArray, to_device, torch_module
 from conformix.scores.names import Column
 from conformix.scores.ranked import Ranked
 from conformix.scores.uniforms import row_uniforms
 
 
 class DeviceRanked:
-    """A block of rows of probabilities on a device, sorted on first use; see `Ranked`.
-
-    Parameters
-    ----------
-    block : tensor of shape (n, K)
-        Probabilities.
-    u : float64 tensor of shape (n, 1), optional
-        One number in [0, 1) per row for randomised scores; 0 where none is given.
-    """
+    """A block of rows of probabilities on a device, sorted on first use; see `Ranked`."""
 
     def __init__(self, block: Any, u: Any = None) -> None:
         self.xp = torch_module()
@@ -56,8 +47,8 @@ class DeviceRanked:
     @cached_property
     def _rising(self) -> tuple[Any, Any]:
         """The sorted probabilities and their labels, (n, K) each."""
-        found = self.probs.sort(dim=1)
-        return found.values, found.indices
+        result = self.probs.sort(dim=1)
+        return result.values, result.indices
 
     @cached_property
     def _ties(self) -> tuple[Any, Any]:
@@ -113,7 +104,7 @@ def fill_on_device(
         part = outputs.rows(rows)
         uniforms = None if u is None else u[rows]
         if not all(here) or (randomized and u is None):
-            host = replace(part, models={m: to_host(v) for m, v in part.models.items()})
+            host = part.to_host()
             if randomized and u is None:
                 uniforms = row_uniforms(host, slice(0, host.n), key)
             on_host = {m: Ranked(v, part.kind, uniforms) for m, v in host.models.items()}

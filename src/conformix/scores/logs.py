@@ -15,7 +15,7 @@ import numpy as np
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray
 from conformix.scores.ranked import Ranked
-from conformix.scores.score import Score, _number
+from conformix.scores.score import Score, is_number
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Logp(Score):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not _number(self.floor) or self.floor < 0:
+        if not is_number(self.floor) or self.floor < 0:
             raise InvalidInput(f"floor must be a non-negative number; got {self.floor!r}.")
 
     def unit(self, n_classes: int) -> float:

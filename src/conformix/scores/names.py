@@ -73,8 +73,8 @@ def parse_score(text: str) -> Score:
         return kind(**options)
     except TypeError:
         known = [field.name for field in fields(kind)]
-        told = f"its options are {', '.join(known)}" if known else "it has no options"
-        raise InvalidInput(f"cannot read score {text!r}; {told}.") from None
+        hint = f"its options are {', '.join(known)}" if known else "it has no options"
+        raise InvalidInput(f"cannot read score {text!r}; {hint}.") from None
 
 
 def _parse_options(text: str, options: str) -> dict[str, Any]:
@@ -90,13 +90,7 @@ def _parse_options(text: str, options: str) -> dict[str, Any]:
 
 
 def resolve_score(score: ScoreLike) -> Score:
-    """Return the score object for a name, a score object or a plain function.
-
-    Examples
-    --------
-    >>> resolve_score("thr")
-    Thr(temperature=1.0)
-    """
+    """Return the score object for a name, a score object or a plain function."""
     if isinstance(score, Score):
         return score
     if isinstance(score, str):
@@ -154,24 +148,12 @@ def _of_model(models: Sequence[str], score: ScoreLike) -> tuple[str | None, Scor
 
 
 def is_score(text: str) -> bool:
-    """Return whether a text is in the notation of a known score, right or wrong in its options.
-
-    Examples
-    --------
-    >>> is_score("raps(penalty=0.2)"), is_score("vgg16.thr")
-    (True, False)
-    """
+    """Return whether a text is in the notation of a known score, right or wrong in its options."""
     match = _NOTATION.fullmatch(text.strip())
     return match is not None and match["name"] in SCORES
 
 
 def is_score_of_a_model(text: str) -> bool:
-    """Return whether a text is a score after the name of a model, whatever that is called.
-
-    Examples
-    --------
-    >>> is_score_of_a_model("a(b).c: d.raps(penalty=0.2)"), is_score_of_a_model("thr")
-    (True, False)
-    """
+    """Return whether a text is a score after the name of a model, whatever that is called."""
     dots = [place for place, character in enumerate(text) if character == "."]
     return any(is_score(text[place + 1 :]) for place in dots)

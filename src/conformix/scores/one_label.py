@@ -24,23 +24,7 @@ from conformix.scores.tensor import CACHE_ENTRIES, fill_tensor, uniforms_of
 
 
 class OneLabel:
-    """What a score asks of `Ranked`, for one label of every row; arrays have shape (n, 1).
-
-    Parameters
-    ----------
-    block : array of shape (n, K)
-        Probabilities or logits.
-    y : integer array of shape (n,)
-        The label of every row.
-    kind, u
-        As in `Ranked`.
-
-    Examples
-    --------
-    >>> own = OneLabel(np.array([[0.25, 0.5, 0.125, 0.125]]), np.array([0]))
-    >>> own.probs, own.rank, own.mass_up_to
-    (array([[0.25]]), array([[2]]), array([[0.5]]))
-    """
+    """What a score asks of `Ranked`, for one label of every row; arrays have shape (n, 1)."""
 
     xp = np
 
@@ -51,9 +35,9 @@ class OneLabel:
         half = block.dtype == np.float16
         rising = np.sort(block.astype(np.float32) if half else block, axis=1)
         self.rows = Ranked.of_sorted(rising, kind, u)
-        own = block[np.arange(len(y)), y][:, None]
+        values = block[np.arange(len(y)), y][:, None]
         # Of several equal numbers any place will do: all of them score alike.
-        self.places: IntArray = np.count_nonzero(rising < own, axis=1)
+        self.places: IntArray = np.count_nonzero(rising < values, axis=1)
 
     @property
     def n_classes(self) -> int:
@@ -151,39 +135,12 @@ def true_label_scores(
     """Return ``of_labels(fill_tensor(outputs, columns, key=key), y)``, bit for bit, sooner.
 
     Scores of the user's own may look at which label is which: they are computed for all labels.
-
-    Parameters
-    ----------
-    outputs : Outputs
-        Checked outputs of n rows.
-    y : integer array of shape (n,)
-        True labels.
-    columns : sequence of Column
-        The scores.
-    key : int
-        Key of the row uniforms.
-    threads : int or None
-        Threads to use; None takes the available cores.
-
-    Returns
-    -------
-    float64 array of shape (n, d)
-
-    Examples
-    --------
-    >>> from conformix.data.outputs import check_outputs
-    >>> from conformix.scores import score_columns
-    >>> outputs = check_outputs([[0.25, 0.5, 0.25], [0.125, 0.125, 0.75]])
-    >>> columns = score_columns(("",), ("thr", "aps", "rank"))
-    >>> true_label_scores(outputs, np.array([1, 0]), columns)
-    array([[0.5  , 1.   , 1.   ],
-           [0.125, 0.25 , 0.   ]])
     """
     symmetric = {SCORES[name] for name in SCORES}
     if outputs.on_device or any(type(column.score) not in symmetric for column in columns):
         whole = fill_tensor(outputs, columns, key=key, threads=threads)
         return of_labels(whole, y)  # type: ignore[no-any-return]
-    found = np.empty((outputs.n, len(columns)))
+    scores = np.empty((outputs.n, len(columns)))
 
     def fill(rows: slice) -> None:
         uniforms = uniforms_of(outputs, rows, columns, key)
@@ -192,8 +149,8 @@ def true_label_scores(
             for model, values in outputs.models.items()
         }
         for j, column in enumerate(columns):
-            found[rows, j] = column.score(ranked[column.model])[:, 0]
+            scores[rows, j] = column.score(ranked[column.model])[:, 0]
 
     blocks = row_blocks(outputs.n, outputs.n_classes, CACHE_ENTRIES)
     run_blocks(fill, blocks, available_threads(threads))
-    return found
+    return scores

@@ -17,22 +17,7 @@ from conformix.kernels.arrays import FloatArray, IntArray
 
 
 def rising_order(values: FloatArray) -> IntArray:
-    """Return the places of the rising entries of every row, in any order among equal ones.
-
-    Parameters
-    ----------
-    values : float64 array of shape (n, K), C-contiguous
-        Finite numbers.
-
-    Returns
-    -------
-    int64 array of shape (n, K)
-
-    Examples
-    --------
-    >>> rising_order(np.array([[0.3, -0.5, 0.2]]))
-    array([[1, 2, 0]])
-    """
+    """Return the places of the rising entries of every row, in any order among equal ones."""
     n_classes = values.shape[1]
     room = (1 << (n_classes - 1).bit_length()) - 1
     bits = values.view(np.int64)

@@ -19,15 +19,7 @@ from conformix.scores.score import Score
 
 @dataclass(frozen=True)
 class RowScore(Score):
-    """A number per row, repeated for all its labels.
-
-    Parameters
-    ----------
-    negative : bool
-        Turn the sign.
-    temperature : float
-        Applied before the score.
-    """
+    """A number per row, repeated for all its labels."""
 
     negative: bool = False
     temperature: float = 1.0

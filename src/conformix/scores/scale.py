@@ -34,6 +34,16 @@ from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks
 from conformix.registry import unknown_name
 from conformix.scores.names import Column
 
+__all__ = [
+    "NORMALIZERS",
+    "Ecdf",
+    "Interpolated",
+    "NaturalScale",
+    "Normalizer",
+    "Scaled",
+    "Unscaled",
+]
+
 # Half of the knots are even in rank, half are ever closer towards the top, where thresholds lie.
 MAX_KNOTS = 2**12
 # Values sorted per score; beyond it rows are thinned evenly.
@@ -50,7 +60,18 @@ class Transform(Protocol):
 
 
 class Normalizer(Protocol):
-    """What the pipeline asks of a normaliser."""
+    """What a fit asks of a normaliser; write a class with these three to add one.
+
+    Examples
+    --------
+    >>> class Halved:
+    ...     name, learns = "halved", False
+    ...
+    ...     def fit(self, scores, columns):
+    ...         return Scaled((0.5,) * scores.shape[-1])
+    >>> Halved().fit(np.zeros((1, 2, 1)), ())(np.array([3.0]))
+    array([1.5])
+    """
 
     @property
     def name(self) -> str:
@@ -144,11 +165,6 @@ def rising_line(values: FloatArray, knots: FloatArray, levels: FloatArray) -> Fl
     """Return the linear interpolation of rising `levels`, itself rising to the last bit.
 
     ``numpy.interp`` may overshoot the next level by one rounding, which would swap two labels.
-
-    Examples
-    --------
-    >>> rising_line(np.array([0.5, 2.0]), np.array([0.0, 1.0]), np.array([0.0, 10.0]))
-    array([ 5., 10.])
     """
     if is_tensor(values):
         return _rising_line_on_device(values, to_device(knots, values), to_device(levels, values))
@@ -281,10 +297,10 @@ def _curve(values: FloatArray) -> tuple[FloatArray, FloatArray]:
         even = np.linspace(0, 1, MAX_KNOTS // 2)
         towards_top = 1 - (1.0 / n_knots) ** even
         places = np.concatenate([even, towards_top]) * (n_knots - 1)
-        kept = np.unique(places.round().astype(np.intp))
+        knots = np.unique(places.round().astype(np.intp))
     else:
-        kept = np.arange(n_knots)
-    return ordered[starts[kept]], starts[kept + 1] / len(ordered)
+        knots = np.arange(n_knots)
+    return ordered[starts[knots]], starts[knots + 1] / len(ordered)
 
 
 NORMALIZERS: dict[str, Normalizer] = {
@@ -297,19 +313,9 @@ NORMALIZERS: dict[str, Normalizer] = {
 def resolve_normalizer(normalize: Any, *, separate: bool) -> Normalizer:
     """Return the normaliser for a name, for widths, or the normaliser itself.
 
-    Parameters
-    ----------
-    normalize : str, array of shape (d,) or a normaliser
-        The user's wish.
-    separate : bool
-        Whether the tuning rows stay out of calibration. If so ``auto`` is ``ecdf``, which won
-        or tied nearly everywhere (docs/normalisation.md); if not it is ``scale``, which looks
-        at no row and so touches no guarantee.
-
-    Examples
-    --------
-    >>> resolve_normalizer("auto", separate=True), resolve_normalizer("auto", separate=False)
-    (Ecdf(), NaturalScale(widths=None))
+    Where the tuning rows stay out of calibration (`separate`), ``auto`` is ``ecdf``, which won or
+    tied nearly everywhere (docs/normalisation.md); elsewhere it is ``scale``, which looks at no row
+    and so touches no guarantee.
     """
     if isinstance(normalize, str):
         if normalize == "auto":

@@ -43,12 +43,12 @@ class Score(ABC):
         """Check the options that several scores share."""
         options = {field.name: getattr(self, field.name) for field in fields(self)}
         temperature, penalty = options.get("temperature", 1.0), options.get("penalty", 0.0)
-        if not _number(temperature) or temperature <= 0:
+        if not is_number(temperature) or temperature <= 0:
             raise InvalidInput(f"temperature must be a positive number; got {temperature!r}.")
-        if not _number(penalty) or penalty < 0:
+        if not is_number(penalty) or penalty < 0:
             raise InvalidInput(f"penalty must be a non-negative number; got {penalty!r}.")
         u = options.get("u", 0.0)
-        if not _number(u) or not 0 <= u <= 1:
+        if not is_number(u) or not 0 <= u <= 1:
             raise InvalidInput(f"u must be a number between 0 and 1; got {u!r}.")
         k_reg = options.get("k_reg", 0)
         if not isinstance(k_reg, int | np.integer) or isinstance(k_reg, bool) or k_reg < 0:
@@ -64,13 +64,13 @@ class Score(ABC):
         return 1.0
 
     def __str__(self) -> str:
-        told = [
+        options = [
             f"{field.name}={_plain(getattr(self, field.name))!r}"
             for field in fields(self)
             if field.name != "negative" and getattr(self, field.name) != field.default
         ]
         sign = "-" if getattr(self, "negative", False) else ""
-        return f"{sign}{self.name}({', '.join(told)})" if told else f"{sign}{self.name}"
+        return f"{sign}{self.name}({', '.join(options)})" if options else f"{sign}{self.name}"
 
 
 def _plain(value: Any) -> Any:
@@ -78,7 +78,8 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether a value is a finite real number."""
     real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     return bool(real and np.isfinite(value))
 

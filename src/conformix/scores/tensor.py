@@ -120,4 +120,4 @@ def score_tensor(
                 f"{u.shape}."
             )
     tensor = fill_tensor(checked, columns, key=draw_key(as_generator(random_state)), u=u)
-    return checked.sent_home(tensor)  # type: ignore[no-any-return]
+    return checked.to_caller(tensor)  # type: ignore[no-any-return]

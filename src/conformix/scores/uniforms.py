@@ -28,25 +28,7 @@ def _mix(bits: np.ndarray) -> np.ndarray:
 
 
 def row_uniforms(outputs: Outputs, rows: slice, key: int) -> FloatArray:
-    """Return one number in [0, 1) per row of a block, shape (rows,).
-
-    Parameters
-    ----------
-    outputs : Outputs
-        Outputs of one or several models.
-    rows : slice
-        The block.
-    key : int
-        Between 0 and 2**63 - 1; over random keys the number of a row is uniform.
-
-    Examples
-    --------
-    >>> from conformix.data.outputs import check_outputs
-    >>> outputs = check_outputs([[0.2, 0.8], [0.8, 0.2], [0.5, 0.5]])
-    >>> u = row_uniforms(outputs, slice(0, 3), key=1)
-    >>> bool(u[0] == u[1]), bool(u[0] == u[2])  # label order does not matter
-    (True, False)
-    """
+    """Return one number in [0, 1) per row of a block, shape (rows,)."""
     seed = _mix(np.full(1, key, dtype=np.uint64) + _STEP)
     total = np.zeros(rows.stop - rows.start, dtype=np.uint64)
     for values in outputs.models.values():

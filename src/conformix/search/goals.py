@@ -118,7 +118,7 @@ class GoalObjective(SizeObjective):
         self, weights: FloatArray, of_size: IntArray, of_label: IntArray | None = None
     ) -> IntArray:
         """Return the costs of the size rows by set size and by label, int64 (m,)."""
-        from conformix.kernels.host.rowcosts import row_costs  # noqa: PLC0415  numba loads late
+        from conformix.kernels.host.counting import row_costs  # noqa: PLC0415  numba loads late
 
         thresholds = self.thresholds(weights)
 
@@ -133,7 +133,7 @@ class GoalObjective(SizeObjective):
 
     def tune_sizes(self, weights: FloatArray) -> IntArray:
         """Return the sizes of the sets of the tuning rows, int64 (m, n)."""
-        from conformix.kernels.host.rowcosts import row_sizes  # noqa: PLC0415  numba loads late
+        from conformix.kernels.host.counting import row_sizes  # noqa: PLC0415  numba loads late
 
         thresholds = self.thresholds(weights)
         sizes = np.empty((len(weights), len(self.tune_scores)), dtype=np.int64)

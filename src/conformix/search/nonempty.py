@@ -79,7 +79,7 @@ class NonEmptyObjective(SizeObjective):
     def row_tops(self, weights: FloatArray) -> FloatArray:
         """Return the largest combined score of every tuning row, under every weight, (m, n)."""
         if torch_counts(self.tune_scores):
-            kernels = import_module("conformix.kernels.device.nonempty")
+            kernels = import_module("conformix.kernels.device.counting")
             return kernels.row_tops(as_tensor(self.tune_scores), weights)  # type: ignore[no-any-return]
         from conformix.kernels.host.counting import row_tops  # noqa: PLC0415  numba loads late
 
@@ -96,7 +96,7 @@ class NonEmptyObjective(SizeObjective):
     def counts(self, weights: FloatArray) -> IntArray:
         """Return the labels in all non-empty sets of the size rows, int64 (m,)."""
         if any(torch_counts(part) for part in self.size_parts):
-            kernels = import_module("conformix.kernels.device.nonempty")
+            kernels = import_module("conformix.kernels.device.counting")
             parts = [as_tensor(part) for part in self.size_parts]
             return kernels.count_nonempty(parts, weights, self.thresholds(weights))  # type: ignore[no-any-return]
         from conformix.kernels.host.counting import count_nonempty  # noqa: PLC0415  numba loads late

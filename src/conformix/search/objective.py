@@ -89,7 +89,7 @@ class SizeObjective:
         Where numba is absent and PyTorch is there, PyTorch counts arrays too.
         """
         tensors = any(torch_counts(part) for part in self.size_parts)
-        twin = "device.search" if tensors else "host.engine"
+        twin = "device.engine" if tensors else "host.engine"
         return import_module(f"conformix.kernels.{twin}")
 
     def thresholds(self, weights: FloatArray) -> FloatArray:

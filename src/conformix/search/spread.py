@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from conformix.data.outputs import check_labels, check_scores
-from conformix.data.workers.tree import brought, fold
+from conformix.data.workers import computed, fold
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, IntArray, of_labels
 from conformix.kernels.simplex import first_best, simplex_grid
@@ -75,7 +75,7 @@ def spread_counts(objective: SizeObjective, weights: FloatArray, parts: int) -> 
         own = objective.with_size_rows(lambda n, part=part: _share(n, part, parts))  # type: ignore[misc]
         own.threads = 1  # a task is one core; parts are what runs side by side
         tasks.append(work(own, weights))
-    (counts,) = brought(fold(tasks, delayed(_added, pure=False)))
+    (counts,) = computed(fold(tasks, delayed(_added, pure=False)))
     return counts  # type: ignore[no-any-return]
 
 

@@ -10,8 +10,7 @@ import pytest
 
 import conformix as cx
 from conformix.kernels.device import cells as weight_cells
-from conformix.kernels.device import counts as torch_counts
-from conformix.kernels.device import search as device
+from conformix.kernels.device import engine as device
 from conformix.kernels.device import thresholds as torch_thresholds
 from search.problems import KINDS, LAYOUTS, RESOLUTIONS, brute_counts, compositions, problem
 
@@ -60,7 +59,7 @@ def test_little_memory_changes_nothing(on_device, monkeypatch) -> None:
     true, parts = problem(5, "ties", 50, 9, 3)
     weights = compositions(3, 12) / 12
     monkeypatch.setattr(torch_thresholds, "ENTRIES", 200)
-    monkeypatch.setattr(torch_counts, "ENTRIES", 200)
+    monkeypatch.setattr(device, "ENTRIES", 200)
     monkeypatch.setattr(device, "PAIRS_AT_ONCE", 40)
     counts = device.candidate_counts(true, tensors_of(parts, on_device, "rows"), 40, weights)
     same(counts, brute_counts(true, parts, 40, weights))

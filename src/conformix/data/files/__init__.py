@@ -5,11 +5,9 @@ gets it, and executes nothing. To add a format, write a reader and one line in `
 (`conformix/data/files/formats.py`).
 """
 
-from conformix.data.files.batch import Batch, Sources
-from conformix.data.files.contents import Choice, Contents
+from conformix.data.files.batch import Batch, Sources, check_kind, guess_kind
+from conformix.data.files.contents import Choice, Contents, Labels
 from conformix.data.files.formats import READERS, read_contents
-from conformix.data.files.kinds import check_kind, guess_kind
-from conformix.data.files.labels import Labels
 from conformix.data.files.limits import Limits, parse_size
 
 __all__ = [

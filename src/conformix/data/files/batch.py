@@ -1,4 +1,4 @@
-"""From one or several files to rows that can be worked with: outputs by model, labels, classes."""
+"""From one or several files to rows: outputs by model, their kind, labels, classes."""
 
 from __future__ import annotations
 
@@ -11,17 +11,88 @@ from typing import Any
 import numpy as np
 
 from conformix.data import bundled as datasets
-from conformix.data.files.contents import LABEL_NAMES, Choice, Contents, a_few, missing
+from conformix.data.files.contents import (
+    LABEL_NAMES,
+    Choice,
+    Contents,
+    Labels,
+    a_few,
+    indices_of,
+    missing,
+    same_labels,
+)
 from conformix.data.files.formats import READERS, read_contents
-from conformix.data.files.kinds import check_kind, check_rounding, guess_kind
-from conformix.data.files.labels import Labels, indices_of, same_labels
 from conformix.data.files.limits import Limits
 from conformix.data.labels import label_indices
-from conformix.data.outputs import Kind
+from conformix.data.outputs import HALF_SUM_TOLERANCE, KINDS, SUM_TOLERANCE, Kind
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import IntArray
 from conformix.kernels.blocks import row_blocks
 from conformix.registry import unknown_name
+
+# How far rounding to two digits takes the sum of a few dozen probabilities from one.
+ROUNDED = 0.05
+
+
+def check_kind(kind: str) -> None:
+    """Refuse a kind that is neither ``auto`` nor one of the library's.
+
+    Examples
+    --------
+    >>> check_kind("odds")
+    Traceback (most recent call last):
+    conformix.errors.InvalidInput: kind must be "auto", "probs" or "logits"; got 'odds'.
+    """
+    if kind not in ("auto", *KINDS):
+        raise InvalidInput(f'kind must be "auto", "probs" or "logits"; got {kind!r}.')
+
+
+def guess_kind(models: Mapping[str, Any]) -> Kind:
+    """Return ``probs`` where all numbers of all models lie between 0 and 1, else ``logits``.
+
+    Rows need not sum to one here: probabilities that were rounded too much are still no logits,
+    and the checks of the library say what is wrong with them.
+
+    Examples
+    --------
+    >>> guess_kind({"a": np.array([[0.2, 0.8]])}), guess_kind({"a": np.array([[-1.0, 2.0]])})
+    ('probs', 'logits')
+    """
+    return (
+        "probs" if all(_are_probs(np.asarray(values)) for values in models.values()) else "logits"
+    )
+
+
+def _are_probs(values: Any) -> bool:
+    if not values.size or values.dtype.kind not in "fiu":
+        return False
+    tolerance = HALF_SUM_TOLERANCE if values.dtype == np.float16 else SUM_TOLERANCE
+    for rows in row_blocks(*values.shape):
+        block = values[rows]
+        if not ((block >= 0) & (block <= 1 + tolerance)).all():
+            return False
+    return True
+
+
+def check_rounding(models: Mapping[str, Any]) -> None:
+    """Refuse probabilities that were rounded so much that rows no longer sum to one.
+
+    Rows that miss one by more than rounding does are left to the checks of the library.
+    """
+    for values in map(np.asarray, models.values()):
+        tolerance = HALF_SUM_TOLERANCE if values.dtype == np.float16 else SUM_TOLERANCE
+        first, rounded = None, True
+        for rows in row_blocks(*values.shape):
+            off = np.abs(values[rows].sum(axis=1, dtype=np.float64) - 1)
+            rounded = rounded and bool((off <= ROUNDED).all())
+            if first is None and (off > tolerance).any():
+                first = rows.start + int(np.argmax(off > tolerance))
+        if first is not None and rounded:
+            total = float(values[first].sum(dtype=np.float64))
+            raise InvalidInput(
+                f"probabilities were rounded too much: row {first} sums to {total:.6g}; write them "
+                "with six digits or more."
+            )
 
 
 @dataclass(frozen=True)
@@ -130,19 +201,19 @@ class Sources:
         check_kind(self.kind)
         if (self.file is None) == (not self.models):
             raise InvalidInput("give one file of outputs, or one --model NAME=FILE for each model.")
-        found = [_bundled(self.file)] if _is_bundled(self.file) else self._contents()
-        outputs = _chosen(found, self.only)
-        classes = next((one.classes for one in found if one.classes is not None), None)
+        contents = [_bundled(self.file)] if _is_bundled(self.file) else self._contents()
+        outputs = _chosen(contents, self.only)
+        classes = next((one.classes for one in contents if one.classes is not None), None)
         classes = self.choice.classes or classes
         n, n_classes = next(iter(outputs.values())).shape
         if classes is not None and len(classes) != n_classes:
             raise InvalidInput(
-                f"{found[0].path} names {len(classes)} classes, and its outputs have {n_classes} "
-                "columns."
+                f"{contents[0].path} names {len(classes)} classes, and its outputs have "
+                f"{n_classes} columns."
             )
         labels = None
         if labelled:
-            labels = _indices(*self._label_source(found), classes, n, n_classes)
+            labels = _indices(*self._label_source(contents), classes, n, n_classes)
         rows = parse_part(self.part, n)
         outputs = {name: values[rows] for name, values in outputs.items()}
         # A bundled data set says itself what it holds.
@@ -157,24 +228,24 @@ class Sources:
     def _contents(self) -> list[Contents]:
         """Read every file once, the later ones in the class order of the first."""
         named = [("", self.file)] if self.file is not None else list((self.models or {}).items())
-        found: list[Contents] = []
+        contents: list[Contents] = []
         limits, choice = self.limits, self.choice
         for name, file in named:
             one = aligned(read_contents(str(file), limits=limits, choice=choice), choice.classes)
             taken = sum(values.nbytes for values in one.models.values())
             limits = replace(limits, memory=max(limits.memory - taken, 1))
             choice = replace(choice, classes=choice.classes or one.classes)
-            found.append(_renamed(one, name) if name else one)
-        return found
+            contents.append(_renamed(one, name) if name else one)
+        return contents
 
-    def _label_source(self, found: list[Contents]) -> tuple[Any, Path]:
+    def _label_source(self, contents: list[Contents]) -> tuple[Any, Path]:
         """Return the labels as they stand in a file, and the file; all files must agree."""
         if self.labels is not None:
             choice = Choice(self.choice.label) if _is_table(self.labels) else Choice()
-            found = [read_contents(self.labels, limits=self.limits, choice=choice)]
-        having = [one for one in found if one.labels is not None]
+            contents = [read_contents(self.labels, limits=self.limits, choice=choice)]
+        having = [one for one in contents if one.labels is not None]
         if not having:
-            one = found[0]
+            one = contents[0]
             listed = [*one.others, *one.models, *map(str, one.classes or ())]
             raise InvalidInput(
                 f"{one.path} has no labels: none of {', '.join(map(repr, LABEL_NAMES))}; name "
@@ -214,22 +285,16 @@ def aligned(contents: Contents, classes: tuple[Any, ...] | None) -> Contents:
     """Return the contents with their columns in the order of `classes`, where both have names.
 
     The columns change places where they are: a second array would double what reading takes.
-
-    Examples
-    --------
-    >>> one = Contents(Path("a.npz"), {"": np.array([[0.2, 0.8]])}, classes=("b", "a"))
-    >>> aligned(one, ("a", "b")).models[""].tolist()
-    [[0.8, 0.2]]
     """
     if classes is None or contents.classes is None or contents.classes == classes:
         return contents
-    own = [str(name) for name in contents.classes]
-    if sorted(own) != sorted(map(str, classes)):
+    names = [str(name) for name in contents.classes]
+    if sorted(names) != sorted(map(str, classes)):
         raise InvalidInput(
-            f"{contents.path} has other classes than expected: {a_few(own)} instead of "
+            f"{contents.path} has other classes than expected: {a_few(names)} instead of "
             f"{a_few([str(name) for name in classes])}."
         )
-    order = [own.index(str(name)) for name in classes]
+    order = [names.index(str(name)) for name in classes]
     for values in contents.models.values():
         for rows in row_blocks(*values.shape):
             values[rows] = values[rows][:, order]
@@ -247,16 +312,17 @@ def _renamed(contents: Contents, name: str) -> Contents:
     return replace(contents, models=models)
 
 
-def _chosen(found: list[Contents], only: Sequence[str]) -> dict[str, Any]:
-    outputs = {name: values for one in found for name, values in one.models.items()}
+def _chosen(contents: list[Contents], only: Sequence[str]) -> dict[str, Any]:
+    outputs = {name: values for one in contents for name, values in one.models.items()}
     if not outputs:
-        held = [*found[0].others, *([found[0].label_name] if found[0].label_name else [])]
+        held = [*contents[0].others, *([contents[0].label_name] if contents[0].label_name else [])]
         raise InvalidInput(
-            f"{found[0].path} holds no outputs, an array of numbers (n, K); it has {a_few(held)}."
+            f"{contents[0].path} holds no outputs, an array of numbers (n, K); it has "
+            f"{a_few(held)}."
         )
     for name in only:
         if name not in outputs:
-            raise missing(found[0].path, "model", name, list(outputs))
+            raise missing(contents[0].path, "model", name, list(outputs))
     return {name: outputs[name] for name in only} if only else outputs
 
 
@@ -325,19 +391,13 @@ def _are_names(values: Any, path: Path, classes: tuple[Any, ...] | None) -> bool
 
 
 def parse_part(text: str | None, n: int) -> slice:
-    """Return the rows of a text such as ``:5000`` or ``5000:``.
-
-    Examples
-    --------
-    >>> parse_part("2:", 5)
-    slice(2, 5, None)
-    """
+    """Return the rows of a text such as ``:5000`` or ``5000:``."""
     if text is None:
         return slice(0, n)
-    found = re.fullmatch(r"(\d{0,15}):(\d{0,15})", text.strip())
-    if found is None:
+    match = re.fullmatch(r"(\d{0,15}):(\d{0,15})", text.strip())
+    if match is None:
         raise InvalidInput(f"a part is FIRST:LAST, such as :5000 or 5000:; got {text!r}.")
-    first, last = int(found[1] or 0), min(int(found[2] or n), n)
+    first, last = int(match[1] or 0), min(int(match[2] or n), n)
     if first >= last:
         raise InvalidInput(f"the part {text!r} holds none of the {n:,} rows.")
     return slice(first, last)

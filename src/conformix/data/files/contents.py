@@ -1,18 +1,158 @@
-"""What a file holds, whatever its format: models, labels, class names."""
+"""What a file holds, whatever its format: models, labels, class names.
+
+Labels are integers, or the different texts once and a number per row. An array of text gives every
+row the room of the longest text: one label of 500 characters among three million rows would take
+six gigabytes. Names with codes take eight bytes per row.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np  # noqa: F401  for the examples
+import numpy as np
 
-from conformix.data.files.labels import LONGEST_LABEL, coded
 from conformix.data.files.limits import Limits
 from conformix.errors import InvalidInput
+from conformix.kernels.arrays import IntArray
+from conformix.kernels.blocks import row_blocks
+
+# Characters of one label or class name.
+LONGEST_LABEL = 500
+# Integers that are floats too, without a gap.
+WHOLE = 2**53
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Text labels of n rows.
+
+    Parameters
+    ----------
+    names : list of str
+        The different labels, each once.
+    codes : integer array of shape (n,)
+        Which of the names every row has.
+
+    Examples
+    --------
+    >>> Labels(["cat", "dog"], np.array([1, 0, 1])).tolist()
+    ['dog', 'cat', 'dog']
+    """
+
+    names: list[str]
+    codes: IntArray
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def tolist(self) -> list[str]:
+        """Return the label of every row."""
+        return [self.names[code] for code in self.codes.tolist()]
+
+    def counts(self) -> IntArray:
+        """Return how many rows have each of the names."""
+        return np.bincount(self.codes, minlength=len(self.names))
+
+
+class Codebook:
+    """Gives every different text a number, within the limits of a file."""
+
+    def __init__(self, path: Path, column: str, limits: Limits) -> None:
+        self.path, self.column, self.limits = path, column, limits
+        self.places: dict[str, int] = {}
+        self.taken = 0
+
+    def code(self, text: str) -> int:
+        """Return the number of a text, a new one for one that has not come before."""
+        place = self.places.get(text)
+        if place is not None:
+            return place
+        if len(self.places) >= self.limits.columns:
+            raise InvalidInput(
+                f"{self.path} holds more than {self.limits.columns:,} different labels; is "
+                f"{self.column[:40]!r} the label column?"
+            )
+        self.taken += sys.getsizeof(text) + 100  # its place in the dictionary
+        self.limits.check_memory(self.path, self.taken, "its labels")
+        self.places[text] = len(self.places)
+        return len(self.places) - 1
+
+    def labels(self, codes: IntArray) -> Labels:
+        """Return the labels that these numbers stand for."""
+        return Labels(list(self.places), codes)
+
+    def numbers_or_labels(self, codes: IntArray) -> Labels | IntArray:
+        """Return integers where all texts are; ``3.0`` is 3, as pandas writes it.
+
+        The integers are written over the codes: there is room for one of them only.
+        """
+        numbers = _whole_numbers(list(self.places))
+        if numbers is None:
+            return self.labels(codes)
+        for rows in row_blocks(len(codes), 1):
+            codes[rows] = numbers[codes[rows]]
+        return codes
+
+
+def _whole_numbers(texts: list[str]) -> IntArray | None:
+    """Return texts as integers, None where some are none; 1_000 is none, though Python reads it."""
+    try:
+        numbers = np.array([float(text) for text in texts])
+    except ValueError:
+        return None
+    whole = np.isfinite(numbers).all() and (numbers == np.floor(numbers)).all()
+    if not whole or (np.abs(numbers) >= WHOLE).any() or any("_" in text for text in texts):
+        return None
+    return numbers.astype(np.int64)
+
+
+def coded(values: Any, path: Path, column: str, limits: Limits) -> Labels:
+    """Return an array of text of shape (n,) as labels, a block of rows at a time."""
+    book = Codebook(path, column, limits)
+    codes = np.empty(len(values), dtype=np.intp)
+    read: Callable[[Any], str] = str
+    if values.dtype.kind == "S":
+        read = _decoded
+    width = max(1, values.dtype.itemsize // 4)
+    try:
+        for rows in row_blocks(len(values), width):
+            codes[rows] = [book.code(read(text)) for text in values[rows].tolist()]
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{path} holds labels in {column!r} that are not UTF-8 text.") from None
+    return book.labels(codes)
+
+
+def _decoded(text: bytes) -> str:
+    return text.decode("utf-8")
+
+
+def same_labels(one: Any, other: Any) -> bool:
+    """Return whether two files have the same labels, row by row."""
+    texts = isinstance(one, Labels), isinstance(other, Labels)
+    if len(one) != len(other) or texts[0] != texts[1]:
+        return False
+    if not texts[0]:
+        return np.array_equal(one, other)
+    place = {name: index for index, name in enumerate(one.names)}
+    moved = np.array([place.get(name, -1) for name in other.names], dtype=np.intp)
+    return all(
+        np.array_equal(one.codes[rows], moved[other.codes[rows]])
+        for rows in row_blocks(len(one), 1)
+    )
+
+
+def indices_of(labels: Labels, classes: Sequence[str]) -> IntArray | int:
+    """Return the class index of every row, or the first row whose label no class has."""
+    place = {name: index for index, name in enumerate(classes)}
+    of_name = np.array([place.get(name, -1) for name in labels.names], dtype=np.intp)
+    indices = of_name[labels.codes]
+    return indices if (indices >= 0).all() else int(np.argmax(indices < 0))
+
 
 # What labels are called where nobody says.
 LABEL_NAMES = ("labels", "label", "y", "target", "class")
@@ -102,15 +242,9 @@ def missing(path: Path, what: str, name: str, known: Sequence[str]) -> InvalidIn
 
 
 def a_few(names: Sequence[str], most: int = 8) -> str:
-    """Return names for a sentence, the first few of many.
-
-    Examples
-    --------
-    >>> a_few([f"c{i}" for i in range(100)], most=3)
-    "'c0', 'c1', 'c2' and 97 more"
-    """
-    told = ", ".join(repr(str(name)[:40]) for name in names[:most])
-    return f"{told} and {len(names) - most:,} more" if len(names) > most else told or "nothing"
+    """Return names for a sentence, the first few of many."""
+    text = ", ".join(repr(str(name)[:40]) for name in names[:most])
+    return f"{text} and {len(names) - most:,} more" if len(names) > most else text or "nothing"
 
 
 def from_arrays(path: Path, arrays: dict[str, Any], choice: Choice, limits: Limits) -> Contents:
@@ -167,19 +301,7 @@ def check_names(path: Path, names: Sequence[Any]) -> None:
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of a table are taken.
-
-    Parameters
-    ----------
-    label : int or None
-        Position of the labels.
-    numbers : list of int
-        Positions of the outputs, in the order of the classes.
-    classes : tuple
-        Names of the classes; integers where all of them are.
-    others : dict of str to str
-        The columns that are left out, described as in `Contents`.
-    """
+    """Which columns of a table are taken."""
 
     label: int | None
     numbers: list[int]
@@ -188,13 +310,7 @@ class Columns:
 
 
 def choose_columns(path: Path, names: Sequence[str], choice: Choice) -> Columns:
-    """Return which columns of a table hold labels and outputs.
-
-    Examples
-    --------
-    >>> choose_columns(Path("a.csv"), ["id", "cat", "dog", "y"], Choice(drop=("id",)))
-    Columns(label=3, numbers=[1, 2], classes=('cat', 'dog'), others={'id': 'column left out'})
-    """
+    """Return which columns of a table hold labels and outputs."""
     place = {name: position for position, name in enumerate(names)}
     if len(place) < len(names):
         twice = next(name for position, name in enumerate(names) if place[name] != position)

@@ -80,8 +80,8 @@ def _blocks(source: Any, names: list[str], first_column: int) -> Iterator[Messag
                 yield _gap(column, name, first)
                 return
             block[:, place] = column.to_numpy(zero_copy_only=False)
-        told = {"first": first, "rows": len(block), "column": first_column, "width": len(names)}
-        yield {"block": told}, block.tobytes()
+        place_of = {"first": first, "rows": len(block), "column": first_column, "width": len(names)}
+        yield {"block": place_of}, block.tobytes()
 
 
 def _labels(source: Any, name: str) -> Iterator[Message]:
@@ -95,15 +95,15 @@ def _labels(source: Any, name: str) -> Iterator[Message]:
             yield _gap(column, name, first)
             return
         if pa.types.is_integer(column.type):
-            told, codes = None, column.to_numpy(zero_copy_only=False)
+            texts, codes = None, column.to_numpy(zero_copy_only=False)
         else:
             coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
             codes = coded.indices.to_numpy(zero_copy_only=False)
             # Of a dictionary that serves many batches, only the names that are used here.
             used, codes = np.unique(codes, return_inverse=True)
-            told = coded.dictionary.take(pa.array(used)).to_pylist()
+            texts = coded.dictionary.take(pa.array(used)).to_pylist()
         wide = codes.astype(np.int64)
-        yield {"labels": {"first": first, "rows": len(wide), "names": told}}, wide.tobytes()
+        yield {"labels": {"first": first, "rows": len(wide), "names": texts}}, wide.tobytes()
 
 
 def _gap(column: Any, name: str, first: int) -> Message:

@@ -14,10 +14,17 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from conformix.data.files.contents import NO_OUTPUTS, Choice, Columns, Contents, choose_columns
-from conformix.data.files.labels import LONGEST_LABEL, Codebook
+from conformix.data.files.contents import (
+    LONGEST_LABEL,
+    NO_OUTPUTS,
+    Choice,
+    Codebook,
+    Columns,
+    Contents,
+    choose_columns,
+)
 from conformix.data.files.limits import Limits, told_size
-from conformix.data.files.opened import size_of
+from conformix.data.files.opening import size_of
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import IntArray
 
@@ -44,17 +51,7 @@ def read_delimited(file: BinaryIO, path: Path, limits: Limits, choice: Choice) -
 
 
 class Delimited:
-    """An open csv file, its header read.
-
-    Parameters
-    ----------
-    file : binary file
-        The file.
-    path : Path
-        For errors.
-    limits : Limits
-        What is allowed.
-    """
+    """An open csv file, its header read."""
 
     def __init__(self, file: BinaryIO, path: Path, limits: Limits) -> None:
         self.file, self.path, self.limits = file, path, limits
@@ -122,8 +119,8 @@ class Delimited:
         """Return the outputs (n, K) as float64, and of the labels where they stand in `book`."""
         n, width = self._count(), len(columns.numbers)
         taken = 8 * width + (0 if columns.label is None else 16)
-        told = f"{n:,} rows of {len(self.header):,} columns"
-        self.limits.check_memory(self.path, n * taken, told)
+        text = f"{n:,} rows of {len(self.header):,} columns"
+        self.limits.check_memory(self.path, n * taken, text)
         values = np.empty((n, width))
         codes = np.empty(n if columns.label is not None else 0, dtype=np.intp)
         converters = self._converters(columns, book)
@@ -227,8 +224,8 @@ class Delimited:
             return None
         if _is_number(cell):
             return None
-        told = f"holds {cell[:40]!r}, which is no number" if cell.strip() else "holds no number"
-        return f"{told}; {NO_OUTPUTS}."
+        text = f"holds {cell[:40]!r}, which is no number" if cell.strip() else "holds no number"
+        return f"{text}; {NO_OUTPUTS}."
 
 
 def _nothing(text: str) -> float:

@@ -10,9 +10,8 @@ from conformix.atomic import as_path
 from conformix.data.files.contents import Choice, Contents
 from conformix.data.files.delimited import read_delimited
 from conformix.data.files.limits import Limits
-from conformix.data.files.npy import read_npy
-from conformix.data.files.npz import read_npz
-from conformix.data.files.opened import opened
+from conformix.data.files.npy import read_npy, read_npz
+from conformix.data.files.opening import opened
 from conformix.data.files.parquet import read_parquet
 from conformix.data.files.pt import read_pt
 from conformix.errors import InvalidInput

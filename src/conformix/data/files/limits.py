@@ -67,23 +67,15 @@ def parse_size(text: str) -> int:
     Traceback (most recent call last):
     conformix.errors.InvalidInput: a size must be a number of bytes such as 512M or 4G; got 'much'.
     """
-    found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)\s*([KMGT]?)(?:i?B)?", text.strip().upper())
-    size = 0 if found is None else int(float(found[1]) * UNITS[found[2]])
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)\s*([KMGT]?)(?:i?B)?", text.strip().upper())
+    size = 0 if match is None else int(float(match[1]) * UNITS[match[2]])
     if size < 1:
         raise InvalidInput(f"a size must be a number of bytes such as 512M or 4G; got {text!r}.")
     return size
 
 
 def told_size(n: int) -> str:
-    """Return a number of bytes for people.
-
-    Examples
-    --------
-    >>> told_size(3 * 2**30), told_size(2**19), told_size(12)
-    ('3.0 GiB', '512.0 KiB', '12 bytes')
-    >>> told_size(10**400)
-    'more than 999,999,999 TiB'
-    """
+    """Return a number of bytes for people."""
     if n >= 10**9 * UNITS["T"]:
         return "more than 999,999,999 TiB"
     for unit in ("T", "G", "M", "K"):

@@ -1,4 +1,7 @@
-"""npy: one array behind a short header. The header is believed only as far as the bytes reach."""
+"""npy: one array behind a short header; npz: such arrays by name in a zip archive.
+
+The header is believed only as far as the bytes reach.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import numpy as np
 
 from conformix.data.files.contents import Choice, Contents, from_arrays
 from conformix.data.files.limits import Limits, told_size
-from conformix.data.files.opened import size_of
+from conformix.data.files.opening import opened_zip, size_of
 from conformix.errors import InvalidInput
 
 # Bytes; a header names a type and a shape, and NumPy reads no longer one either.
@@ -29,21 +32,7 @@ def read_npy(file: BinaryIO, path: Path, limits: Limits, choice: Choice) -> Cont
 
 
 def read_array(file: IO[bytes], path: Path, size: int, limits: Limits, name: str = "") -> Any:
-    """Return one array from a stream of `size` bytes, after its header has been checked.
-
-    Parameters
-    ----------
-    file : binary file
-        At the beginning of the array: a file, or a member of an npz.
-    path : Path
-        For the error.
-    size : int
-        Bytes of header and data; a header that asks for others is refused before memory is taken.
-    limits : Limits
-        What is allowed.
-    name : str
-        Name of the array in an npz.
-    """
+    """Return one array from a stream; a header that asks for more than `size` bytes takes none."""
     whose = f"{path} (array {name[:40]!r})" if name else str(path)
     shape, in_columns, dtype, start = _header(file, whose)
     if dtype.hasobject:
@@ -85,8 +74,8 @@ def _header(file: IO[bytes], whose: str) -> tuple[tuple[int, ...], bool, np.dtyp
         length = int.from_bytes(file.read(width), "little")
         if not 0 < length <= LONGEST_HEADER:
             raise ValueError
-        told = ast.literal_eval(file.read(length).decode("latin-1").strip())
-        shape, in_columns, descr = told["shape"], told["fortran_order"], told["descr"]
+        header = ast.literal_eval(file.read(length).decode("latin-1").strip())
+        shape, in_columns, descr = header["shape"], header["fortran_order"], header["descr"]
         proper = isinstance(shape, tuple) and all(type(length) is int for length in shape)
         if not proper or not isinstance(in_columns, bool) or any(abs(x) >= 2**63 for x in shape):
             raise TypeError
@@ -126,3 +115,22 @@ def _fill(file: IO[bytes], array: Any) -> int:
         view[done : done + len(piece)] = piece
         done += len(piece)
     return done
+
+
+def read_npz(file: BinaryIO, path: Path, limits: Limits, choice: Choice) -> Contents:
+    """Return the arrays of an npz file."""
+    return from_arrays(path, read_members(file, path, limits), choice, limits)
+
+
+def read_members(file: BinaryIO, path: Path, limits: Limits) -> dict[str, Any]:
+    """Return all arrays of an npz by name, as many bytes as the limits allow."""
+    arrays = {}
+    with opened_zip(file, path, limits, "npz file") as packed:
+        for member in packed.infolist():
+            name = member.filename.removesuffix(".npy")
+            if name == member.filename:
+                raise InvalidInput(f"{path} holds {name[:80]!r}, which is no npy array; {WAY_OUT}.")
+            with packed.open(member) as stream:
+                arrays[name] = read_array(stream, path, member.file_size, limits, name)
+                stream.read(1)  # the end: here the checksum is compared
+    return arrays

@@ -20,8 +20,15 @@ from typing import IO, Any, BinaryIO, Protocol
 import numpy as np
 
 from conformix.data.files import decode
-from conformix.data.files.contents import NO_OUTPUTS, Choice, Columns, Contents, choose_columns
-from conformix.data.files.labels import LONGEST_LABEL, Codebook
+from conformix.data.files.contents import (
+    LONGEST_LABEL,
+    NO_OUTPUTS,
+    Choice,
+    Codebook,
+    Columns,
+    Contents,
+    choose_columns,
+)
 from conformix.data.files.limits import Limits, told_size
 from conformix.errors import InvalidInput
 
@@ -91,16 +98,16 @@ def _read(decoder: Decoder, path: Path, limits: Limits, choice: Choice) -> Conte
 
 def _check_types(path: Path, listed: list[Any], columns: Columns) -> None:
     for place in columns.numbers:
-        name, kind, told = listed[place]
+        name, kind, dtype = listed[place]
         if kind not in ("number", "integer"):
             raise InvalidInput(
-                f"{path} column {name[:40]!r} holds {told}, no plain numbers; {NO_OUTPUTS}."
+                f"{path} column {name[:40]!r} holds {dtype}, no plain numbers; {NO_OUTPUTS}."
             )
     if columns.label is not None:
-        name, kind, told = listed[columns.label]
+        name, kind, dtype = listed[columns.label]
         if kind not in ("integer", "text"):
             raise InvalidInput(
-                f"{path} column {name[:40]!r} must hold labels, integers or text; it holds {told}."
+                f"{path} column {name[:40]!r} must hold labels, integers or text; it holds {dtype}."
             )
 
 
@@ -130,21 +137,21 @@ class _Filled:
 
     def take(self, message: dict[str, Any], numbers: Any) -> None:
         """Put the numbers of one message where they belong."""
-        told = message.get("block") or message.get("labels")
-        if told is None:
+        part = message.get("block") or message.get("labels")
+        if part is None:
             return
-        rows = slice(told["first"], told["first"] + told["rows"])
+        rows = slice(part["first"], part["first"] + part["rows"])
         if rows.stop > len(self.values):
             raise InvalidInput(f"{self.path} is damaged: it holds more rows than it declares.")
         if "block" in message:
-            place = slice(told["column"], told["column"] + told["width"])
-            self.values[rows, place] = numbers.reshape(told["rows"], told["width"])
+            place = slice(part["column"], part["column"] + part["width"])
+            self.values[rows, place] = numbers.reshape(part["rows"], part["width"])
             self.entries += numbers.size
             return
         codes = numbers
-        if told["names"] is not None:
-            self._check_labels(told["names"])
-            codes = np.array([self.book.code(name) for name in told["names"]] or [0])[numbers]
+        if part["names"] is not None:
+            self._check_labels(part["names"])
+            codes = np.array([self.book.code(name) for name in part["names"]] or [0])[numbers]
         self.codes[rows] = codes
         self.labelled += len(codes)
 
@@ -208,9 +215,9 @@ class _Child:
             yield self._ended(), None
             return
         while "done" not in (message := self._message()):
-            told = message.get("block") or message.get("labels") or {"rows": 0}
+            part = message.get("block") or message.get("labels") or {"rows": 0}
             numbers = np.empty(
-                told["rows"] * told.get("width", 1), dtype=float if "block" in message else np.int64
+                part["rows"] * part.get("width", 1), dtype=float if "block" in message else np.int64
             )
             if not _filled_from(self.out, numbers):
                 message = self._ended()
@@ -257,8 +264,8 @@ class _Here:
         """Yield the messages of the decoder."""
         try:
             source = decode.opened(self.file, wanted["text"])
-            found = decode.decoded(source, wanted["outputs"], wanted["label"], wanted["tallest"])
-            for message, content in found:
+            messages = decode.decoded(source, wanted["outputs"], wanted["label"], wanted["tallest"])
+            for message, content in messages:
                 yield message, np.frombuffer(content, float if "block" in message else np.int64)
         except Exception as error:
             yield decode.said(error)[0], None

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import pickletools
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,7 +21,7 @@ import numpy as np
 from conformix.data.files.contents import Choice, Contents, from_arrays
 from conformix.data.files.limits import Limits
 from conformix.data.files.npy import read_numbers
-from conformix.data.files.zips import opened_zip
+from conformix.data.files.opening import opened_zip
 from conformix.errors import InvalidInput
 
 # A pickle of a thousand tensors has a quarter of this; an opcode of one byte may build a list.
@@ -90,7 +91,7 @@ def _described(pickle: bytes, path: Path) -> Any:
     try:
         operations = list(pickletools.genops(pickle))
         _check_names(operations, path)
-        return _built(operations)
+        return Machine().run(operations)
     except InvalidInput:
         raise
     except Refused:
@@ -116,67 +117,92 @@ def _check_names(operations: list[Any], path: Path) -> None:
 
 
 MARK = object()
-CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": ()}
-EMPTY: dict[str, type] = {"EMPTY_DICT": dict, "EMPTY_LIST": list}
 LITERALS = ("BININT", "BININT1", "BININT2", "LONG1", "BINUNICODE", "SHORT_BINUNICODE", "BINFLOAT")
-TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
-def _built(operations: list[Any]) -> Any:  # noqa: PLR0912  one branch per opcode
-    """Follow the opcodes that torch.save writes; nothing is imported and nothing is called."""
-    stack: list[Any] = []
-    memo: dict[int, Any] = {}
+class Machine:
+    """Follows the opcodes that torch.save writes; nothing is imported and nothing is called."""
 
-    def after_mark() -> list[Any]:
-        taken = []
-        while (value := stack.pop()) is not MARK:
-            taken.append(value)
-        return taken[::-1]
+    def __init__(self) -> None:
+        self.stack: list[Any] = []
+        self.memo: dict[int, Any] = {}
 
-    for opcode, argument, _ in operations:
-        name = opcode.name
-        if name in LITERALS:
-            stack.append(argument)
-        elif name in CONSTANTS:
-            stack.append(CONSTANTS[name])
-        elif name in EMPTY:
-            stack.append(EMPTY[name]())
-        elif name == "GLOBAL":
-            stack.append(Name(argument))
-        elif name == "MARK":
-            stack.append(MARK)
-        elif name in ("BINPUT", "LONG_BINPUT"):
-            memo[argument] = stack[-1]
-        elif name == "MEMOIZE":
-            memo[len(memo)] = stack[-1]
-        elif name in ("BINGET", "LONG_BINGET"):
-            stack.append(memo[argument])
-        elif name == "TUPLE":
-            stack.append(tuple(after_mark()))
-        elif name in TUPLES:
-            taken = stack[-TUPLES[name] :]
-            del stack[-TUPLES[name] :]
-            stack.append(tuple(taken))
-        elif name == "BINPERSID":
-            stack.append(_storage(stack.pop()))
-        elif name == "REDUCE":
-            arguments, callee = stack.pop(), stack.pop()
-            stack.append(_made(callee, arguments))
-        elif name in ("SETITEM", "SETITEMS"):
-            pairs = after_mark() if name == "SETITEMS" else [stack.pop(-2), stack.pop()]
-            if not all(isinstance(key, str | int) for key in pairs[::2]):
+    def run(self, operations: list[Any]) -> Any:
+        """Return what the opcodes build, with tensors as descriptions."""
+        for opcode, argument, _ in operations:
+            if opcode.name == "STOP":
+                return self.stack.pop()
+            if opcode.name not in STEPS:
                 raise Refused
-            stack[-1].update(zip(pairs[::2], pairs[1::2], strict=True))
-        elif name in ("APPEND", "APPENDS"):
-            values = after_mark() if name == "APPENDS" else [stack.pop()]
-            stack[-1].extend(values)
-        elif name == "BUILD":  # what a state_dict knows about its layers
-            stack.pop()
-        elif name == "STOP":
-            return stack.pop()
-        elif name not in ("PROTO", "FRAME"):
+            STEPS[opcode.name](self, argument)
+        raise ValueError("the pickle has no end")
+
+    def push(self, value: Any) -> None:
+        """Put a value on the stack."""
+        self.stack.append(value)
+
+    def pop_marked(self) -> list[Any]:
+        """Take what lies above the last mark, and the mark."""
+        values = []
+        while (value := self.stack.pop()) is not MARK:
+            values.append(value)
+        return values[::-1]
+
+    def pop_last(self, n: int) -> list[Any]:
+        """Take the last n values."""
+        values = self.stack[-n:]
+        del self.stack[-n:]
+        return values
+
+    def remember(self, place: int) -> None:
+        """Note the value on top."""
+        self.memo[place] = self.stack[-1]
+
+    def call(self) -> None:
+        """Describe the tensor that a call would make; an empty dict is the only other result."""
+        arguments, callee = self.stack.pop(), self.stack.pop()
+        self.push(_made(callee, arguments))
+
+    def set_items(self, pairs: list[Any]) -> None:
+        """Put keys and values, in turn, into the dict on top."""
+        if not all(isinstance(key, str | int) for key in pairs[::2]):
             raise Refused
-    raise ValueError("the pickle has no end")
+        self.stack[-1].update(zip(pairs[::2], pairs[1::2], strict=True))
+
+    def extend(self, values: list[Any]) -> None:
+        """Put values at the end of the list on top."""
+        self.stack[-1].extend(values)
+
+
+# What every opcode does, by its name; an opcode that is not here is refused.
+STEPS: dict[str, Callable[[Machine, Any], Any]] = {
+    **dict.fromkeys(LITERALS, Machine.push),
+    **dict.fromkeys(("PROTO", "FRAME"), lambda machine, _: None),
+    **dict.fromkeys(("BINPUT", "LONG_BINPUT"), Machine.remember),
+    **dict.fromkeys(
+        ("BINGET", "LONG_BINGET"), lambda machine, place: machine.push(machine.memo[place])
+    ),
+    "MEMOIZE": lambda machine, _: machine.remember(len(machine.memo)),
+    "NONE": lambda machine, _: machine.push(None),
+    "NEWTRUE": lambda machine, _: machine.push(True),
+    "NEWFALSE": lambda machine, _: machine.push(False),
+    "EMPTY_TUPLE": lambda machine, _: machine.push(()),
+    "EMPTY_DICT": lambda machine, _: machine.push({}),
+    "EMPTY_LIST": lambda machine, _: machine.push([]),
+    "MARK": lambda machine, _: machine.push(MARK),
+    "GLOBAL": lambda machine, name: machine.push(Name(name)),
+    "TUPLE": lambda machine, _: machine.push(tuple(machine.pop_marked())),
+    "TUPLE1": lambda machine, _: machine.push(tuple(machine.pop_last(1))),
+    "TUPLE2": lambda machine, _: machine.push(tuple(machine.pop_last(2))),
+    "TUPLE3": lambda machine, _: machine.push(tuple(machine.pop_last(3))),
+    "BINPERSID": lambda machine, _: machine.push(_storage(machine.stack.pop())),
+    "REDUCE": lambda machine, _: machine.call(),
+    "SETITEM": lambda machine, _: machine.set_items([machine.stack.pop(-2), machine.stack.pop()]),
+    "SETITEMS": lambda machine, _: machine.set_items(machine.pop_marked()),
+    "APPEND": lambda machine, _: machine.extend([machine.stack.pop()]),
+    "APPENDS": lambda machine, _: machine.extend(machine.pop_marked()),
+    "BUILD": lambda machine, _: machine.stack.pop(),  # what a state_dict knows about its layers
+}
 
 
 def _storage(described: Any) -> Storage:

@@ -10,7 +10,7 @@ from conformix.fit.saved.arrays import Arrays
 from conformix.fit.saved.fields import check_type, field_of
 from conformix.fit.saved.migrations import refuse_unknown
 from conformix.fit.saved.settings import columns_in, score_out
-from conformix.scores.blend.model import Blend
+from conformix.scores.blend import Blend
 
 _BLEND = ("name", "columns", "coefficients")
 

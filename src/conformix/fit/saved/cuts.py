@@ -18,7 +18,7 @@ from conformix.fit.saved.checks import check_importance, check_partition
 from conformix.fit.saved.fields import check_fields, field_of, shortened
 from conformix.fit.saved.migrations import refuse_unknown
 from conformix.kernels.arrays import FloatArray, IntArray
-from conformix.kernels.limits import RankLimits
+from conformix.kernels.combine import RankLimits
 
 _KNOWN: dict[str, Any] = {
     scheme.name: type(scheme) for scheme in (CALIBRATIONS[name] for name in CALIBRATIONS)

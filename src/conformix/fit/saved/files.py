@@ -13,8 +13,8 @@ import numpy as np
 from conformix import __version__
 from conformix.atomic import write_whole
 from conformix.data.files.limits import Limits, parse_size
-from conformix.data.files.npz import read_members
-from conformix.data.files.opened import opened, size_of
+from conformix.data.files.npy import read_members
+from conformix.data.files.opening import opened, size_of
 from conformix.errors import InvalidInput
 from conformix.fit.saved.folder import MissingArrays, sibling
 from conformix.fit.saved.migrations import SCHEMA, migrated

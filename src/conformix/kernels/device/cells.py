@@ -27,31 +27,15 @@ REMEMBERED = 2**17
 
 
 class Cells(NamedTuple):
-    """Cells over M weights.
+    """Cells over M weights, a level of the tree."""
 
-    Attributes
-    ----------
-    members : int64 (C, m)
-        Which weights each cell holds; short cells repeat their first.
-    counts : int64 (C,)
-        How many of the m are its own.
-    centre, half : float64 (C, d)
-        The boxes.
-    parents : int64 (C,)
-        Inside of which cell of the level above each lies; rising.
-    on_simplex : bool
-        Whether all weights sum to one, so that an anchor may be used.
-    anchor : int
-        The coordinate that bounds leave out, or -1.
-    """
-
-    members: IntArray
-    counts: IntArray
-    centre: FloatArray
-    half: FloatArray
-    parents: IntArray
-    on_simplex: bool
-    anchor: int = -1
+    members: IntArray  # (C, m) which weights each cell holds; short cells repeat their first
+    counts: IntArray  # (C,) how many of the m are its own
+    centre: FloatArray  # (C, d)
+    half: FloatArray  # (C, d)
+    parents: IntArray  # (C,) inside of which cell of the level above each lies; rising
+    on_simplex: bool  # whether all weights sum to one, so that an anchor may be used
+    anchor: int = -1  # the coordinate that bounds leave out, or -1
 
     def anchored(self, rows: FloatArray) -> Cells:
         """Return the cells with the anchor under which rows (n, d) spread least.
@@ -72,16 +56,6 @@ def weight_cells(weights: FloatArray, *n_cells: int) -> list[Cells]:
 
     A level has at most as many cells as said. They hold a power of two of weights each, on which
     kernels work well, or fewer; the cells of a level lie inside those of the one above.
-
-    Examples
-    --------
-    >>> weights = np.array([[0.0, 1.0], [0.1, 0.9], [0.8, 0.2], [1.0, 0.0]])
-    >>> wide, narrow = weight_cells(weights, 2, 4)
-    >>> wide.members, wide.half[:, 0]
-    (array([[0, 1],
-           [2, 3]]), array([0.05, 0.1 ]))
-    >>> narrow.parents
-    array([0, 0, 1, 1])
     """
     weights = np.ascontiguousarray(weights, dtype=np.float64)
     if weights.size > REMEMBERED:
@@ -146,18 +120,10 @@ def rounding_slack(weights: FloatArray, scale: float) -> float:
 
 
 class Brackets(NamedTuple):
-    """What each cell knows of the threshold: ``floor <= t(w) - <w - centre, r> <= ceiling``.
+    """What each cell knows of the threshold: ``floor <= t(w) - <w - centre, r> <= ceiling``."""
 
-    Attributes
-    ----------
-    slope : float64 (C, d)
-        ``r_j - r_a``, or ``r_j`` without an anchor.
-    floor, ceiling : float64 (C,)
-        With the rounding slack.
-    """
-
-    slope: FloatArray
-    floor: FloatArray
+    slope: FloatArray  # (C, d) r_j - r_a, or r_j without an anchor
+    floor: FloatArray  # (C,) with the rounding slack, as is the ceiling
     ceiling: FloatArray
 
 
@@ -166,23 +132,18 @@ def fit_brackets(
 ) -> Brackets:
     """Return the brackets around known thresholds (M,): a linear fit per cell, and its residual.
 
-    Parameters
-    ----------
-    cells, weights, thresholds
-        The cells, all weights (M, d) and t(w) of each.
-    scale : float
-        Largest ``|s_j|`` of the labels that will be compared.
+    ``scale`` is the largest ``|s_j|`` of the labels that will be compared.
     """
-    own = weights[cells.members]
+    inside = weights[cells.members]
     known = thresholds[cells.members]
     d = weights.shape[1]
-    normal = np.einsum("cmi,cmj->cij", own, own)
+    normal = np.einsum("cmi,cmj->cij", inside, inside)
     ridge = RIDGE * np.trace(normal, axis1=1, axis2=2) + 1e-300
     normal += ridge[:, None, None] * np.eye(d)
-    right = np.einsum("cmi,cm->ci", own, known)
+    right = np.einsum("cmi,cm->ci", inside, known)
     fits = np.linalg.solve(normal, right[..., None])[..., 0]
     fits = np.where(np.isfinite(fits), fits, 0.0)
-    rest = known - np.einsum("cmi,ci->cm", own, fits)
+    rest = known - np.einsum("cmi,ci->cm", inside, fits)
     middle = np.einsum("ci,ci->c", cells.centre, fits)
     slack = rounding_slack(weights, scale + float(np.abs(fits).max() + np.abs(known).max()))
     slope = fits - fits[:, [cells.anchor]] if cells.anchor >= 0 else fits

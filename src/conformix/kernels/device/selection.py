@@ -29,14 +29,8 @@ def select_weights(
 ) -> Any:
     """Return which weights each label of each row selects, int64 tensor (r, K).
 
-    Parameters
-    ----------
-    scores : tensor of shape (r, K, d)
-        Scores of the test rows.
-    weights, cuts, counts, order
-        See `conformix.kernels.host.selection.select_weights`.
-    gap : callable
-        ``gap(i)`` returns the scores between the two cuts of weights i, rising.
+    As `conformix.kernels.host.selection.select_weights`; ``gap(i)`` returns the scores between the
+    two cuts of weights i, rising.
     """
     torch = torch_module()
     places = to_device(order, scores)
@@ -62,53 +56,50 @@ def _totals(values: Any, cuts: FloatArray, counts: IntArray, best: Any, gap: Any
     total = at_high.where(reached, at_low)
     rows, labels = (reached & (values < high)).nonzero(as_tuple=True)
     if len(rows):
-        own = values[rows, labels]
-        above = int(counts[0]) + _at_least(values, rows, own)
+        scores = values[rows, labels]
+        above = int(counts[0]) + _at_least(values, rows, scores)
         if bool((above <= best[rows, labels]).any()):
             known = gap()
-            above = above + len(known) - torch_module().searchsorted(known, own)
+            above = above + len(known) - torch_module().searchsorted(known, scores)
         total[rows, labels] = above
     return total
 
 
-def _at_least(values: Any, rows: Any, own: Any) -> Any:
+def _at_least(values: Any, rows: Any, scores: Any) -> Any:
     """Return how many labels of the same row score at least as much, (m,)."""
     blocks = row_blocks(len(rows), values.shape[1], ENTRIES)
-    parts = [(values[rows[b]] >= own[b, None]).sum(dim=1) for b in blocks]
+    parts = [(values[rows[b]] >= scores[b, None]).sum(dim=1) for b in blocks]
     return torch_module().cat(parts)
 
 
 def gap_scores(scores: Any, weights: FloatArray, low: float, high: float) -> Any:
     """Return the combined scores (n, K, d) with ``low <= score < high``, rising."""
-    found = []
+    blocks = []
     for rows in row_blocks(scores.shape[0], scores.shape[1], ENTRIES):
         values = combine(scores[rows], weights)
-        found.append(values[(values >= low) & (values < high)])
-    return torch_module().cat(found).sort().values  # type: ignore[attr-defined]
+        blocks.append(values[(values >= low) & (values < high)])
+    return torch_module().cat(blocks).sort().values  # type: ignore[attr-defined]
 
 
 def leave_out(
     scores: Any, y: IntArray, weights: FloatArray, cuts: FloatArray, counts: IntArray
 ) -> Any:
-    """Return whether each row is covered by what the other rows select, boolean tensor (n,).
-
-    Parameters as in `conformix.kernels.host.selection.leave_out`, with scores (n, K, d).
-    """
+    """Return whether each row is covered by what the other rows select, boolean tensor (n,)."""
     torch = torch_module()
-    found = []
+    blocks = []
     for rows in row_blocks(scores.shape[0], scores.shape[1], ENTRIES):
         labels = to_device(y[rows], scores)[:, None]
         best = torch.full_like(labels, NEVER)
         covered = torch.zeros_like(labels, dtype=torch.bool)
         for i in range(len(weights)):
             values: Any = combine(scores[rows], weights[i])
-            own = values.gather(1, labels)
-            among = own >= float(cuts[i, 0])
-            cut = torch.where(among, own.new_tensor(cuts[i, 1]), own.new_tensor(cuts[i, 0]))
+            truth = values.gather(1, labels)
+            among = truth >= float(cuts[i, 0])
+            cut = torch.where(among, truth.new_tensor(cuts[i, 1]), truth.new_tensor(cuts[i, 0]))
             total = torch.where(among, int(counts[i, 1]), int(counts[i, 0]))
             total = total - (values >= cut).sum(dim=1, keepdim=True)
             better = total < best
             best = torch.where(better, total, best)
-            covered = torch.where(better, own >= cut, covered)
-        found.append(covered[:, 0])
-    return torch.cat(found)
+            covered = torch.where(better, truth >= cut, covered)
+        blocks.append(covered[:, 0])
+    return torch.cat(blocks)

@@ -22,31 +22,23 @@ TYPICAL_ROWS = 33
 
 
 def all_thresholds(rows: Any, k: int, weights: FloatArray, cells: Cells) -> FloatArray:
-    """Return t(w) of every weight vector, float64 (M,), in host memory.
-
-    Parameters
-    ----------
-    rows : float64 tensor of shape (n, d)
-        Scores of the true labels.
-    k : int
-        Between 1 and n.
-    weights : float64 array of shape (M, d)
-        Weight vectors.
-    cells : Cells
-        Cells over the weights.
-    """
-    found = np.empty(len(weights))
+    """Return t(w) of every weight vector, float64 (M,), in host memory; ``1 <= k <= n`` rows."""
+    thresholds = np.empty(len(weights))
     slack = rounding_slack(weights, 2 * float(rows.abs().max()))
     step = max(1, ENTRIES // (4 * len(rows)))
     for first in range(0, len(cells.members), step):
         some = slice(first, first + step)
-        above, kept = _narrow(rows, k, cells.centre[some], cells.half[some], cells.anchor, slack)
-        left = to_host(above), to_host(kept.sum(dim=1))
+        above, undecided = _narrow(
+            rows, k, cells.centre[some], cells.half[some], cells.anchor, slack
+        )
+        left = to_host(above), to_host(undecided.sum(dim=1))
         for group in _groups(left[1] + k - left[0], cells.members.shape[1]):
             members = cells.members[some][group]
-            kth = _select(rows, kept[group], left[1][group], k - left[0][group], weights[members])
-            found[members] = kth
-    return found
+            kth = _select(
+                rows, undecided[group], left[1][group], k - left[0][group], weights[members]
+            )
+            thresholds[members] = kth
+    return thresholds
 
 
 def kth_largest(values: Any, k: int) -> Any:
@@ -101,7 +93,7 @@ def _groups(columns: IntArray, n_weights: int) -> list[slice]:
 
 
 def _select(
-    rows: Any, kept: Any, n_kept: IntArray, ranks: IntArray, weights: FloatArray
+    rows: Any, undecided: Any, n_undecided: IntArray, ranks: IntArray, weights: FloatArray
 ) -> FloatArray:
     """Return the exact k-th largest among the kept rows, (G, m), with a rank for each cell.
 
@@ -110,19 +102,19 @@ def _select(
     """
     torch = torch_module()
     rank = int(ranks.max())
-    width = int((n_kept + rank - ranks).max())
-    cell, row = kept.nonzero(as_tuple=True)
-    starts = to_device(np.cumsum(n_kept) - n_kept, rows)
+    width = int((n_undecided + rank - ranks).max())
+    cell, row = undecided.nonzero(as_tuple=True)
+    starts = to_device(np.cumsum(n_undecided) - n_undecided, rows)
     column = torch.arange(len(cell), device=rows.device) - starts[cell]
-    padded = rows.new_zeros((rows.shape[1], len(n_kept), 1, width))
+    padded = rows.new_zeros((rows.shape[1], len(n_undecided), 1, width))
     padded[:, cell, 0, column] = rows[row].T
-    own = to_device(weights, rows)
-    value = own[:, :, 0, None] * padded[0]
+    factors = to_device(weights, rows)
+    value = factors[:, :, 0, None] * padded[0]
     for j in range(1, rows.shape[1]):
-        value += own[:, :, j, None] * padded[j]
+        value += factors[:, :, j, None] * padded[j]
     places = torch.arange(width, device=rows.device)
-    filled = to_device(n_kept, rows)[:, None]
-    lifted = to_device(n_kept + rank - ranks, rows)[:, None]
+    filled = to_device(n_undecided, rows)[:, None]
+    lifted = to_device(n_undecided + rank - ranks, rows)[:, None]
     value.masked_fill_((places >= filled)[:, None], np.inf)
     value.masked_fill_((places >= lifted)[:, None], -np.inf)
     return to_host(kth_largest(value, rank))  # type: ignore[no-any-return]

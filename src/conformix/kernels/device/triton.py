@@ -1,4 +1,4 @@
-"""The counts of `conformix.kernels.device.counts` as fused CUDA kernels.
+"""`conformix.kernels.device.engine.count_pairs` as fused CUDA kernels.
 
 `_sift_all` reads a block of pairs once and compares it with all wide cells; the undecided go to
 lists of the cell, which `_sift_lists` compares with the narrow cells inside of it. `_count`
@@ -203,10 +203,7 @@ def count_pairs(
     levels: list[Cells],
     brackets: list[Brackets],
 ) -> Any:
-    """Return ``#{pairs : combine(s, w) >= t(w)}`` for every weight vector, int64 tensor (M,).
-
-    Parameters as in `conformix.kernels.device.counts.count_pairs`; two levels, wide and narrow.
-    """
+    """Return what `conformix.kernels.device.engine.count_pairs` does, from two levels of cells."""
     torch = torch_module()
     d, n_pairs = planes.shape
     cells = levels[-1]

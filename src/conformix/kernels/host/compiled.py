@@ -16,16 +16,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def compiled(function: F) -> F:
-    """Return the function as machine code that releases the interpreter lock.
-
-    Examples
-    --------
-    >>> @compiled
-    ... def half(x):
-    ...     return x / 2
-    >>> half(3.0)
-    1.5
-    """
+    """Return the function as machine code that releases the interpreter lock."""
     jit: Any = numba.njit  # typed in some of its releases only
     try:
         return jit(nogil=True, cache=True)(function)

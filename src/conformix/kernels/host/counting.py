@@ -1,4 +1,8 @@
-"""Compiled counting for sets that are never empty, and the row-wise combination it stands on."""
+"""Compiled counting row by row, for goals under which a row has to be seen whole.
+
+Sets that are never empty, costs of a size, one threshold per label; all of it stands on
+`combine_row`.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +16,10 @@ from conformix.kernels.host.compiled import compiled
 def count_nonempty(
     planes: FloatArray, weights: FloatArray, thresholds: FloatArray, counts: IntArray
 ) -> None:
-    """Add to ``counts[i]`` the sizes of sets that always hold the row's best labels.
+    """Add to ``counts[i]`` (m,) the sizes of sets that always hold the row's best labels.
 
-    A row's size is the larger of the labels that reach the threshold and those that tie at the
-    top, which is what lifting the row's maximum to infinity gives.
-
-    Parameters
-    ----------
-    planes : float64 array of shape (d, rows, K), C-contiguous
-        One plane per score.
-    weights : float64 array of shape (m, d)
-        Weight vectors.
-    thresholds : float64 array of shape (m,)
-        One threshold per weight vector.
-    counts : int64 array of shape (m,)
-        Added to in place.
+    Of a block ``planes`` (d, rows, K). A row's size is the larger of the labels that reach the
+    threshold and those that tie at the top, as if the row's maximum were lifted to infinity.
     """
     _, rows, n_classes = planes.shape
     combined = np.empty(n_classes)
@@ -65,3 +58,91 @@ def combine_row(planes: FloatArray, weights: FloatArray, row: int, combined: Flo
     for j in range(1, planes.shape[0]):
         for e in range(n_classes):
             combined[e] += weights[j] * planes[j, row, e]
+
+
+@compiled
+def row_costs(
+    planes: FloatArray,
+    weights: FloatArray,
+    thresholds: FloatArray,
+    of_size: IntArray,
+    of_label: IntArray,
+    costs: IntArray,
+) -> None:
+    """Add to ``costs[i]``, for every row, ``of_size[|C|] + sum of of_label[y] over y in C``."""
+    _, rows, n_classes = planes.shape
+    combined = np.empty(n_classes)
+    for i in range(weights.shape[0]):
+        t = thresholds[i]
+        total = 0
+        for r in range(rows):
+            combine_row(planes, weights[i], r, combined)
+            size = 0
+            for e in range(n_classes):
+                inside = combined[e] >= t
+                size += inside
+                total += of_label[e] * inside
+            total += of_size[size]
+        costs[i] += total
+
+
+@compiled
+def row_sizes(
+    planes: FloatArray, weights: FloatArray, thresholds: FloatArray, sizes: IntArray
+) -> None:
+    """Write to ``sizes[i, r]`` the size of the set of row r under weights i."""
+    _, rows, n_classes = planes.shape
+    combined = np.empty(n_classes)
+    for i in range(weights.shape[0]):
+        for r in range(rows):
+            combine_row(planes, weights[i], r, combined)
+            size = 0
+            for e in range(n_classes):
+                size += combined[e] >= thresholds[i]
+            sizes[i, r] = size
+
+
+@compiled
+def stratum_thresholds(
+    true_scores: FloatArray,
+    ends: IntArray,
+    ranks: IntArray,
+    weights: FloatArray,
+    thresholds: FloatArray,
+) -> None:
+    """Write to ``thresholds[i, s]`` the k-th largest combined score of stratum s under weights i.
+
+    ``true_scores`` (n, d) are ordered by stratum, those of s from ``ends[s]`` to ``ends[s + 1]``; a
+    rank larger than its rows gives ``-inf``.
+    """
+    n, d = true_scores.shape
+    combined = np.empty(n)
+    for i in range(weights.shape[0]):
+        for r in range(n):
+            total = weights[i, 0] * true_scores[r, 0]
+            for j in range(1, d):
+                total += weights[i, j] * true_scores[r, j]
+            combined[r] = total
+        for s in range(len(ranks)):
+            rows = ends[s + 1] - ends[s]
+            if ranks[s] > rows:
+                thresholds[i, s] = -np.inf
+            else:
+                place = rows - ranks[s]
+                thresholds[i, s] = np.partition(combined[ends[s] : ends[s + 1]], place)[place]
+
+
+@compiled
+def count_by_label(
+    planes: FloatArray, weights: FloatArray, thresholds: FloatArray, counts: IntArray
+) -> None:
+    """Add to ``counts[i]`` the labels that reach their own threshold ``thresholds[i, label]``."""
+    _, rows, n_classes = planes.shape
+    combined = np.empty(n_classes)
+    for i in range(weights.shape[0]):
+        total = 0
+        for r in range(rows):
+            combine_row(planes, weights[i], r, combined)
+            for e in range(n_classes):
+                total += combined[e] >= thresholds[i, e]
+        counts[i] += total

@@ -66,27 +66,10 @@ def select_weights(
 
     A label between the two cuts of some weights needs their gap, unless they cannot win anyway.
     Where the gap is not known yet, the weights are marked in `wanted` and ``chosen[r, 0] = -1``:
-    the row has to be asked again.
-
-    Parameters
-    ----------
-    planes : float64 array of shape (d, rows, K)
-        Scores of the test rows.
-    weights : float64 array of shape (p, d)
-        Plausible weights, by rising ``counts[:, 0]``.
-    cuts : float64 array of shape (p, 2)
-        ``c_{k-1}`` and ``c_k`` under every weight vector.
-    counts : int64 array of shape (p, 2)
-        Labels in the n rows at these two thresholds.
-    order : int64 array of shape (p,)
-        Place of the weights in the order that breaks ties.
-    starts, stops, gaps
-        Scores between the two cuts, rising, ragged: those of weights i are
-        ``gaps[starts[i] : stops[i]]``; ``starts[i] < 0`` where they are not known.
-    chosen : int64 array of shape (rows, K)
-        Filled here.
-    wanted : boolean array of shape (p,)
-        Marked here.
+    the row has to be asked again. Weights (p, d) come by rising ``counts[:, 0]``; ``cuts[i]`` are
+    ``c_{k-1}`` and ``c_k``, ``counts[i]`` the labels of the n rows at these, ``order[i]`` the place
+    among ties; the scores between the cuts, rising, are ``gaps[starts[i] : stops[i]]``, with
+    ``starts[i] < 0`` where they are not known.
     """
     _, rows, n_classes = planes.shape
     combined = np.empty(n_classes)
@@ -153,19 +136,8 @@ def leave_out(
 ) -> None:
     """Write to ``covered[r]`` whether row r is covered by what the other rows select.
 
-    Parameters
-    ----------
-    planes : float64 array of shape (d, rows, K)
-        Scores of the rows, each of them one of the n.
-    labels : integer array of shape (rows,)
-        Their true labels.
-    weights : float64 array of shape (p, d)
-        Plausible weights, in the order that breaks ties.
-    cuts, counts : arrays of shape (p, 2)
-        ``c_k`` and ``c_{k+1}`` of all n rows, k the rank of n - 1 rows, and the labels of the n
-        rows at these two thresholds.
-    covered : boolean array of shape (rows,)
-        Filled here.
+    ``cuts[i]`` are ``c_k`` and ``c_{k+1}`` of all n rows, k the rank of n - 1 rows, ``counts[i]``
+    the labels of the n rows at these; weights come in the order that breaks ties.
     """
     _, rows, n_classes = planes.shape
     combined = np.empty(n_classes)
@@ -175,12 +147,12 @@ def leave_out(
             if counts[i, 0] - n_classes >= best:
                 continue
             combine_row(planes, weights[i], r, combined)
-            own = combined[labels[r]]
+            score = combined[labels[r]]
             # A row at or above c_k is among the first k; without it the next one moves up.
-            which = 1 if own >= cuts[i, 0] else 0
+            which = 1 if score >= cuts[i, 0] else 0
             total = counts[i, which]
             for e in range(n_classes):
                 total -= combined[e] >= cuts[i, which]
             if total < best:
                 best = total
-                covered[r] = own >= cuts[i, which]
+                covered[r] = score >= cuts[i, which]

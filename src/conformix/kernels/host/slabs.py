@@ -15,13 +15,6 @@ def worst_window(values: FloatArray, least: int) -> tuple[int, int, float]:
     Among all windows of at least `least` values. Prefix sums turn means into slopes between
     points of one curve; only points of the upper hull of the possible starts can give the
     smallest slope, and the hull is kept while the end moves on, so the cost is O(n log n).
-
-    Parameters
-    ----------
-    values : float64 array of shape (n,)
-        The sequence.
-    least : int
-        Smallest number of values in a window, at most n.
     """
     n = values.shape[0]
     prefix = np.zeros(n + 1)

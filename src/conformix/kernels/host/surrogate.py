@@ -15,22 +15,11 @@ FAR = 36.0
 def sigmoid_sums(
     planes: FloatArray, weights: FloatArray, threshold: float, width: float, sums: FloatArray
 ) -> None:
-    """Add to ``sums`` what the smooth count of some values and its slopes are made of.
+    """Add to ``sums`` (d + 2,) what the smooth count of some values and its slopes are made of.
 
     With ``c = sum_j w_j s_j`` and ``p = 1 / (1 + exp(-(c - threshold) / width))``: ``sums[0]``
     gets ``sum p``, ``sums[1]`` gets ``sum p (1 - p) / width``, and ``sums[2 + j]`` the same
-    sum with every term times ``s_j``.
-
-    Parameters
-    ----------
-    planes : float64 array of shape (d, P), C-contiguous
-        One plane per score.
-    weights : float64 array of shape (d,)
-        The weights.
-    threshold, width : float
-        Where the sigmoids stand, and how wide they are.
-    sums : float64 array of shape (d + 2,)
-        Added to in place, in the order of the values.
+    sum with every term times ``s_j``; all in the order of the values ``planes`` (d, P).
     """
     d, size = planes.shape
     values = np.empty(size)

@@ -18,8 +18,16 @@ import numpy as np
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
 from conformix.kernels.host.engine.cells import Cells
 from conformix.kernels.host.engine.landscape import pose
-from conformix.kernels.host.engine.passes import Problem, run_pass
-from conformix.kernels.host.engine.walk import BOUND, COUNT, LAZY, SIFT, SKIP, Tally
+from conformix.kernels.host.engine.walk import (
+    BOUND,
+    COUNT,
+    LAZY,
+    SIFT,
+    SKIP,
+    Problem,
+    Tally,
+    run_pass,
+)
 from conformix.kernels.simplex import first_best
 
 SAMPLE_SHARE = 30  # one row in so many is sampled,
@@ -90,11 +98,11 @@ def _confirm(
     while len(failed):
         droppable = sample.sure > sample.counts.min() * (1.0 + margin)
         actions = _plan(cells, failed, droppable)
-        found = run_pass(problem, actions, size_parts, threads)
+        tally = run_pass(problem, actions, size_parts, threads)
         counted = np.repeat(actions == COUNT, n_members)
-        counts[counted] = found.counts[counted]
+        counts[counted] = tally.counts[counted]
         bounded = np.flatnonzero(actions == BOUND)
-        failed = bounded[found.sure[bounded] <= counts.min()]
+        failed = bounded[tally.sure[bounded] <= counts.min()]
         margin *= 4.0
     return counts
 

@@ -3,7 +3,9 @@
 Everything that is decided for a whole cell is decided once instead of once per weight. A cell is
 the bounding box of its weights, ``|w_j - centre_j| <= half_j``. It is halved across the axis along
 which scores move most, ``half_j * spread_j``, until few weights are left; sizes of the boxes
-shrink to their content, so the slanted border of the simplex costs nothing.
+shrink to their content, so the slanted border of the simplex costs nothing. How scores differ among
+the pairs near the threshold of one weight is judged by a small sample; this shapes the cells and
+nothing else: any numbers are valid, good ones make bounds tighter.
 
 Weights that sum to one have d - 1 free coordinates: for any anchor a,
 ``<w, s> = s_a + sum_j w_j (s_j - s_a)``. A cell of such weights ignores the coordinate a and bounds
@@ -13,17 +15,26 @@ themselves.
 
 Cells are numbered in pre-order, so a walk needs no stack: the cell after ``c`` is ``c + 1`` to
 descend or ``skip[c]`` to pass over everything below it.
+
+Bounds are moved outwards by how far they may be off. Every bound compares sums of at most d + 1
+products ``w_j * s_j`` or ``w_j * r_j`` with each other. With unit roundoff u, each sum is off by at
+most ``(d + 2) u`` times ``sum_j |w_j|`` times the largest ``|s_j| + |r_j|``; a comparison involves
+fewer than ten such sums. Anchored bounds also assume that the weights sum to one, and are off by as
+much as those do not. A little is added for products that underflow. Scores so large that
+differences could overflow get NaN: every comparison with a NaN bound fails, so nothing is ever
+decided by a bound, and all is counted exactly.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
 from conformix.kernels.host.compiled import compiled
-from conformix.kernels.host.engine.spread import Sample, measure_spread
+from conformix.kernels.host.engine.kth_largest import kth_largest
 
 MAX_DEPTH = 40  # a bound on the depth, whatever the weights; halving never needs it on grids
 SHAPE_LEVELS = 3  # deeper cells take the shape of the cell above
@@ -208,3 +219,86 @@ def _link(skip: IntArray, depth: IntArray, n_cells: int) -> None:
         for above in range(level + 1):
             skip[cell] = min(skip[cell], last[above])
         last[level] = cell
+
+
+SAMPLE_ROWS = 256
+SAMPLE_LABELS = 8
+TRUE_ROWS = 1024
+NEAR_SHARE = 16
+NEAR_PAIRS = 32
+
+
+class Sample(NamedTuple):
+    """Some labelled `rows` (n, d), the `rank` of the threshold among them, some `pairs` (P, d)."""
+
+    rows: FloatArray
+    rank: int
+    pairs: FloatArray
+
+
+def draw_sample(true_scores: FloatArray, k: int, size_parts: Sequence[FloatArray]) -> Sample:
+    """Evenly spaced labelled rows and, from evenly spaced rows, evenly spaced labels."""
+    rows = true_scores[:: 1 + len(true_scores) // TRUE_ROWS].copy()
+    rank = 1 + (k - 1) * len(rows) // len(true_scores)
+    pairs = [rows[:NEAR_PAIRS]]
+    for part in size_parts:
+        some = part[:: 1 + part.shape[0] // SAMPLE_ROWS, :: 1 + part.shape[1] // SAMPLE_LABELS]
+        pairs.append(some.reshape(-1, part.shape[2]))
+    return Sample(rows, rank, np.ascontiguousarray(np.concatenate(pairs, dtype=np.float64)))
+
+
+@compiled
+def measure_spread(sample: Sample, weights: FloatArray, spread: FloatArray) -> None:
+    """Write the mean absolute deviation of ``s_j - s_a`` over the pairs nearest the threshold.
+
+    To ``spread[a, j]``, shape (d, d); or (1, d) for the scores ``s_j`` themselves.
+    """
+    threshold = kth_largest(_combined(sample.rows, weights), sample.rank)
+    distance = _combined(sample.pairs, weights)
+    for i in range(len(distance)):
+        distance[i] = -abs(distance[i] - threshold)
+    n_near = min(len(distance), NEAR_PAIRS + len(distance) // NEAR_SHARE)
+    reach = kth_largest(distance.copy(), n_near)
+    near = np.empty(len(distance), dtype=np.int64)
+    n_near = 0
+    for i in range(len(distance)):
+        near[n_near] = i
+        n_near += distance[i] >= reach
+    for a in range(len(spread)):
+        for j in range(len(weights)):
+            spread[a, j] = _deviation(sample.pairs, near[:n_near], j, a if len(spread) > 1 else -1)
+
+
+@compiled
+def _deviation(pairs: FloatArray, members: IntArray, j: int, a: int) -> float:
+    """Mean absolute deviation of ``s_j - s_a`` (``s_j`` if a < 0) over some pairs."""
+    mean = 0.0
+    for i in members:
+        mean += pairs[i, j] - (pairs[i, a] if a >= 0 else 0.0)
+    mean /= len(members)
+    total = 0.0
+    for i in members:
+        total += abs(pairs[i, j] - (pairs[i, a] if a >= 0 else 0.0) - mean)
+    return total / len(members)
+
+
+@compiled
+def _combined(rows: FloatArray, weights: FloatArray) -> FloatArray:
+    """(n,) weighted sums of rows (n, d), for judging only."""
+    out = np.zeros(len(rows))
+    for i in range(len(rows)):
+        for j in range(len(weights)):
+            out[i] += weights[j] * rows[i, j]
+    return out
+
+
+LARGE = 1e150
+TINY = 1e-290
+
+
+def rounding_slack(cells: Cells, scale: float) -> float:
+    """Absolute slack for scores and recentring vectors with ``|s_j| + |r_j| <= scale``."""
+    if not cells.mass * scale < LARGE:
+        return float("nan")
+    d = cells.weights.shape[1]
+    return 32.0 * (d + 2) * np.finfo(np.float64).eps * cells.mass * scale + TINY

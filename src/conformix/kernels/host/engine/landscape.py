@@ -11,11 +11,9 @@ import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.kernels.host.engine.brackets import fit_brackets
-from conformix.kernels.host.engine.cells import build_cells
-from conformix.kernels.host.engine.passes import Problem, run_pass
-from conformix.kernels.host.engine.spread import draw_sample
+from conformix.kernels.host.engine.cells import build_cells, draw_sample
 from conformix.kernels.host.engine.thresholds import all_thresholds
-from conformix.kernels.host.engine.walk import COUNT, LAZY
+from conformix.kernels.host.engine.walk import COUNT, LAZY, Problem, run_pass
 
 LEAF_SIZE = 48
 

@@ -8,6 +8,11 @@ score, so that every inner loop is a SIMD loop over neighbouring entries. The lo
 ``((w[0]*s[0] + w[1]*s[1]) + w[2]*s[2]) + ...`` in float64 without contraction: it decides.
 `bound_run` encloses it over a cell: ``<w, s>`` stays within `radius` of the value at the centre,
 up to rounding, once the linear function ``<w, r>`` has been taken out of it.
+
+What a loop marks with 0 and 1 becomes a list of positions, eight marks at a time: read as one
+word, they become a byte with one multiplication, and a table of 256 rows knows the positions of
+its set bits. All eight table entries are written and the pointer moves by as many as are valid:
+no branch, whatever the marks.
 """
 
 from __future__ import annotations
@@ -18,7 +23,6 @@ import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.kernels.host.compiled import compiled
-from conformix.kernels.host.engine.packing import pack_marks
 
 # centre, half, slope, floor, ceiling, anchor and witness of a cell, see `sift`
 CellTest: TypeAlias = tuple[FloatArray, FloatArray, FloatArray, float, float, int, FloatArray]
@@ -130,17 +134,9 @@ def sift(
 ) -> tuple[int, int]:
     """Split a list by a cell: count what is certainly in, keep what is undecided.
 
-    Parameters
-    ----------
-    source, begin, end : the list.
-    test : ``(centre, half, slope, floor, ceiling, anchor, witness)`` of the cell; an entry is
-        certainly in if its lowest value over the cell is at least `ceiling` or if it equals
-        `witness`, certainly out if its highest is below `floor`.
-    target, at : where the undecided entries go.
-
-    Returns
-    -------
-    n_in, n_kept : int
+    An entry is certainly in if its lowest value over the cell is at least `ceiling` or if it equals
+    `witness`, certainly out if its highest is below `floor`; the undecided go to `target` from `at`
+    on. Returns how many are in, and how many were kept.
     """
     marks = np.empty(RUN, dtype=np.uint8)
     picked = np.empty(RUN + 8, dtype=np.int32)
@@ -257,3 +253,29 @@ def _admit_equal(
         n_equal += equal
         marks[i] &= not equal
     return n_equal
+
+
+_BYTES = np.arange(256)[:, None]
+_BITS = (_BYTES >> np.arange(8)) & 1
+POSITIONS = np.argsort(1 - _BITS, axis=1, kind="stable").astype(np.int32)
+ONES = _BITS.sum(axis=1)
+# gathers the lowest bit of each of the eight bytes into the highest byte, first mark lowest
+GATHER = np.uint64(0x0102040810204080)
+
+
+@compiled
+def pack_marks(marks: IntArray, picked: IntArray) -> int:
+    """Write the positions of the ones in `marks` to `picked`; returns how many there are.
+
+    The length of `marks` (uint8) is a multiple of 8; `picked` (int32) has 8 places more than ones.
+    """
+    words = marks.view(np.uint64)
+    kept = 0
+    for g in range(len(words)):
+        byte = np.int64((words[g] * GATHER) >> np.uint64(56))
+        positions = POSITIONS[byte]
+        out = picked[kept : kept + 8]
+        for q in range(8):
+            out[q] = positions[q] + np.int32(8 * g)
+        kept += ONES[byte]
+    return kept

@@ -18,13 +18,11 @@ from __future__ import annotations
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray
+from conformix.kernels.blocks import Buffers, run_blocks
 from conformix.kernels.host.compiled import compiled
-from conformix.kernels.host.engine.cells import MAX_DEPTH, Cells
-from conformix.kernels.host.engine.lists import bound_run, combine_run, take
-from conformix.kernels.host.engine.packing import pack_marks
-from conformix.kernels.host.engine.rounding import rounding_slack
-from conformix.kernels.host.engine.selection import Room, kth_largest_near, kth_largest_sampled
-from conformix.kernels.threads import Buffers, run_blocks
+from conformix.kernels.host.engine.cells import MAX_DEPTH, Cells, rounding_slack
+from conformix.kernels.host.engine.kth_largest import Room, kth_largest_near, kth_largest_sampled
+from conformix.kernels.host.engine.lists import bound_run, combine_run, pack_marks, take
 
 TASKS_PER_THREAD = 4
 TYPICAL_ROWS = 128

@@ -1,4 +1,4 @@
-"""A block of rows falls through the tree of cells: the kernel of all counting.
+"""Rows fall through the tree of cells, block by block: the kernel of all counting.
 
 In a cell a pair (row, label) is certainly in, certainly out, or undecided; only undecided pairs go
 down to the children. What happens at a cell is its action:
@@ -11,18 +11,26 @@ down to the children. What happens at a cell is its action:
 `COUNT`   sift, then count exactly for all weights of the cell:
           ``(certainly in on the way down) + #{undecided : combine(w, s) >= t(w)}``.
 ========= ======================================================================================
+
+Counts add up over rows, so blocks are independent and can be read in any order by any thread. The
+block size does not depend on the number of threads. A block is copied to planes ``(d, pairs)``
+whatever the strides and the precision of the user's array, so that no full copy is ever made and
+the kernels see one layout; a pass keeps one block per thread in memory and nothing afterwards.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.kernels.blocks import Buffers, run_blocks
 from conformix.kernels.host.compiled import compiled
 from conformix.kernels.host.engine.brackets import Brackets
-from conformix.kernels.host.engine.cells import MAX_DEPTH, Cells
+from conformix.kernels.host.engine.cells import MAX_DEPTH, Cells, rounding_slack
 from conformix.kernels.host.engine.lists import (
     CellTest,
     count_certain,
@@ -60,9 +68,9 @@ def walk(
     slack: float,
     lists: FloatArray,
     n_pairs: int,
-    found: Tally,
+    tally: Tally,
 ) -> None:
-    """Add the block ``lists[:, :n_pairs]`` to `found`; the rest of `lists` is room for lists."""
+    """Add the block ``lists[:, :n_pairs]`` to `tally`; the rest of `lists` is room for lists."""
     begins = np.zeros(MAX_DEPTH + 3, dtype=np.int64)  # the list below depth l: index l + 1
     ends = np.zeros(MAX_DEPTH + 3, dtype=np.int64)
     sure = np.zeros(MAX_DEPTH + 3, dtype=np.int64)
@@ -84,14 +92,14 @@ def walk(
             inside, kept = sift(lists, begin, end, test, lists, end)
             begins[own], ends[own] = end, end + kept
             sure[own] += inside
-        found.sure[cell] += sure[own]
+        tally.sure[cell] += sure[own]
         if action == COUNT:
             first, last = cells.start[cell], cells.stop[cell]
             for i in range(first, last):
-                found.counts[i] += sure[own]
+                tally.counts[i] += sure[own]
             count_in(
                 lists, begins[own], ends[own],
-                cells.weights[first:last], thresholds[first:last], found.counts[first:last],
+                cells.weights[first:last], thresholds[first:last], tally.counts[first:last],
             )  # fmt: skip
         cell = cell + 1 if action < BOUND else cells.skip[cell]
 
@@ -108,3 +116,92 @@ def _cell_test(cells: Cells, brackets: Brackets, cell: int, slack: float) -> Cel
         cells.anchor[cell],
         brackets.witness[cell],
     )
+
+
+class Problem(NamedTuple):
+    """What all passes share: the tree, its exact thresholds (M,), and brackets of its cells."""
+
+    cells: Cells
+    thresholds: FloatArray
+    brackets: Brackets
+
+
+def run_pass(
+    problem: Problem, actions: IntArray, size_parts: Sequence[FloatArray], threads: int
+) -> Tally:
+    """Return what is found when every cell does what `actions` (C,) say, for all size rows."""
+    cells = problem.cells
+    blocks = cut_rows(size_parts)
+    buffers = Buffers((cells.weights.shape[1], largest_block(blocks) * (cells.levels + 1)))
+
+    def visit(block: Block) -> Tally:
+        tally = empty_tally(cells)
+        with buffers.borrow() as lists:
+            pairs = read_block(block, lists)
+            scale = magnitude(lists, pairs) + problem.brackets.largest
+            walk(*problem, actions, rounding_slack(cells, scale), lists, pairs, tally)
+        return tally
+
+    return reduce(_add, run_blocks(visit, blocks, threads), empty_tally(cells))
+
+
+def _add(total: Tally, tally: Tally) -> Tally:
+    return Tally(total.counts + tally.counts, total.sure + tally.sure)
+
+
+BLOCK_PAIRS = 1 << 17  # a block and the lists below it stay in the second-level cache
+SMALL_BLOCK_PAIRS = 1 << 14
+BLOCKS = 8  # wanted at least, for threads to share
+
+
+class Block(NamedTuple):
+    """Rows ``first`` to ``last`` of one size part."""
+
+    part: FloatArray
+    first: int
+    last: int
+
+
+def cut_rows(size_parts: Sequence[FloatArray]) -> list[Block]:
+    """All rows of all parts, in blocks of at most about `BLOCK_PAIRS` (row, label) pairs."""
+    total = sum(part.shape[0] * part.shape[1] for part in size_parts)
+    pairs = min(BLOCK_PAIRS, max(SMALL_BLOCK_PAIRS, total // BLOCKS))
+    blocks = []
+    for part in size_parts:
+        step = max(1, pairs // max(1, part.shape[1]))
+        blocks += [Block(part, i, min(i + step, len(part))) for i in range(0, len(part), step)]
+    return blocks
+
+
+def largest_block(blocks: Sequence[Block]) -> int:
+    """Return the number of pairs in the largest block."""
+    return max(((b.last - b.first) * b.part.shape[1] for b in blocks), default=0)
+
+
+def read_block(block: Block, planes: FloatArray) -> int:
+    """Copy a block to the front of `planes` (d, capacity); returns its number of pairs."""
+    rows = block.part[block.first : block.last]
+    pairs = rows.shape[0] * rows.shape[1]
+    for j in range(rows.shape[2]):
+        np.copyto(planes[j, :pairs].reshape(rows.shape[:2]), rows[:, :, j])
+    return pairs
+
+
+def magnitude(planes: FloatArray, pairs: int) -> float:
+    """Largest absolute value of ``planes[:, :pairs]``; inf if anything is not finite."""
+    value = float(np.int64(_largest_bits(planes, pairs)).view(np.float64))
+    return value if np.isfinite(value) else np.inf
+
+
+@compiled
+def _largest_bits(planes: FloatArray, pairs: int) -> int:
+    """Largest magnitude as bits: without the sign, floats sort like integers, NaN above inf.
+
+    An integer maximum is a SIMD loop; a float maximum is not, because of NaN.
+    """
+    largest = 0
+    for j in range(len(planes)):
+        bits = planes[j, :pairs].view(np.int64)
+        for i in range(pairs):
+            largest = max(largest, bits[i] & 0x7FFFFFFFFFFFFFFF)
+    return largest

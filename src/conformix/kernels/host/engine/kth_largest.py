@@ -8,7 +8,7 @@ import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.kernels.host.compiled import compiled
-from conformix.kernels.host.engine.packing import pack_marks
+from conformix.kernels.host.engine.lists import pack_marks
 
 # marks, positions and values of what lies between two guesses: uint8, int32 and float64
 Room: TypeAlias = tuple[IntArray, IntArray, FloatArray]
@@ -55,11 +55,7 @@ def kth_largest_near(values: FloatArray, k: int, low: float, high: float, room: 
     """`kth_largest`, fast if the answer lies between `low` and `high` with few others.
 
     One SIMD pass counts what is above and marks what is between; only those are selected from. If
-    the answer is not there, everything is.
-
-    Parameters
-    ----------
-    room : ``(marks, picked, few)``: uint8, int32 and float64 arrays, longer by 8 than `values`.
+    the answer is not there, everything is. The arrays of `room` are longer by 8 than `values`.
     """
     marks, picked, few = room
     n = len(values)

@@ -1,13 +1,24 @@
-"""A cluster for as long as it is needed."""
+"""Rows on many machines: Dask arrays in, the same weights and sets out; experiments on workers.
+
+`ScoreAverage.fit` and ``predict_set`` take Dask arrays as they take others: the array chooses. The
+kernels are those of one machine, a chunk of rows at a time. The scores of the true labels stay with
+the workers; what comes to the client are the labels, the outputs of the rows that tune, and in the
+end one number per calibration row, which for one threshold the workers have sorted and merged in a
+tree. A worker that is lost costs the time to compute its chunks again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from conformix.errors import InvalidInput
 from conformix.kernels import available_threads
+
+__all__ = ["connected"]
+
 
 # By default workers give every freed array back to the system at once, and take it again page by
 # page: work in blocks takes twice as long. They may keep what they free, up to 256 MiB.
@@ -66,3 +77,44 @@ def connected(where: str, *, workers: int | None = None) -> Iterator[Any]:
         )
     with cluster, Client(cluster) as client, parallel_config(backend="dask"):
         yield client
+
+
+# Neighbours merged at once: fewer make the tree deep, more make one worker hold much at a time.
+ARITY = 8
+
+
+def fold(parts: Sequence[Any], merge: Callable[[list[Any]], Any], arity: int = ARITY) -> Any:
+    """Return all parts merged by a tree, neighbours first; `merge` gives one for a list of some."""
+    level = list(parts)
+    while len(level) > 1:
+        groups = [level[start : start + arity] for start in range(0, len(level), arity)]
+        level = [merge(group) if len(group) > 1 else group[0] for group in groups]
+    return level[0]
+
+
+def computed(*tasks: Any) -> tuple[Any, ...]:
+    """Return the results of some tasks: nothing else of what workers make comes to the client."""
+    from dask import compute  # noqa: PLC0415  an extra
+
+    with _rows_in_tasks():
+        return compute(*tasks)  # type: ignore[no-any-return]
+
+
+def persisted(*tasks: Any) -> tuple[Any, ...]:
+    """Return the same tasks, their results kept where they are made.
+
+    They stay as long as somebody here holds the answer. What is lost with a worker is computed
+    again when it is asked for.
+    """
+    from dask import persist  # noqa: PLC0415  an extra
+
+    with _rows_in_tasks():
+        return persist(*tasks)  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _rows_in_tasks() -> Iterator[None]:
+    """Say nothing of large graphs: data travel with tasks, so that lost ones can be sent again."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+        yield

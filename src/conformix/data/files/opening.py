@@ -1,12 +1,16 @@
-"""Zip archives (npz, pt): looked at from outside before anything is unpacked.
+"""Files are opened in one place: regular ones only, and never one that waits or speaks back.
 
-The directory of the archive is bounded before it is read; names that point elsewhere, encryption,
-unusual compression, more bytes than allowed and the ratios of a bomb are refused. Nothing is ever
-written to disk.
+A link is followed, as every command of a shell does, and what it leads to must be a regular file:
+pipes, devices and folders are refused before a byte is read. Zip archives (npz, pt) are looked at
+from outside before anything is unpacked: the directory of the archive is bounded before it is read;
+names that point elsewhere, encryption, unusual compression, more bytes than allowed and the ratios
+of a bomb are refused. Nothing is ever written to disk.
 """
 
 from __future__ import annotations
 
+import os
+import stat
 import struct
 import zipfile
 import zlib
@@ -16,8 +20,43 @@ from pathlib import Path
 from typing import BinaryIO
 
 from conformix.data.files.limits import Limits, told_size
-from conformix.data.files.opened import size_of
 from conformix.errors import InvalidInput
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a regular, non-empty file for reading."""
+    try:
+        # Without waiting: opening a pipe that nobody writes to would hang.
+        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        handle = os.open(path, flags)
+    except (FileNotFoundError, NotADirectoryError):
+        raise InvalidInput(f"{path} does not exist or is no file.") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InvalidInput(f"{path} cannot be opened: {reason}.") from None
+    try:
+        _check_regular(os.fstat(handle), path)
+    except InvalidInput:
+        os.close(handle)
+        raise
+    with os.fdopen(handle, "rb") as file:
+        yield file
+
+
+def _check_regular(status: os.stat_result, path: Path) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise InvalidInput(f"{path} is a folder; name a file.")
+    if not stat.S_ISREG(status.st_mode):
+        raise InvalidInput(f"{path} is no regular file (a pipe or a device?); name a file.")
+    if status.st_size == 0:
+        raise InvalidInput(f"{path} is empty.")
+
+
+def size_of(file: BinaryIO) -> int:
+    """Return the number of bytes of an open file."""
+    return os.fstat(file.fileno()).st_size
+
 
 # Deflate shrinks at most 1,032 times. Real outputs shrink a few times, labels some hundred times
 # and are small; so more than this together with many bytes is no data.
@@ -31,19 +70,7 @@ ENCRYPTED = 0x1
 
 @contextmanager
 def opened_zip(file: BinaryIO, path: Path, limits: Limits, what: str) -> Iterator[zipfile.ZipFile]:
-    """Open an archive whose directory and declared sizes are in order.
-
-    Parameters
-    ----------
-    file : binary file
-        The archive.
-    path : Path
-        For the error.
-    limits : Limits
-        What is allowed.
-    what : str
-        What the archive should be, for the sentence about one that is none.
-    """
+    """Open an archive whose directory and declared sizes are in order."""
     _check_directory(file, path, limits, what)
     try:
         with zipfile.ZipFile(file) as packed:

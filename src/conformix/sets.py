@@ -1,17 +1,31 @@
-"""Prediction sets: a boolean (n, K) array with manners."""
+"""Prediction sets: a boolean (n, K) array with manners, its tables, and its files.
+
+Frames, csv and parquet have three layouts:
+
+``sets``
+    One row per set: its size and its labels, best first. Ragged.
+``long``
+    One row per label of a set: which row, its rank within the set (1 is best), the label.
+``wide``
+    One column per class, 1 where the label is in. Fixed width.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
 import os
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
+from conformix.atomic import as_path, write_whole
 from conformix.conformal import simple_fraction
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import (
     BoolArray,
+    FloatArray,
     IntArray,
     beside,
     host_array,
@@ -21,13 +35,20 @@ from conformix.kernels.arrays import (
     to_host,
     torch_module,
 )
-from conformix.sets import exports
-from conformix.sets.exports import Layout
+from conformix.registry import unknown_name
+
+__all__ = ["NestedSets", "PredictionSets", "write_sets"]
+
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from conformix.kernels.arrays import FloatArray
+
+Layout: TypeAlias = Literal["sets", "long", "wide"]
+LAYOUTS = ("sets", "long", "wide")
+# What makes a spreadsheet take a cell of text for a formula.
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+MIXED = "a column of parquet holds values of one type; make all class names (and ids) text."
 
 
 class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
@@ -77,7 +98,7 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
                 f"{len(order)}."
             )
         self._mask: BoolArray = mask
-        self.classes = _plain(classes)
+        self.classes = _names(classes)
         self.order = order
 
     @property
@@ -173,7 +194,7 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
             True, and such text gets a ``'`` in front.
         """
         table = self._columns(layout, ids)
-        exports.write_csv(path, table, separator=separator, escape_formulas=escape_formulas)
+        write_csv(path, table, separator=separator, escape_formulas=escape_formulas)
 
     def to_parquet(
         self,
@@ -191,12 +212,12 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
         layout, ids
             As in `to_frame`.
         """
-        exports.write_parquet(path, self._columns(layout, ids))
+        write_parquet(path, self._columns(layout, ids))
 
     def _columns(self, layout: Layout, ids: Sequence[Any] | None) -> dict[str, Any]:
         mask = np.asarray(self)
         names = range(mask.shape[1]) if self.classes is None else self.classes
-        return exports.columns(mask, self.members, names, layout=layout, ids=ids)
+        return columns(mask, self.members, names, layout=layout, ids=ids)
 
     def __len__(self) -> int:
         return len(self.mask)
@@ -220,11 +241,11 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
         fresh = [np.array(x) if isinstance(x, PredictionSets) else x for x in out]
         if out:
             options["out"] = tuple(fresh)
-        found = getattr(ufunc, method)(*plain, **options)
-        for given, members in zip(out, fresh, strict=True):
-            if isinstance(given, PredictionSets):
-                given._become(members)
-        return out[0] if len(out) == 1 else found  # ``sets &= allowed`` are sets again
+        result = getattr(ufunc, method)(*plain, **options)
+        for target, members in zip(out, fresh, strict=True):
+            if isinstance(target, PredictionSets):
+                target._become(members)
+        return out[0] if len(out) == 1 else result  # ``sets &= allowed`` are sets again
 
     def _become(self, members: BoolArray) -> None:
         """Take other members, whose order is not known."""
@@ -256,7 +277,7 @@ def check_names(classes: Any, n_classes: int) -> None:
         raise InvalidInput(f"classes must name all {n_classes} columns; got {len(classes)} names.")
 
 
-def _plain(classes: Any) -> list[Any] | None:
+def _names(classes: Any) -> list[Any] | None:
     """Return class names as a list of Python's own values."""
     if classes is None:
         return None
@@ -299,7 +320,7 @@ class NestedSets:
     ) -> None:
         self.depth = depth
         self.alphas = tuple(float(simple_fraction(alpha)) for alpha in alphas)
-        self.classes = _plain(classes)
+        self.classes = _names(classes)
         self.order = order
 
     def at(self, alpha: float) -> PredictionSets:
@@ -340,5 +361,173 @@ class NestedSets:
 
     def __repr__(self) -> str:
         n, n_classes = self.depth.shape
-        told = ", ".join(f"{alpha:g}" for alpha in self.alphas)
-        return f"NestedSets({n:,} rows over {n_classes:,} classes at alpha {told})"
+        levels = ", ".join(f"{alpha:g}" for alpha in self.alphas)
+        return f"NestedSets({n:,} rows over {n_classes:,} classes at alpha {levels})"
+
+
+def columns(
+    mask: BoolArray,
+    members: Callable[[], list[list[Any]]],
+    classes: Sequence[Any],
+    *,
+    layout: Layout = "sets",
+    ids: Sequence[Any] | None = None,
+) -> dict[str, Any]:
+    """Return the columns of a table of sets, by name."""
+    if layout not in LAYOUTS:
+        raise unknown_name("layout", layout, list(LAYOUTS))
+    n = len(mask)
+    if ids is not None and len(ids) != n:
+        raise InvalidInput(f"ids must hold one value per set; got {len(ids)} for {n} sets.")
+    named = None if ids is None else list(ids)
+    if layout == "long":
+        return _long(members(), named)
+    first = {} if named is None else {"id": named}
+    if layout == "sets":
+        return first | {"size": mask.sum(axis=1), "labels": members()}
+    names = [str(name) for name in classes]
+    if len({*first, *names}) < len(first) + len(names):
+        raise InvalidInput(
+            'layout "wide" needs classes of different names (and none called "id" beside ids); '
+            'use layout "long".'
+        )
+    return first | {name: mask[:, k] for k, name in enumerate(names)}
+
+
+def _long(members: list[list[Any]], ids: list[Any] | None) -> dict[str, Any]:
+    sizes = [len(labels) for labels in members]
+    rows: Any = np.repeat(np.arange(len(members)), sizes)
+    ranks = [rank for size in sizes for rank in range(1, size + 1)]
+    flat = [label for labels in members for label in labels]
+    where = {"row": rows} if ids is None else {"id": [ids[i] for i in rows]}
+    return where | {"rank": np.array(ranks, dtype=np.int64), "label": flat}
+
+
+def write_csv(
+    path: str | os.PathLike[str],
+    table: dict[str, Any],
+    *,
+    separator: str = "|",
+    escape_formulas: bool = False,
+) -> None:
+    r"""Write the columns of a table as csv (RFC 4180, UTF-8), whole or not at all."""
+
+    def cell(value: Any) -> Any:
+        if isinstance(value, list):
+            value = _joined(value, separator)
+        if isinstance(value, bool | np.bool_):
+            return int(value)
+        risky = escape_formulas and isinstance(value, str) and value.startswith(FORMULA_STARTS)
+        return f"'{value}" if risky else value
+
+    def fill(file: IO[bytes]) -> None:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+        writer = csv.writer(text)
+        writer.writerow([cell(name) for name in table])
+        writer.writerows([cell(value) for value in row] for row in _rows(table))
+        text.flush()
+        text.detach()
+
+    write_whole(as_path(path), fill)
+
+
+def _rows(table: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
+    return zip(*(_values(column) for column in table.values()), strict=True)
+
+
+def _values(column: Any) -> list[Any]:
+    return column.tolist() if isinstance(column, np.ndarray) else list(column)
+
+
+def _joined(labels: list[Any], separator: str) -> str:
+    texts = [str(label) for label in labels]
+    clash = next((text for text in texts if separator in text), None)
+    if clash is not None:
+        raise InvalidInput(
+            f"label {clash!r} holds the separator {separator!r}; give another separator, or use "
+            'layout "long".'
+        )
+    return separator.join(texts)
+
+
+def write_parquet(path: str | os.PathLike[str], table: dict[str, Any]) -> None:
+    """Write the columns of a table as parquet, whole or not at all; labels stay lists."""
+    try:
+        import pyarrow as pa  # noqa: PLC0415  an extra, loaded where it is used
+        import pyarrow.parquet as pq  # noqa: PLC0415
+    except ImportError:
+        raise InvalidInput(
+            'parquet needs pyarrow: pip install "conformix[frames]"; to_csv needs nothing.'
+        ) from None
+    try:
+        made = pa.table({name: pa.array(_column(column)) for name, column in table.items()})
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        raise InvalidInput(MIXED) from None
+    write_whole(as_path(path), lambda file: pq.write_table(made, file))
+
+
+def _column(column: Any) -> Any:
+    return np.ascontiguousarray(column) if isinstance(column, np.ndarray) else column
+
+
+def write_sets(batches: Iterable[PredictionSets], path: str | os.PathLike[str]) -> int:
+    """Write sets to a Parquet file, one batch in memory at a time; return the number of rows.
+
+    The file has two columns: ``row``, counted from 0, and ``labels``, the members of the set as a
+    list, best first; class names where the sets have them. It is there whole or not at all.
+
+    Parameters
+    ----------
+    batches : iterable of PredictionSets
+        Usually ``cp.predict_batches(...)``.
+    path : path
+        The file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pyarrow.parquet as pq
+    >>> sets = [PredictionSets(np.array([[True, False]])), PredictionSets(np.array([[True, True]]))]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_sets(sets, f"{folder}/sets.parquet")
+    ...     pq.read_table(f"{folder}/sets.parquet").to_pylist()
+    2
+    [{'row': 0, 'labels': [0]}, {'row': 1, 'labels': [0, 1]}]
+    """
+    try:
+        import pyarrow as pa  # noqa: PLC0415  an extra, loaded where it is used
+        import pyarrow.parquet as pq  # noqa: PLC0415
+    except ImportError:
+        raise InvalidInput('parquet needs pyarrow: pip install "conformix[frames]".') from None
+    total = 0
+
+    def fill(file: IO[bytes]) -> None:
+        nonlocal total
+        writer = None
+        try:
+            for sets in batches:
+                table = _table(pa, sets, total)
+                writer = writer or pq.ParquetWriter(file, table.schema)
+                writer.write_table(table)
+                total += len(sets)
+        finally:
+            if writer is not None:
+                writer.close()
+        if writer is None:
+            raise InvalidInput("there are no sets to write: the batches are empty.")
+
+    write_whole(as_path(path), fill)
+    return total
+
+
+def _table(pa: Any, sets: PredictionSets, first: int) -> Any:
+    mask = np.asarray(sets)
+    flat = np.nonzero(mask)[1] if sets.order is None else sets.order
+    members = pa.array(flat.astype(np.int32))
+    try:
+        values = members if sets.classes is None else pa.array(sets.classes).take(members)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        raise InvalidInput(MIXED) from None
+    stops = pa.array(np.concatenate([[0], np.cumsum(mask.sum(axis=1))]), pa.int64())
+    labels = pa.LargeListArray.from_arrays(stops, values)
+    return pa.table({"row": pa.array(np.arange(first, first + len(mask))), "labels": labels})

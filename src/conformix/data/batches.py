@@ -1,4 +1,9 @@
-"""Where batches of rows come from: arrays, files, iterators."""
+"""Rows that do not fit in memory: batches of memory-mapped files, Parquet files and iterators.
+
+`ScoreAverage.fit_batches` and `ScoreAverage.predict_batches` take what is made here, or any
+iterable of batches. A fit reads every row once, and once more for the held-out size where the
+rows can be read again.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +15,21 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from conformix.data.checks import let_go
+from conformix.data.checks import release_pages
+from conformix.data.outputs import Outputs
 from conformix.errors import InvalidInput, shown
+from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.kernels.blocks import row_blocks
 from conformix.registry import takes
+
+__all__ = [
+    "Batches",
+    "from_arrays",
+    "from_iterable",
+    "from_npy",
+    "from_parquet",
+]
+
 
 # Numbers in a batch that a source cuts itself (32 MiB of float64).
 BATCH_ENTRIES = 2**22
@@ -92,7 +108,7 @@ def from_arrays(outputs: Any, y: Any = None, *, rows: int | None = None) -> Batc
                 None if y is None else y[block],
             )
             for values in models.values():
-                let_go(values)
+                release_pages(values)
 
     return Batches(begin, n)
 
@@ -169,13 +185,13 @@ def from_parquet(
         raise InvalidInput('parquet needs pyarrow: pip install "conformix[frames]".') from None
     files = [Path(p) for p in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
     models = outputs if isinstance(outputs, Mapping) else {"": outputs}
-    more = {
+    extras = {
         name: column
         for name, column in (("strata", strata), ("sample_weight", sample_weight))
         if column is not None
     }
     named = [c for columns in models.values() for c in _listed(columns)]
-    named += [column for column in (y, *more.values()) if column is not None]
+    named += [column for column in (y, *extras.values()) if column is not None]
     n = 0
     for file in files:
         if not file.is_file():
@@ -192,10 +208,10 @@ def from_parquet(
         for file in files:
             for batch in pq.ParquetFile(file).iter_batches(batch_size=cut, columns=named):
                 part = {name: _matrix(batch, columns) for name, columns in models.items()}
-                found = part if isinstance(outputs, Mapping) else part[""]
+                values = part if isinstance(outputs, Mapping) else part[""]
                 labels = None if y is None else _column(batch, y)
-                own = {name: _column(batch, column) for name, column in more.items()}
-                yield (found, labels, own) if own else (found, labels)
+                row_data = {name: _column(batch, column) for name, column in extras.items()}
+                yield (values, labels, row_data) if row_data else (values, labels)
 
     return Batches(begin, n)
 
@@ -236,8 +252,8 @@ def from_iterable(batches: Iterable[Any] | Callable[[], Iterable[Any]]) -> Batch
 def _common_shape(shapes: dict[str, tuple[int, ...]]) -> tuple[int, int]:
     different = set(shapes.values())
     if len(different) != 1 or len(next(iter(different))) != 2:
-        told = ", ".join(f"{name!r} {shape}" for name, shape in shapes.items())
-        raise InvalidInput(f"outputs must share one shape (n, K); got {told}.")
+        text = ", ".join(f"{name!r} {shape}" for name, shape in shapes.items())
+        raise InvalidInput(f"outputs must share one shape (n, K); got {text}.")
     n, n_classes = next(iter(different))
     return n, n_classes
 
@@ -282,3 +298,65 @@ def _matrix(batch: Any, columns: str | Sequence[str]) -> Any:
     if lengths.size and (lengths != lengths[0]).any():
         raise InvalidInput(f"column {columns!r} must hold lists of one length.")
     return flat.reshape(len(column), -1)
+
+
+class RowSample:
+    """The rows with the smallest of uniform numbers, one drawn per row: a uniform sample.
+
+    The numbers follow the order of the rows, so that the sample does not depend on how the rows
+    are cut into batches. A row that another one displaces leaves its place to it: memory is that
+    of `size` rows.
+    """
+
+    def __init__(self, size: int, rng: np.random.Generator) -> None:
+        self.size = size
+        self.rng = rng
+        self.numbers = np.empty(0)
+        self.rows: IntArray = np.empty(0, dtype=np.int64)
+        self.models: dict[str, FloatArray] = {}
+
+    def offer(self, outputs: Outputs, first: int) -> None:
+        """Let a block of rows take part, whose first row has the number `first`."""
+        self._widen(outputs)
+        drawn = self.rng.random(outputs.n)
+        free = min(self.size - len(self.numbers), outputs.n)
+        self._append(outputs, first, drawn, free)
+        later = np.arange(free, outputs.n)
+        if not len(later):
+            return
+        all_numbers = np.concatenate([self.numbers, drawn[later]])
+        winners = np.zeros(len(all_numbers), dtype=bool)
+        winners[np.argpartition(all_numbers, self.size - 1)[: self.size]] = True
+        places = np.flatnonzero(~winners[: self.size])
+        fresh = later[winners[self.size :]]
+        self.numbers[places], self.rows[places] = drawn[fresh], first + fresh
+        for name, values in outputs.models.items():
+            self.models[name][places] = values[fresh]
+
+    def _widen(self, outputs: Outputs) -> None:
+        """Hold rows in a type that holds those of a block too, exactly."""
+        for name, room in self.models.items():
+            wide = np.promote_types(room.dtype, outputs.models[name].dtype)
+            self.models[name] = room.astype(wide, copy=False)
+
+    def _append(self, outputs: Outputs, first: int, drawn: FloatArray, n: int) -> None:
+        """Take the first n rows of a block into free places."""
+        held = len(self.numbers)
+        self.numbers = np.concatenate([self.numbers, drawn[:n]])
+        self.rows = np.concatenate([self.rows, np.arange(first, first + n)])
+        for name, values in outputs.models.items():
+            room = self.models.get(name)
+            if room is None or len(room) < held + n:
+                # Twice the room whenever it is too small, so that growing stays cheap.
+                wanted = min(self.size, max(held + n, 2 * held))
+                wider = np.empty((wanted, values.shape[1]), dtype=values.dtype)
+                if room is not None:
+                    wider[:held] = room[:held]
+                self.models[name] = wider
+            self.models[name][held : held + n] = values[:n]
+
+    def smallest(self, n: int) -> tuple[IntArray, dict[str, FloatArray]]:
+        """Return n of the rows held, those with the smallest numbers: rising, with outputs."""
+        chosen = np.argsort(self.numbers, kind="stable")[:n]
+        places = chosen[np.argsort(self.rows[chosen])]
+        return self.rows[places], {name: room[places] for name, room in self.models.items()}
