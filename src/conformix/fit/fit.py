@@ -9,16 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from conformix.calibration.cuts import Plan, SinglePlan
+from conformix.calibration.cuts import Calibration, Marginal, Plan, Seen, SinglePlan
 from conformix.calibration.objective import class_objective
-from conformix.calibration.schemes import Calibration, Marginal, Seen
 from conformix.data.row_data import NO_DATA, RowData, group_names
 from conformix.errors import InvalidInput
 from conformix.fit.columns import columns_of
 from conformix.fit.exact.split import fit_exact
 from conformix.fit.predictor import Predictor
 from conformix.fit.rows import Rows, check_test, rows_held
-from conformix.fit.rule import Fitted, Rule
+from conformix.fit.rule import Calibrated, Fitted, Rule
 from conformix.fit.scored import (
     Gathered,
     Scored,
@@ -72,7 +71,7 @@ def fit(rows: Rows, settings: Settings) -> Predictor:
 
 def fit_scored(
     scored: Scored, columns: Sequence[Column], settings: Settings, rng: np.random.Generator
-) -> Any:
+) -> Fitted:
     """Return what is fitted on scored rows: with settled weights, selected, or searched ones."""
     weights = settings.settled(len(columns))
     if weights is not None:
@@ -89,7 +88,7 @@ def fit_scores(
     rng: np.random.Generator,
     *,
     test: FloatArray | None = None,
-) -> Any:
+) -> Fitted:
     """Return what is fitted on bare scores (n, K, d) and labels, with roles drawn here."""
     split = settings.split_for(len(columns))
     roles = no_roles(len(y))
@@ -101,7 +100,7 @@ def fit_scores(
 
 def with_searched_weights(
     scored: Scored, columns: Sequence[Column], settings: Settings, rng: np.random.Generator
-) -> Fitted:
+) -> Calibrated:
     """Return weights and threshold: Algorithm 2 of the paper.
 
     Parameters
@@ -164,7 +163,7 @@ def with_settled_weights(
     columns: Sequence[Column],
     settings: Settings,
     rng: np.random.Generator,
-) -> Fitted:
+) -> Calibrated:
     """Return the calibration of settled weights on all rows: nothing is left to tune."""
     scores, y, data, alpha = scored.scores, scored.y, scored.data, settings.alpha
     normalizer = settings.normalizer(separate=False)
@@ -268,7 +267,7 @@ def calibrated(
     normalizer: str = "none",
     plan: Plan | None = None,
     data: RowData = NO_DATA,
-) -> Fitted:
+) -> Calibrated:
     """Return the calibration of a given rule on labelled rows (n, K, d)."""
     plan = plan or SinglePlan()
     if not plan.by_row:  # whichever row a score is of
@@ -284,7 +283,7 @@ def calibrated(
     if n_chosen_among(facts) != 1 and not facts.learnt_scale:
         reference = rule.with_equal_weights.rising(scores, y)
     told = ledger.under(cuts.name, cuts.promise)
-    return Fitted(rule, rising, told, normalizer, cuts=cuts, reference=reference)
+    return Calibrated(rule, rising, told, normalizer, cuts=cuts, reference=reference)
 
 
 def lay_down(
@@ -363,7 +362,7 @@ def rank_rule(
 
 
 def mean_size(
-    scores: FloatArray, fitted: Fitted, alpha: float, data: RowData = NO_DATA
+    scores: FloatArray, fitted: Calibrated, alpha: float, data: RowData = NO_DATA
 ) -> float | None:
     """Return the mean set size on the rows of `scores`, or None where there are none to read."""
     if not len(scores) or not can_be_read(scores):

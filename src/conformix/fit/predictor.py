@@ -18,7 +18,6 @@ from conformix.data.outputs import Kind, Outputs, check_outputs
 from conformix.data.row_data import RowData, check_rows
 from conformix.errors import InvalidInput
 from conformix.fit.chunks import is_chunked, predict_chunks
-from conformix.fit.exact.split import FullFitted
 from conformix.fit.rule import Fitted, Rule
 from conformix.fit.scored import Scoring, gather_rows
 from conformix.kernels import combine
@@ -64,7 +63,7 @@ class Predictor:
         Key of the row uniforms of randomised scores.
     alpha : float
         The level of the fit.
-    fitted : Fitted or FullFitted
+    fitted : Fitted
         What was learnt: one rule with its calibration, or the tables of the exact split.
     threads : int or None
         Threads for the scores; None takes the available cores.
@@ -88,7 +87,7 @@ class Predictor:
     kind: Kind
     key: int
     alpha: float
-    fitted: Fitted | FullFitted
+    fitted: Fitted
     threads: int | None = None
     classes: tuple[Any, ...] | None = None
     blend: Blend | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -134,13 +134,86 @@ class Rule:
         return found, float(ends[1] - ends[0])
 
 
-@dataclass(frozen=True)
-class Fitted:
-    """A rule with calibrated thresholds: everything that prediction needs, and how it came about.
+class Fitted(Protocol):
+    """What is left of a fit: one rule with its thresholds, or the selection of the exact split."""
 
-    What is fitted by the exact split (`conformix.fit.exact`) answers to the same calls: ``member``,
-    ``pvalues``, ``needs``, ``warn``, ``at_level``, ``ledger``, ``rule`` for reading. Where sets are
-    ``nested`` in alpha, ``depth`` and ``threshold`` are there too.
+    @property
+    def n(self) -> int:
+        """Number of calibration rows."""
+
+    @property
+    def nested(self) -> bool:
+        """Whether one rule gives the sets of all levels, which are then nested in alpha."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What every row must bring along for its thresholds."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """What holds for the sets."""
+
+    @property
+    def normalizer(self) -> str:
+        """Name of the normalisation in use."""
+
+    @property
+    def transform(self) -> Transform:
+        """The fitted normalisation."""
+
+    @property
+    def rule(self) -> Rule:
+        """The rule; under the exact split that of the weights for reading."""
+
+    @property
+    def all_weights(self) -> FloatArray:
+        """The weights (M, d) that some label may be combined with."""
+
+    @property
+    def cuts(self) -> Cuts | None:
+        """How thresholds are taken from the calibration scores; None where labels select them."""
+
+    @property
+    def limits(self) -> RankLimits | None:
+        """The largest rank of every class, where there is one."""
+
+    @property
+    def calibration(self) -> FloatArray:
+        """Combined true-label scores (n,) of the calibration rows under `rule`, rising."""
+
+    @property
+    def reference(self) -> FloatArray | None:
+        """The same under equal weights, where calibration rows chose the weights."""
+
+    @property
+    def search(self) -> SearchResult | None:
+        """What the search found; None where the weights were given."""
+
+    @property
+    def held_out_size(self) -> float | None:
+        """Mean set size on rows that chose neither weights nor size, where there are any."""
+
+    def warn(self, alpha: float) -> None:
+        """Warn where calibration rows are too few for a level."""
+
+    def threshold(self, alpha: float) -> Any:
+        """Return the threshold at level `alpha`, or the thresholds where there are several."""
+
+    def at_level(self, alpha: float) -> Any:
+        """Return what gives the sets at one level and no more: what travels to workers."""
+
+    def member(self, scores: FloatArray, alpha: float, data: RowData = NO_DATA) -> BoolArray:
+        """Return the sets of some rows (r, K, d) as a boolean array (r, K)."""
+
+    def pvalues(
+        self, scores: FloatArray, tau: FloatArray | None = None, data: RowData = NO_DATA
+    ) -> FloatArray:
+        """Return the p-values of some rows, smoothed where `tau` is given, shape (r, K)."""
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """A rule with calibrated thresholds: everything that prediction needs, and how it came about.
 
     Parameters
     ----------
@@ -180,24 +253,31 @@ class Fitted:
 
     @property
     def n(self) -> int:
-        """Number of calibration rows."""
         return len(self.calibration)
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What every row must bring along for its thresholds."""
         return self.cuts.plan.needs
 
+    @property
+    def transform(self) -> Transform:
+        return self.rule.transform
+
+    @property
+    def all_weights(self) -> FloatArray:
+        return self.rule.weights[None, :]
+
+    @property
+    def limits(self) -> RankLimits | None:
+        return self.rule.limits
+
     def warn(self, alpha: float) -> None:
-        """Warn where calibration rows are too few for a level."""
         self.cuts.warn(alpha, self.ledger.facts.rank)
 
     def at_level(self, alpha: float) -> AtLevel:
-        """Return what gives the sets at one level and no more: what travels to workers."""
         return AtLevel(self.rule, self.at(alpha))
 
     def threshold(self, alpha: float) -> Any:
-        """Return the threshold at level `alpha`, or the thresholds where there are several."""
         return self.cuts.table(alpha, self.ledger.facts.rank)
 
     def at(self, alpha: float, data: RowData = NO_DATA) -> Any:
@@ -205,7 +285,6 @@ class Fitted:
         return self.cuts.at(alpha, self.ledger.facts.rank, data)
 
     def member(self, scores: FloatArray, alpha: float, data: RowData = NO_DATA) -> BoolArray:
-        """Return the sets of some rows (r, K, d) as a boolean array (r, K)."""
         return self.rule.reaches(scores, self.at(alpha, data))
 
     def depth(
@@ -224,7 +303,6 @@ class Fitted:
     def pvalues(
         self, scores: FloatArray, tau: FloatArray | None = None, data: RowData = NO_DATA
     ) -> FloatArray:
-        """Return the p-values of some rows, smoothed where `tau` is given, shape (r, K)."""
         values = self.rule.combined(scores)
         # One threshold is looked up where the scores are, strata on the host.
         values = to_host(values) if self.cuts.plan.by_row else values
@@ -239,5 +317,4 @@ class AtLevel:
     thresholds: Any
 
     def member(self, scores: FloatArray, alpha: float, data: RowData = NO_DATA) -> BoolArray:
-        """Return the sets of some rows (r, K, d) as a boolean array (r, K)."""
         return self.rule.reaches(scores, self.thresholds)

@@ -373,14 +373,19 @@ def _most_labels(bound: GoalObjective) -> int:
     return max(part.shape[1] for part in bound.size_parts)
 
 
+# The goals of this library, by their names in model files.
+GOALS: dict[str, type[Any]] = {
+    "size": MeanSize,
+    "singletons": Singletons,
+    "capped": CappedSize,
+    "label_costs": LabelCosts,
+    "class_gap": ClassGap,
+    "size_stratified": SizeStratified,
+}
+# Those that users may name: all of their options have defaults.
 OBJECTIVES: Registry[Goal] = Registry(
     "objective",
-    {
-        "size": MeanSize(),
-        "singletons": Singletons(),
-        "class_gap": ClassGap(),
-        "size_stratified": SizeStratified(),
-    },
+    {name: GOALS[name]() for name in ("size", "singletons", "class_gap", "size_stratified")},
 )
 
 

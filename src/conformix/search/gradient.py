@@ -7,7 +7,7 @@ multiplies a weight, so that small ones are within reach. The sigmoids narrow fr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -159,6 +159,8 @@ class GradientSearch:
 
     budget: int = 20_000
     starts: int = 4
+
+    on_simplex: ClassVar[bool] = True
 
     def __call__(
         self, objective: SizeObjective, rng: np.random.Generator | None = None

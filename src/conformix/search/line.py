@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -394,6 +394,8 @@ class LineSearch:
 
     budget: int = 40_000
     starts: int = 6
+
+    on_simplex: ClassVar[bool] = True
 
     def __call__(
         self, objective: SizeObjective, rng: np.random.Generator | None = None

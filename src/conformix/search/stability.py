@@ -8,7 +8,7 @@ told apart from the best; `near_optimal_region` says how far the good ones reach
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -158,18 +158,36 @@ class OneStandardError:
     errors: float = 1.0
     n_draws: int = 100
 
+    ends_among: ClassVar[bool] = False
+
+    @property
+    def first(self) -> Any:
+        """The search that finds the best weights."""
+        from conformix.search.weights import resolve_search  # noqa: PLC0415  it knows this class
+
+        return resolve_search(self.search)
+
+    @property
+    def listed(self) -> FloatArray | None:
+        """The weights that were given to begin from, unchecked; None where none were."""
+        return getattr(self.first, "listed", None)
+
+    def only(self, d: int) -> FloatArray | None:
+        """Return the one weight vector (d,) to begin from, where there is one."""
+        from conformix.search.weights import only_candidate  # noqa: PLC0415
+
+        return only_candidate(self.first, d)
+
     def __call__(
         self, objective: SizeObjective, rng: np.random.Generator | None = None
     ) -> SearchResult:
         """Return the simplest weights near the best; all that is drawn comes from `rng`."""
-        from conformix.search.weights import resolve_search  # noqa: PLC0415  it knows this class
-
         if self.towards not in TOWARDS:
             raise InvalidInput(f'towards must be "few" or "uniform"; got {self.towards!r}.')
         if not self.errors >= 0:
             raise InvalidInput(f"errors must be a number from 0 on; got {self.errors!r}.")
         rng = np.random.default_rng(0) if rng is None else rng
-        found = resolve_search(self.search)(objective, rng)
+        found = self.first(objective, rng)
         if objective.k > len(objective.true_scores):
             return found
         draws = Draws(objective, self.n_draws, rng)
