@@ -142,22 +142,15 @@ class SinglePlan:
     by_row: ClassVar[bool] = False
 
     def cut(self, values: FloatArray, y: IntArray, data: RowData) -> Cuts:
-        """Return the single cut."""
         return Single(values)
 
     def afresh(self) -> Plan:
-        """Return the same."""
         return self
 
 
 @dataclass(frozen=True, eq=False)
 class Single:
-    """One threshold: the k-th largest of all calibration scores.
-
-    Parameters
-    ----------
-    values : float64 array of shape (n,)
-        Combined true-label scores, sorted upwards.
+    """One threshold: the k-th largest of all calibration scores, which rise.
 
     Examples
     --------
@@ -172,15 +165,12 @@ class Single:
 
     @property
     def plan(self) -> Plan:
-        """Return the plan of one threshold."""
         return SinglePlan()
 
     def table(self, alpha: float, rank: Rank) -> float:
-        """Return the threshold."""
         return kth_largest(self.values, rank(len(self.values), alpha))
 
     def at(self, alpha: float, rank: Rank, data: RowData = NO_DATA) -> float:
-        """Return the threshold."""
         return self.table(alpha, rank)
 
     def pvalues(
@@ -191,11 +181,9 @@ class Single:
         return quotient(ranks, len(self.values) + 1)  # type: ignore[no-any-return]
 
     def promise(self, base: Guarantee) -> Guarantee:
-        """Return the marginal statement."""
         return base
 
     def warn(self, alpha: float, rank: Rank) -> None:
-        """Warn where all labels are in every set."""
         warn_if_trivial(len(self.values), alpha, rank)
 
     def law(self, hits: BoolArray, y: IntArray, data: RowData, facts: Facts, alpha: float) -> Law:

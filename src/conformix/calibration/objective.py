@@ -10,7 +10,6 @@ import numpy as np
 from conformix.calibration.cuts import Calibration, Rank, Seen
 from conformix.data.row_data import NO_DATA
 from conformix.kernels.arrays import FloatArray, IntArray
-from conformix.kernels.simplex import first_best
 from conformix.search.objective import SizeObjective
 
 # Thresholds (m, K) are held for this many weight vectors at once.
@@ -20,21 +19,7 @@ WEIGHTS_AT_ONCE = 512
 def class_objective(
     plain: SizeObjective, scheme: Calibration, y: IntArray, *, alpha: float, rank: Rank
 ) -> ClassObjective:
-    """Return the objective `plain` with thresholds per class, as `scheme` lays them down.
-
-    Parameters
-    ----------
-    plain : SizeObjective
-        The true-label scores of the tuning rows, and the size rows.
-    scheme : Calibration
-        One with ``tune=True``.
-    y : integer array of shape (n,)
-        Labels of the tuning rows.
-    alpha : float
-        Level of the search.
-    rank : callable
-        The rank for so many rows.
-    """
+    """Return `plain` with thresholds per class, as a scheme that tunes lays them down."""
     plain = plain.on_host()
     n, n_classes = len(y), plain.size_parts[0].shape[1]
     seen = Seen(
@@ -74,6 +59,8 @@ class ClassObjective(SizeObjective):
     >>> objective(np.array([[1.0]]))
     array([1.])
     """
+
+    plain = False
 
     def __init__(
         self,
@@ -129,9 +116,3 @@ class ClassObjective(SizeObjective):
 
             total[start : start + len(some)] = np.sum(self.run(count, planes), axis=0)
         return total
-
-    def smallest(self, weights: FloatArray, keys: FloatArray | IntArray) -> tuple[int, int]:
-        """Return index and count of the winner among weights (m, d); `keys` break ties."""
-        counts = self.counts(weights)
-        winner = first_best(counts, keys)
-        return winner, int(counts[winner])

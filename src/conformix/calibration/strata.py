@@ -80,12 +80,10 @@ class Partition:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Groups, where there are any."""
         return ("strata",) if len(self.cells) > 1 else ()
 
     @property
     def n_strata(self) -> int:
-        """Number of strata."""
         return max(int(self.cells.max()) + 1, 0)
 
     def groups_of(self, data: RowData) -> IntArray | None:
@@ -107,26 +105,15 @@ class Partition:
         return self.cells[0 if groups is None else groups, y]
 
     def cut(self, values: FloatArray, y: IntArray, data: RowData) -> Cuts:
-        """Return the cuts from combined true-label scores (n,), sorted upwards."""
         return Stratified(self, values, self.strata_of(y, data))
 
     def afresh(self) -> Plan:
-        """Return the partition for rows that had no part in it."""
         return replace(self, fixed=True)
 
 
 @dataclass(frozen=True, eq=False)
 class Stratified:
-    """Thresholds and p-values by stratum.
-
-    Parameters
-    ----------
-    partition : Partition
-        The strata.
-    values : float64 array of shape (n,)
-        Combined true-label scores of all calibration rows, sorted upwards.
-    stratum : integer array of shape (n,)
-        The stratum of each of them.
+    """Thresholds and p-values by stratum: of calibration scores that rise, each with its stratum.
 
     Examples
     --------
@@ -153,12 +140,10 @@ class Stratified:
 
     @property
     def name(self) -> str:
-        """What a stratum is."""
         return self.partition.what
 
     @property
     def plan(self) -> Plan:
-        """The partition."""
         return self.partition
 
     @property

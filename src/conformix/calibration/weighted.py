@@ -175,16 +175,9 @@ class LabelShift:
 
 @dataclass(frozen=True, eq=False)
 class Reweighted:
-    """Weighted thresholds and p-values.
+    """Weighted thresholds and p-values: of calibration scores that rise, each with its weight.
 
-    Parameters
-    ----------
-    plan : Weighted or LabelShift
-        Whose weight a candidate carries.
-    values : float64 array of shape (n,)
-        Combined true-label scores, sorted upwards.
-    weight : float64 array of shape (n,)
-        The weight of each of them.
+    The plan says which weight a candidate carries.
 
     Examples
     --------
@@ -207,7 +200,6 @@ class Reweighted:
 
     @property
     def name(self) -> str:
-        """The name of the scheme."""
         return self.plan.name
 
     def thresholds(self, alpha: float, own: FloatArray) -> FloatArray:

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Self, overload
 
 from conformix.data.batches.sources import from_iterable
+from conformix.data.checks import is_chunked
 from conformix.data.outputs import Kind
 from conformix.data.row_data import NO_DATA
 from conformix.errors import InvalidInput
 from conformix.estimators.base import Readings
 from conformix.fit.batches import batch_rows
-from conformix.fit.chunks import chunk_rows, is_chunked
+from conformix.fit.chunks import chunk_rows
 from conformix.fit.drift import DriftReport
 from conformix.fit.exact import leave_one_out_efcp
 from conformix.fit.exact.split import fixed_candidates

@@ -13,7 +13,7 @@ from conformix.guarantees import Ledger
 from conformix.kernels.arrays import FloatArray
 from conformix.registry import unknown_name
 from conformix.scores.blend.model import Blend
-from conformix.search.result import SearchResult
+from conformix.search.objective import SearchResult
 
 try:
     from sklearn.base import BaseEstimator

@@ -13,19 +13,19 @@ from conformix.calibration.cuts import Calibration, Marginal, Plan, Seen, Single
 from conformix.calibration.objective import class_objective
 from conformix.data.row_data import NO_DATA, RowData, group_names
 from conformix.errors import InvalidInput
-from conformix.fit.columns import columns_of
+from conformix.fit.blend import learn_blend
 from conformix.fit.exact.split import fit_exact
 from conformix.fit.predictor import Predictor
 from conformix.fit.rows import Rows, check_test, rows_held
 from conformix.fit.rule import Calibrated, Fitted, Rule
 from conformix.fit.scored import (
-    Gathered,
     Scored,
     Scoring,
     TuningRows,
     can_be_read,
     no_roles,
     rows_in_place,
+    rows_of,
     summed,
 )
 from conformix.fit.settings import Settings, is_symmetric
@@ -39,9 +39,9 @@ from conformix.guarantees import (
     pac_guarantee,
 )
 from conformix.guarantees.verdict import n_chosen_among
-from conformix.kernels.arrays import FloatArray, IntArray, as_generator, some_rows
+from conformix.kernels.arrays import FloatArray, IntArray, as_generator
 from conformix.kernels.limits import RankLimits
-from conformix.scores.names import Column
+from conformix.scores.names import Column, score_columns
 from conformix.scores.scale import Normalizer, Scaled
 from conformix.scores.tensor import draw_key
 from conformix.search.goals import bind
@@ -54,18 +54,20 @@ from conformix.splits import Roles, Split, bounded
 def fit(rows: Rows, settings: Settings) -> Predictor:
     """Return the predictor fitted on labelled rows, wherever they live."""
     rng = as_generator(settings.random_state)
-    key, models = draw_key(rng), rows.models
-    chosen = columns_of(rows, settings, rng)  # the user's scores, or a blend learnt here
-    rows, settings, columns = chosen.rows, chosen.settings, chosen.columns
+    key, models, blend, roles = draw_key(rng), rows.models, None, None
+    if settings.blends:
+        columns, rows, settings, blend, roles = learn_blend(rows, settings, rng)
+    else:
+        columns = score_columns(models, settings.scores)
     split = settings.split_for(len(columns))
-    if split is not None and chosen.blend is None:
+    if split is not None and blend is None:
         # A blend has learnt from its tuning rows: all of them must stay out of calibration.
         split = bounded(split, rows_held(rows.n_classes, len(columns)))
-    scored = rows.scored(Scoring(columns, key, settings.threads), split, rng, chosen.roles)
+    scored = rows.scored(Scoring(columns, key, settings.threads), split, rng, roles)
     fitted = fit_scored(scored, columns, settings, rng)
     return Predictor(
         columns, models, rows.n_classes, settings.kind, key, settings.alpha, fitted,
-        threads=settings.threads, classes=rows.classes, blend=chosen.blend,
+        threads=settings.threads, classes=rows.classes, blend=blend,
     )  # fmt: skip
 
 
@@ -101,19 +103,7 @@ def fit_scores(
 def with_searched_weights(
     scored: Scored, columns: Sequence[Column], settings: Settings, rng: np.random.Generator
 ) -> Calibrated:
-    """Return weights and threshold: Algorithm 2 of the paper.
-
-    Parameters
-    ----------
-    scored : Scored
-        Scores, labels and roles.
-    columns : sequence of Column
-        Which score of which model every plane holds.
-    settings : Settings
-        What is asked for.
-    rng : Generator
-        For searches and calibrations that draw.
-    """
+    """Return weights and threshold: Algorithm 2 of the paper."""
     scores, y, roles, data, test = scored.scores, scored.y, scored.roles, scored.data, scored.test
     alpha, split, scheme, d = settings.alpha, settings.split, settings.calibration, len(columns)
     separate = roles.separate
@@ -215,7 +205,7 @@ def _tuning_rows(
     scores: Any, y: IntArray, rows: IntArray, normalizer: Normalizer, columns: Sequence[Column]
 ) -> TuningRows:
     """Return the tuning rows: a copy of theirs, or what is gathered, is theirs to change."""
-    own = _rows(scores, rows)
+    own = rows_of(scores, rows)
     labels = y[rows].astype(np.intp, copy=False)
     return TuningRows(own, labels, normalizer, columns, spare=own is not scores)
 
@@ -386,15 +376,7 @@ def size_parts(scores: FloatArray, test: FloatArray | None, roles: Roles) -> lis
     """Return the scores of the size rows, labelled and test rows apart (no copy where whole)."""
     n = len(scores)
     labelled, unlabelled = roles.size[roles.size < n], roles.size[roles.size >= n] - n
-    parts = [_rows(scores, labelled)] if len(labelled) else []
+    parts = [rows_of(scores, labelled)] if len(labelled) else []
     if test is not None and len(unlabelled):
-        parts.append(_rows(test, unlabelled))
+        parts.append(rows_of(test, unlabelled))
     return parts
-
-
-def _rows(scores: FloatArray, rows: IntArray) -> FloatArray:
-    """Return ``scores[rows]``, without a copy where that is all rows in order."""
-    if isinstance(scores, Gathered):
-        return scores.take(rows)  # type: ignore[no-any-return]
-    whole = np.array_equal(rows, np.arange(len(scores)))
-    return scores if whole else some_rows(scores, rows)

@@ -13,11 +13,12 @@ from typing import Any, overload
 import numpy as np
 
 from conformix.conformal import simple_fraction
+from conformix.data.checks import is_chunked
 from conformix.data.labels import label_indices
 from conformix.data.outputs import Kind, Outputs, check_outputs
 from conformix.data.row_data import RowData, check_rows
 from conformix.errors import InvalidInput
-from conformix.fit.chunks import is_chunked, predict_chunks
+from conformix.fit.chunks import predict_chunks
 from conformix.fit.rule import Fitted, Rule
 from conformix.fit.scored import Scoring, gather_rows
 from conformix.kernels import combine

@@ -26,7 +26,7 @@ from conformix.kernels.arrays import (
 from conformix.kernels.blocks import row_blocks
 from conformix.kernels.limits import RankLimits, true_ranks
 from conformix.scores.scale import Transform
-from conformix.search.result import SearchResult
+from conformix.search.objective import SearchResult
 
 # Scores that are normalised sooner than those to leave out are found.
 FEW_SCORES = 2**13
@@ -34,24 +34,12 @@ FEW_SCORES = 2**13
 
 @dataclass(frozen=True)
 class Rule:
-    """How scores become one number per label; the same in calibration and prediction.
-
-    Parameters
-    ----------
-    transform : Transform
-        The fitted normalisation.
-    weights : float64 array of shape (d,)
-        The weights of the scores.
-    allow_empty : bool
-        Whether a set may be empty; if not, the best labels of a row count as ``+inf``.
-    limits : RankLimits, optional
-        Labels beyond a rank of their own fall to a lower tier.
-    """
+    """How scores become one number per label; the same in calibration and prediction."""
 
     transform: Transform
     weights: FloatArray
-    allow_empty: bool = True
-    limits: RankLimits | None = None
+    allow_empty: bool = True  # if not, the best labels of a row count as ``+inf``
+    limits: RankLimits | None = None  # labels beyond a rank of their own fall to a lower tier
 
     @property
     def with_equal_weights(self) -> Rule:
@@ -215,25 +203,8 @@ class Fitted(Protocol):
 class Calibrated:
     """A rule with calibrated thresholds: everything that prediction needs, and how it came about.
 
-    Parameters
-    ----------
-    rule : Rule
-        Normalisation, weights and the policy on empty sets.
-    calibration : float64 array of shape (n,)
-        Combined true-label scores of the calibration rows, sorted upwards.
-    ledger : Ledger
-        What holds for the sets.
-    normalizer : str
-        Name of the normalisation in use.
-    search : SearchResult or None
-        What the search found; None where the weights were given.
-    held_out_size : float or None
-        Mean set size on rows that chose neither weights nor size, where there are any.
-    cuts : Cuts, optional
-        How thresholds are taken from the calibration scores; by default one for all.
-    reference : float64 array of shape (n,), optional
-        Combined true-label scores of the calibration rows under equal weights, sorted upwards:
-        where these rows (or test features) chose the weights, fresh rows are judged by them.
+    Where calibration rows or test features chose the weights, fresh rows are judged by the
+    `reference` scores, which nobody chose.
     """
 
     rule: Rule

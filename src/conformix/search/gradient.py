@@ -24,8 +24,7 @@ from conformix.search.line import (
     on_simplex,
     some_size_rows,
 )
-from conformix.search.objective import SizeObjective
-from conformix.search.result import SearchResult
+from conformix.search.objective import SearchResult, SizeObjective
 
 # Pairs that are summed at once: their scores stay in a core's cache for the second pass over them.
 BLOCK = 2**12

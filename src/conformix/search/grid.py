@@ -10,8 +10,7 @@ import numpy as np
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, refuse_missing, to_host
 from conformix.kernels.simplex import grid_size, preference, simplex_grid
-from conformix.search.objective import SizeObjective
-from conformix.search.result import SearchResult
+from conformix.search.objective import SearchResult, SizeObjective
 
 # What `search="auto"` allows itself: three scores at resolution 100, four at 50, six at 20.
 AUTO_WEIGHTS = 60_000

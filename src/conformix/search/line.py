@@ -11,8 +11,7 @@ from conformix.conformal import kth_largest
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.kernels.simplex import preference
-from conformix.search.objective import SizeObjective
-from conformix.search.result import SearchResult
+from conformix.search.objective import SearchResult, SizeObjective
 
 
 class Span:

@@ -13,8 +13,7 @@ from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, IntArray, of_labels
 from conformix.kernels.simplex import first_best, simplex_grid
 from conformix.search.grid import GridSearch
-from conformix.search.objective import SizeObjective, tuning_rank
-from conformix.search.result import SearchResult
+from conformix.search.objective import SearchResult, SizeObjective, tuning_rank
 
 
 @dataclass(frozen=True)

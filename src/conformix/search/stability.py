@@ -19,8 +19,7 @@ from conformix.kernels import combine
 from conformix.kernels.arrays import FloatArray, IntArray, RandomState, as_generator, to_host
 from conformix.kernels.simplex import simplex_grid
 from conformix.search.line import Walk, around, on_simplex
-from conformix.search.objective import SizeObjective
-from conformix.search.result import SearchResult
+from conformix.search.objective import SearchResult, SizeObjective
 
 
 class Draws:
@@ -46,7 +45,7 @@ class Draws:
     """
 
     def __init__(self, objective: SizeObjective, n_draws: int, rng: np.random.Generator) -> None:
-        if type(objective) is not SizeObjective:
+        if not objective.plain:
             raise InvalidInput(
                 "standard errors of sizes are there for the mean set size with empty sets allowed; "
                 f"got {type(objective).__name__}."

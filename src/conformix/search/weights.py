@@ -24,8 +24,7 @@ from conformix.search.goals import bind, resolve_objective
 from conformix.search.gradient import GradientSearch
 from conformix.search.grid import Candidates, GridSearch
 from conformix.search.line import LineSearch
-from conformix.search.objective import SizeObjective, tuning_rank
-from conformix.search.result import SearchResult
+from conformix.search.objective import SearchResult, SizeObjective, tuning_rank
 from conformix.search.stability import OneStandardError
 
 # Up to so many scores a grid is fine enough: 100 steps for three, 50 for four.

@@ -35,8 +35,7 @@ from conformix.kernels.blocks import row_blocks
 from conformix.kernels.simplex import preference
 from conformix.scores.names import Column
 from conformix.scores.scale import Transform, Unscaled
-from conformix.search.objective import SizeObjective, tuning_rank
-from conformix.search.result import SearchResult
+from conformix.search.objective import SearchResult, SizeObjective, tuning_rank
 from conformix.search.weights import Search, candidate_weights
 
 # Test rows that one thread works on at a time.
@@ -45,33 +44,13 @@ ROWS_AT_ONCE = 16
 
 @dataclass(frozen=True, eq=False)
 class FullFitted:
-    """What the exact split leaves: the calibration scores and the candidate weights.
+    """What the exact split leaves: the calibration scores and the candidate weights."""
 
-    Parameters
-    ----------
-    scores : float64 array of shape (n, K, d)
-        Normalised scores of the calibration rows.
-    y : integer array of shape (n,)
-        Their labels.
-    weights : float64 array of shape (M, d)
-        Candidates, in the order that breaks ties.
-    transform : Transform
-        The normalisation, for new rows.
-    alpha : float
-        The level of the fit; p-values select at this level.
-    normalizer : str
-        Name of the normalisation.
-    threads : int or None
-        Threads to use.
-    grouped : bool
-        Whether the rows came in groups of rows that depend on each other.
-    """
-
-    scores: FloatArray
+    scores: FloatArray  # (n, K, d), normalised, of the calibration rows
     y: IntArray
-    weights: FloatArray
+    weights: FloatArray  # (M, d), in the order that breaks ties
     transform: Transform
-    alpha: float
+    alpha: float  # p-values select at this level
     normalizer: str = "none"
     threads: int | None = None
     grouped: bool = False
