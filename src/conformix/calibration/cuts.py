@@ -74,39 +74,17 @@ class Plan(Protocol):
 
 @dataclass(frozen=True)
 class Seen:
-    """Rows that a scheme may look at while it lays down its strata.
+    """Rows that a scheme may look at while it lays down its strata."""
 
-    Parameters
-    ----------
-    values : float64 array of shape (n,)
-        Combined scores of the true labels.
-    y : integer array of shape (n,)
-        True labels.
-    data : RowData
-        What these rows bring along.
-    names : tuple
-        Names of all groups of the fit; empty without groups.
-    n_classes : int
-        K.
-    n_cal : int
-        Number of calibration rows.
-    alpha : float
-        The level.
-    separate : bool
-        Whether these are tuning rows, apart from calibration; else they are the calibration rows.
-    rng : Generator
-        For schemes that draw.
-    """
-
-    values: FloatArray
+    values: FloatArray  # combined scores (n,) of the true labels
     y: IntArray
-    data: RowData
-    names: tuple[Any, ...]
+    data: RowData  # what these rows bring along
+    names: tuple[Any, ...]  # of all groups of the fit; empty without groups
     n_classes: int
-    n_cal: int
+    n_cal: int  # number of calibration rows
     alpha: float
-    separate: bool
-    rng: np.random.Generator
+    separate: bool  # whether these are tuning rows, apart from calibration; else they calibrate
+    rng: np.random.Generator  # for schemes that draw
 
     def expected(self, units: IntArray, n_units: int) -> FloatArray:
         """Return how many calibration rows each unit has, or is expected to have, (n_units,)."""

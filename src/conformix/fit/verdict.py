@@ -40,26 +40,12 @@ MOST_SCORES = 2**26
 
 @dataclass(frozen=True, eq=False)
 class Pooled:
-    """Calibration rows of the exact split and test rows in one bag, in which all are alike.
+    """Calibration rows of the exact split and test rows in one bag, in which all are alike."""
 
-    Parameters
-    ----------
-    scores : float64 array of shape (n + m, K, d)
-        Normalised scores, those of the calibration rows first.
-    y : integer array of shape (n + m,)
-        True labels.
-    n : int
-        Number of calibration rows.
-    weights : float64 array of shape (M, d)
-        Candidates, in the order that breaks ties.
-    threads : int or None
-        Threads to use.
-    """
-
-    scores: FloatArray
+    scores: FloatArray  # (n + m, K, d), normalised, those of the calibration rows first
     y: IntArray
     n: int
-    weights: FloatArray
+    weights: FloatArray  # (M, d), in the order that breaks ties
     threads: int | None = None
 
     def selected(self, alpha: float) -> tuple[FloatArray, float]:
@@ -93,17 +79,6 @@ class Pooled:
 class LabelledRows:
     """Labelled rows that had no part in a fit, to be judged by it.
 
-    Parameters
-    ----------
-    predictor : Predictor
-        The fitted rule.
-    outputs : Outputs
-        Checked outputs of the fitted models.
-    y : integer array of shape (m,)
-        True labels.
-    data : RowData
-        Strata and importance of the rows, where the calibration needs them.
-
     Examples
     --------
     >>> import conformix as cx
@@ -128,20 +103,15 @@ class LabelledRows:
         return cls(predictor, checked, labels, predictor.row_data(checked.n, **rows))
 
     def verdict(self, alpha: float | None = None, sets: Any = None) -> Verdict:
-        """Return the verdict on the sets of these rows.
+        """Return the verdict on the sets of these rows at a level, by default that of the fit.
 
-        Parameters
-        ----------
-        alpha : float, optional
-            The level of the sets; by default that of the fit.
-        sets : PredictionSets or boolean array of shape (m, K), optional
-            The model's own sets at that level, where they are at hand.
+        `sets` are the model's own at that level, where they are at hand.
         """
         level = self.predictor.alpha if alpha is None else alpha
         exact_level = simple_fraction(level)
         if sets is None:
-            more = {"strata": self.data.strata, "sample_weight": self.data.weight}
-            sets = self.predictor.predict_at(self.outputs.models, level, **more)
+            row_data = {"strata": self.data.strata, "sample_weight": self.data.weight}
+            sets = self.predictor.predict_at(self.outputs.models, level, **row_data)
         hits = np.asarray(of_labels(np.asarray(sets), self.y), dtype=bool)
         m, asked = len(hits), float(1 - exact_level)
         ledger = self.predictor.fitted.ledger
@@ -221,10 +191,7 @@ class LabelledRows:
     def drift(self, level: float = 0.01) -> DriftReport:
         """Return whether these rows are exchangeable with the calibration rows.
 
-        Parameters
-        ----------
-        level : float
-            Probability of a false alarm.
+        `level` is the probability of a false alarm.
         """
         fitted: Any = self.predictor.fitted
         why = self.no_law

@@ -59,8 +59,8 @@ class AutoSearch:
             return self.counted, f"{d} scores: a grid is fine enough and exact"
         share = min(1.0, BUDGET_PAIRS / max(1, n * n_classes))
         budget = max(LEAST_BUDGET, int(BUDGET * share))
-        told = f"{d} scores, {n:,} rows, {n_classes:,} classes: no grid is fine enough"
-        return LineSearch(budget), told
+        reason = f"{d} scores, {n:,} rows, {n_classes:,} classes: no grid is fine enough"
+        return LineSearch(budget), reason
 
     def n_candidates(self, d: int) -> int:
         """Return the number of weights of the grid, or 0 where the weights are continuous."""
