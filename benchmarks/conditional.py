@@ -15,7 +15,7 @@ import conformix as cx
 from benchmarks.aps import K, N, case
 from benchmarks.measure import Report, fastest, interleaved
 from conformix.calibration import Clustered, PerClass
-from conformix.calibration.schemes import Seen
+from conformix.calibration.cuts import Seen
 from conformix.data.row_data import NO_DATA
 from conformix.fit.fit import calibrated, fixed_ledger
 from conformix.fit.rule import Rule

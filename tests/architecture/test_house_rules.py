@@ -64,6 +64,36 @@ def imported_layers(path: Path) -> set[str]:
     return found
 
 
+def classes_asked_for(path: Path) -> set[str]:
+    """Names that a file compares the class of something with."""
+    asked: list[ast.AST] = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("isinstance", "issubclass"):
+            asked.append(node.args[1])
+        elif isinstance(node, ast.Compare) and ast.unparse(node.left).startswith("type("):
+            asked += node.comparators
+    names = [inner for part in asked for inner in ast.walk(part)]
+    return {inner.id for inner in names if isinstance(inner, ast.Name)}
+
+
+def test_nobody_asks_for_the_class_of_a_strategy_but_the_file_that_defines_it() -> None:
+    homes: dict[str, set[Path]] = {}
+    for path in FILES:
+        place = path.relative_to(PACKAGE).as_posix()
+        if place.startswith(("calibration/", "fit/", "search/", "splits.py", "scores/scale.py")):
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                if isinstance(node, ast.ClassDef):
+                    homes.setdefault(node.name, set()).add(path)
+    assert {"GridSearch", "Stratified", "Calibrated", "Scaled", "ValidityFirst"} <= set(homes)
+    guests = {
+        f"{path.relative_to(PACKAGE).as_posix()}: {name}"
+        for path in FILES
+        for name in classes_asked_for(path)
+        if name in homes and path not in homes[name]
+    }
+    assert guests == set()
+
+
 def test_every_file_has_a_layer() -> None:
     layers = {layer_of(path) for path in FILES} - {"__init__"}
     assert layers <= set(LAYERS), "add the new module to LAYERS, in its place"

@@ -17,7 +17,7 @@ from sklearn.tree import DecisionTreeClassifier
 import conformix as cx
 from conformix.fit.predictor import Predictor
 from conformix.guarantees import Ledger
-from conformix.search.result import SearchResult
+from conformix.search import SearchResult
 
 data = cx.datasets.load("cifar10")
 logits, y = data.outputs["vgg16"][:1200], data.labels[:1200]

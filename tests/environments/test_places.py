@@ -132,7 +132,7 @@ def test_a_model_killed_while_it_is_saved_is_the_old_one_or_the_new(
         + f"""
 import os, random, signal, sys, time
 from pathlib import Path
-import conformix.fit.saved.arrays as arrays
+import conformix.fit.saved.codec as arrays
 arrays.INLINE = {inline}
 path = Path({str(path)!r})
 other = cx.ScoreAverage(alpha=0.2, weights=[0.5, 0.25, 0.25]).fit(rows[:24], y[:24])

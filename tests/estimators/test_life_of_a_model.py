@@ -148,7 +148,7 @@ class Life(RuleBasedStateMachine):
         self.known: list[tuple[cx.ScoreAverage, State]] = []
         self.saved: dict[str, State] = {}
         # Small enough for some arrays to go to an npz beside the JSON.
-        self.inline = mock.patch("conformix.fit.saved.arrays.INLINE", 20)
+        self.inline = mock.patch("conformix.fit.saved.codec.INLINE", 20)
         self.inline.start()
 
     def teardown(self) -> None:

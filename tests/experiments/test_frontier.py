@@ -7,7 +7,7 @@ import pytest
 
 import conformix as cx
 from conformix.experiments.pool import Pool
-from conformix.fit.columns import blend_split
+from conformix.fit.blend import blend_split
 from conformix.fit.settings import resolve
 from conformix.scores.blend import DICTIONARY
 from studies.frontier import frontier_tables, run_frontier

@@ -9,8 +9,9 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import conformix as cx
+from conformix.calibration import PerClass
 from conformix.errors import InvalidInput
-from conformix.search import GridSearch
+from conformix.search import GridSearch, LineSearch, OneStandardError
 from conformix.splits import Exact, ValidityFirst
 
 DATA = cx.datasets.load("cifar10")
@@ -331,3 +332,47 @@ def test_that_rows_came_in_groups_survives_the_file(split, tmp_path):
     again = cx.load(tmp_path / "model.json")
     assert again.guarantee_.facts.grouped
     assert again.verdict(logits, (y + 1) % 10).word == "unknown"
+
+
+class Hasty(LineSearch):
+    """A search of somebody's own that ours is the base of."""
+
+
+class Cautious(PerClass):
+    """A calibration of somebody's own."""
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        (
+            {"search": Hasty(100, 1)},
+            r"^search Hasty\(.*\) is not of this library, and can",
+        ),
+        (
+            {"calibration": Cautious()},
+            r"^calibration Cautious\(.*\) is not of this library, and can",
+        ),
+    ],
+)
+def test_what_only_descends_from_a_strategy_of_ours_is_not_saved_as_that_one(
+    settings, sentence, tmp_path
+):
+    cp = model(**settings).fit(CAL, LABELS[:600])
+    with pytest.raises(InvalidInput, match=sentence):
+        cp.save(tmp_path / "model.json")
+
+
+def test_candidates_within_another_search_come_back_from_a_file(tmp_path):
+    search = OneStandardError([[1.0, 0.0, 0.0], [0.5, 0.25, 0.25]], n_draws=np.int64(7))
+    model(search=search).fit(CAL[:60], LABELS[:60]).save(tmp_path / "model.json")
+    loaded = cx.load(tmp_path / "model.json").search
+    assert (loaded.n_draws, loaded.towards) == (7, "few")
+    assert_array_equal(loaded.listed, search.listed)
+
+
+def test_a_search_with_two_names_in_a_file_is_refused(tmp_path):
+    model(search="line").fit(CAL[:60], LABELS[:60]).save(tmp_path / "model.json")
+    damage(tmp_path / "model.json", ("params", "search"), {"line": {}, "auto": {}})
+    with pytest.raises(InvalidInput, match=r"its params\.search hold 'auto', which this version"):
+        cx.load(tmp_path / "model.json")

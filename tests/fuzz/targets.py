@@ -159,7 +159,7 @@ def saved_models(inline: int) -> list[tuple[bytes, bytes]]:
     probs, found = rng.dirichlet(np.ones(3), size=24), []
     with (
         tempfile.TemporaryDirectory() as folder,
-        mock.patch("conformix.fit.saved.arrays.INLINE", inline),
+        mock.patch("conformix.fit.saved.codec.INLINE", inline),
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore")

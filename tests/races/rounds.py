@@ -20,7 +20,7 @@ from unittest import mock
 import numpy as np
 
 import conformix as cx
-from conformix.fit.saved import arrays, load_predictor, write_model
+from conformix.fit.saved import codec, load_predictor, write_model
 from conformix.search import GridSearch
 
 ROWS = np.random.default_rng(0).dirichlet(np.ones(4), size=60)
@@ -69,7 +69,7 @@ def answers(predictor: Any) -> bytes:
 def save_in_turn(path: Path, models: list[cx.ScoreAverage], n: int, seed: int) -> None:
     """Save the models n times, in an order of its own."""
     order = random.Random(seed)
-    with mock.patch.object(arrays, "INLINE", 0):  # every array goes to the npz
+    with mock.patch.object(codec, "INLINE", 0):  # every array goes to the npz
         for _ in range(n):
             model = order.choice(models)
             write_model(model.get_params(), model.predictor_, path)

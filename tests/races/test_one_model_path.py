@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from conformix.errors import InvalidInput
-from conformix.fit.saved import arrays, folder, load_predictor
+from conformix.fit.saved import codec, folder, load_predictor
 from conformix.fit.saved.files import write
 from races.rounds import answers, run_kills, run_rounds, save_in_turn, two_models
 
@@ -36,7 +36,7 @@ def test_a_kill_between_any_two_steps_leaves_a_whole_model(tmp_path: Path) -> No
 
 @pytest.fixture
 def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(arrays, "INLINE", 0)
+    monkeypatch.setattr(codec, "INLINE", 0)
     save_in_turn(tmp_path / "model.json", two_models()[:1], 1, 0)
     return tmp_path / "model.json"
 

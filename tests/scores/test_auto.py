@@ -16,7 +16,7 @@ import conformix as cx
 from conformix.conformal import conformal_rank
 from conformix.errors import InvalidInput
 from conformix.fit import rows as budget
-from conformix.fit.columns import columns_of
+from conformix.fit.blend import learn_blend
 from conformix.fit.rows import array_rows
 from conformix.fit.settings import resolve
 from conformix.scores import Thr
@@ -251,7 +251,7 @@ def test_the_coefficients_are_the_constrained_maximum_of_the_likelihood(
 def test_the_split_has_the_rows_that_the_blend_has_seen(cifar10) -> None:
     settings = resolve("auto", alpha=0.1, kind="logits")
     rows = array_rows(cifar10.outputs["vgg16"][:300], cifar10.labels[:300], settings)
-    chosen = columns_of(rows, settings, np.random.default_rng(5))
+    chosen = learn_blend(rows, settings, np.random.default_rng(5))
     split = ValidityFirst(plan_rows(300, 0.1, 5, 10) / 300)
     assert chosen.settings.split == split
     drawn = split.roles(300, 0, np.random.default_rng(5))

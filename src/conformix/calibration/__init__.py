@@ -5,9 +5,10 @@ To add one, write a frozen dataclass with `name`, `needs`, `tune` and `learn(see
 """
 
 from conformix.calibration.clusters import Clustered
+from conformix.calibration.cuts import Marginal
 from conformix.calibration.names import CALIBRATIONS, resolve_calibration
 from conformix.calibration.rc3p import RankedPerClass
-from conformix.calibration.schemes import Marginal, PerClass, PerGroup
+from conformix.calibration.strata import PerClass, PerGroup
 from conformix.calibration.weighted import LabelShift, Weighted, effective_rows
 
 __all__ = [

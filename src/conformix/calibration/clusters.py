@@ -13,9 +13,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from conformix.calibration.cuts import Plan
-from conformix.calibration.schemes import Seen, check_fallback, stand_in
-from conformix.calibration.strata import Partition
+from conformix.calibration.cuts import Plan, Seen
+from conformix.calibration.strata import Partition, check_fallback, stand_in
 from conformix.conformal import conformal_rank, kth_largest, rows_needed
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, IntArray

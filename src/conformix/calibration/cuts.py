@@ -1,4 +1,9 @@
-"""From calibration scores to thresholds and p-values: the interface, and one cut for all."""
+"""From calibration scores to thresholds: what a calibration is, and one threshold for all.
+
+A scheme (`Calibration`) holds the user's wish. `learn` lays down the strata from rows that may be
+looked at, and returns a plan; the plan turns calibration scores into cuts, from which thresholds
+and p-values are read off.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeAlias
 
+import numpy as np
+
 from conformix.conformal import kth_largest, pvalue_ranks, warn_if_trivial
 from conformix.data.row_data import NO_DATA, RowData
-from conformix.guarantees import Guarantee
-from conformix.kernels.arrays import FloatArray, IntArray, quotient
+from conformix.guarantees import Facts, Guarantee
+from conformix.guarantees.verdict import Cell, Law, beta_binomial, n_chosen_among
+from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, quotient
 
 Rank: TypeAlias = Callable[[int, float], int]
 
@@ -42,6 +50,9 @@ class Cuts(Protocol):
     def warn(self, alpha: float, rank: Rank) -> None:
         """Warn where a threshold is ``-inf`` because rows are too few."""
 
+    # Cuts may also say how fresh labelled rows are judged: `law(hits, y, data, facts, alpha)`
+    # returns the law of the covered rows; `no_law` says why none is known.
+
 
 class Plan(Protocol):
     """A calibration whose strata are laid down: all that is missing are calibration scores."""
@@ -62,6 +73,46 @@ class Plan(Protocol):
 
 
 @dataclass(frozen=True)
+class Seen:
+    """Rows that a scheme may look at while it lays down its strata."""
+
+    values: FloatArray  # combined scores (n,) of the true labels
+    y: IntArray
+    data: RowData  # what these rows bring along
+    names: tuple[Any, ...]  # of all groups of the fit; empty without groups
+    n_classes: int
+    n_cal: int  # number of calibration rows
+    alpha: float
+    separate: bool  # whether these are tuning rows, apart from calibration; else they calibrate
+    rng: np.random.Generator  # for schemes that draw
+
+    def expected(self, units: IntArray, n_units: int) -> FloatArray:
+        """Return how many calibration rows each unit has, or is expected to have, (n_units,)."""
+        return np.bincount(units, minlength=n_units) * (self.n_cal / max(len(units), 1))
+
+
+class Calibration(Protocol):
+    """What the pipeline asks of a scheme; write a class with these four to add one."""
+
+    @property
+    def name(self) -> str:
+        """The name in tables."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What every row must bring along: ``"strata"``, ``"sample_weight"`` or nothing."""
+
+    @property
+    def tune(self) -> bool:
+        """Whether the weights are searched with class-wise thresholds."""
+
+    # `learns`, where a scheme has it, says whether `learn` should see rows apart from calibration.
+
+    def learn(self, seen: Seen) -> Plan:
+        """Return the plan by which calibration rows become thresholds."""
+
+
+@dataclass(frozen=True)
 class SinglePlan:
     """One threshold for everything."""
 
@@ -69,26 +120,18 @@ class SinglePlan:
     by_row: ClassVar[bool] = False
 
     def cut(self, values: FloatArray, y: IntArray, data: RowData) -> Cuts:
-        """Return the single cut."""
         return Single(values)
 
     def afresh(self) -> Plan:
-        """Return the same."""
         return self
 
 
 @dataclass(frozen=True, eq=False)
 class Single:
-    """One threshold: the k-th largest of all calibration scores.
-
-    Parameters
-    ----------
-    values : float64 array of shape (n,)
-        Combined true-label scores, sorted upwards.
+    """One threshold: the k-th largest of all calibration scores, which rise.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from conformix.conformal import conformal_rank
     >>> Single(np.array([0.1, 0.4, 0.6, 0.8, 0.9])).at(0.4, conformal_rank)
     0.4
@@ -100,15 +143,12 @@ class Single:
 
     @property
     def plan(self) -> Plan:
-        """Return the plan of one threshold."""
         return SinglePlan()
 
     def table(self, alpha: float, rank: Rank) -> float:
-        """Return the threshold."""
         return kth_largest(self.values, rank(len(self.values), alpha))
 
     def at(self, alpha: float, rank: Rank, data: RowData = NO_DATA) -> float:
-        """Return the threshold."""
         return self.table(alpha, rank)
 
     def pvalues(
@@ -119,9 +159,33 @@ class Single:
         return quotient(ranks, len(self.values) + 1)  # type: ignore[no-any-return]
 
     def promise(self, base: Guarantee) -> Guarantee:
-        """Return the marginal statement."""
         return base
 
     def warn(self, alpha: float, rank: Rank) -> None:
-        """Warn where all labels are in every set."""
         warn_if_trivial(len(self.values), alpha, rank)
+
+    def law(self, hits: BoolArray, y: IntArray, data: RowData, facts: Facts, alpha: float) -> Law:
+        """Return the law of the covered rows: all are exchangeable with those that calibrate."""
+        n = len(self.values)
+        cell = Cell(n, facts.rank(n, alpha), len(hits))
+        return beta_binomial(int(hits.sum()), [cell], n_weights=n_chosen_among(facts))
+
+
+@dataclass(frozen=True)
+class Marginal:
+    """One threshold for all: ``P(y in set) >= 1 - alpha``.
+
+    Examples
+    --------
+    >>> Marginal().name
+    'marginal'
+    """
+
+    name: ClassVar[str] = "marginal"
+    needs: ClassVar[tuple[str, ...]] = ()
+    tune: ClassVar[bool] = False
+    learns: ClassVar[bool] = False
+
+    def learn(self, seen: Seen) -> Plan:
+        """Return the plan of one threshold."""
+        return SinglePlan()

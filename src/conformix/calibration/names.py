@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from conformix.calibration.clusters import Clustered
+from conformix.calibration.cuts import Calibration, Marginal
 from conformix.calibration.rc3p import RankedPerClass
-from conformix.calibration.schemes import Calibration, Marginal, PerClass, PerGroup
+from conformix.calibration.strata import PerClass, PerGroup
 from conformix.calibration.weighted import Weighted
 from conformix.registry import Registry
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from conformix.calibration.cuts import Rank
-from conformix.calibration.schemes import Calibration, Seen
-from conformix.calibration.strata import Partition
+from conformix.calibration.cuts import Calibration, Rank, Seen
 from conformix.data.row_data import NO_DATA
 from conformix.kernels.arrays import FloatArray, IntArray
-from conformix.kernels.simplex import first_best
 from conformix.search.objective import SizeObjective
 
 # Thresholds (m, K) are held for this many weight vectors at once.
@@ -21,28 +19,13 @@ WEIGHTS_AT_ONCE = 512
 def class_objective(
     plain: SizeObjective, scheme: Calibration, y: IntArray, *, alpha: float, rank: Rank
 ) -> ClassObjective:
-    """Return the objective `plain` with thresholds per class, as `scheme` lays them down.
-
-    Parameters
-    ----------
-    plain : SizeObjective
-        The true-label scores of the tuning rows, and the size rows.
-    scheme : Calibration
-        One with ``tune=True``.
-    y : integer array of shape (n,)
-        Labels of the tuning rows.
-    alpha : float
-        Level of the search.
-    rank : callable
-        The rank for so many rows.
-    """
+    """Return `plain` with thresholds per class, as a scheme that tunes lays them down."""
     plain = plain.on_host()
     n, n_classes = len(y), plain.size_parts[0].shape[1]
     seen = Seen(
         np.zeros(n), y, NO_DATA, (), n_classes, n, alpha, True, np.random.default_rng(0)
     )  # fmt: skip
-    plan = scheme.learn(seen)
-    assert isinstance(plan, Partition)  # only such schemes tune
+    plan: Any = scheme.learn(seen)  # a partition: only such schemes tune
     return ClassObjective(
         plain.true_scores, plan.strata_of(y, NO_DATA), plan.cells[0], plain.size_parts,
         alpha=alpha, rank=rank, threads=plain.threads,
@@ -76,6 +59,8 @@ class ClassObjective(SizeObjective):
     >>> objective(np.array([[1.0]]))
     array([1.])
     """
+
+    plain = False
 
     def __init__(
         self,
@@ -131,9 +116,3 @@ class ClassObjective(SizeObjective):
 
             total[start : start + len(some)] = np.sum(self.run(count, planes), axis=0)
         return total
-
-    def smallest(self, weights: FloatArray, keys: FloatArray | IntArray) -> tuple[int, int]:
-        """Return index and count of the winner among weights (m, d); `keys` break ties."""
-        counts = self.counts(weights)
-        winner = first_best(counts, keys)
-        return winner, int(counts[winner])

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from conformix.calibration.schemes import PerClass
+from conformix.calibration.strata import PerClass
 from conformix.conformal import simple_fraction
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import IntArray

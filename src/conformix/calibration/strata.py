@@ -4,6 +4,16 @@ Every case is one table: ``cells[g, y]`` is the stratum of label y in a row of g
 calibration row belongs to the stratum of its group and true label, and a candidate label is
 compared with the threshold of its own stratum. Rows of one stratum are exchangeable with a test row
 of that stratum, so coverage holds **given the stratum** (Vovk, 2012: Mondrian predictors).
+
+Classes or groups with too few rows need a **fallback**:
+
+``all``
+    Their labels are always in. Exact, and large.
+``pooled``
+    They share one threshold: exact for all of them together, where the rows that said which are
+    rare are not the calibration rows; else approximate.
+``marginal``
+    They take the threshold of all rows: small, and no conditional statement holds for them.
 """
 
 from __future__ import annotations
@@ -14,15 +24,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from conformix.calibration.cuts import Cuts, Plan, Rank
-from conformix.conformal import kth_largest, pvalue_ranks
+from conformix.calibration.cuts import Cuts, Plan, Rank, Seen
+from conformix.conformal import kth_largest, pvalue_ranks, rows_needed
 from conformix.data.row_data import NO_DATA, RowData
 from conformix.errors import InvalidInput, TrivialSetsWarning, warn
-from conformix.guarantees import Guarantee
-from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.guarantees import Facts, Guarantee
+from conformix.guarantees.verdict import Cell, Law, beta_binomial, n_chosen_among
+from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
+from conformix.registry import unknown_name
 
 # Cells without a stratum of their own: always in the set, or cut where all rows together are cut.
 ALWAYS, EVERY = -1, -2
+FALLBACKS = ("all", "marginal", "pooled")
+# No class or group has so many rows, and floats still hold the number.
+MANY = 2**53
 # What is counted as rare: a cluster is never rare, the classes that have none are.
 PLURALS = {"class": "classes", "cluster": "classes", "group and class": "pairs of group and class"}
 
@@ -41,7 +56,7 @@ class Partition:
     what : str
         What a stratum is, for the statement: ``class``, ``group``, ...
     fallback : {"all", "pooled", "marginal"}
-        What happens to labels of classes or groups with too few rows (`schemes`).
+        What happens to labels of classes or groups with too few rows.
     n_rare : int
         How many of them there are.
     fixed : bool
@@ -65,12 +80,10 @@ class Partition:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Groups, where there are any."""
         return ("strata",) if len(self.cells) > 1 else ()
 
     @property
     def n_strata(self) -> int:
-        """Number of strata."""
         return max(int(self.cells.max()) + 1, 0)
 
     def groups_of(self, data: RowData) -> IntArray | None:
@@ -92,26 +105,15 @@ class Partition:
         return self.cells[0 if groups is None else groups, y]
 
     def cut(self, values: FloatArray, y: IntArray, data: RowData) -> Cuts:
-        """Return the cuts from combined true-label scores (n,), sorted upwards."""
         return Stratified(self, values, self.strata_of(y, data))
 
     def afresh(self) -> Plan:
-        """Return the partition for rows that had no part in it."""
         return replace(self, fixed=True)
 
 
 @dataclass(frozen=True, eq=False)
 class Stratified:
-    """Thresholds and p-values by stratum.
-
-    Parameters
-    ----------
-    partition : Partition
-        The strata.
-    values : float64 array of shape (n,)
-        Combined true-label scores of all calibration rows, sorted upwards.
-    stratum : integer array of shape (n,)
-        The stratum of each of them.
+    """Thresholds and p-values by stratum: of calibration scores that rise, each with its stratum.
 
     Examples
     --------
@@ -138,12 +140,10 @@ class Stratified:
 
     @property
     def name(self) -> str:
-        """What a stratum is."""
         return self.partition.what
 
     @property
     def plan(self) -> Plan:
-        """The partition."""
         return self.partition
 
     @property
@@ -242,3 +242,169 @@ class Stratified:
                 f'{what} are never excluded; say fallback="pooled", or cluster the classes.',
                 TrivialSetsWarning,
             )
+
+    def law(self, hits: BoolArray, y: IntArray, data: RowData, facts: Facts, alpha: float) -> Law:
+        """Return the law of the covered rows, given how many of them each stratum has.
+
+        A stratum that calibration rows gathered by counting which classes are rare is not one: its
+        calibration rows are fewer than chance would have it. Nor are rows that borrow the threshold
+        of all rows exchangeable with those that set it.
+        """
+        part, stratum = self.partition, self.partition.strata_of(y, data)
+        lawful = stratum >= 0
+        if part.fallback == "pooled" and part.n_rare and not part.fixed:
+            lawful &= stratum != part.n_strata - 1
+        certain = stratum == ALWAYS
+        lawless = int((~lawful & ~certain).sum())
+        used, n_test = np.unique(stratum[lawful], return_counts=True)
+        n_cal = [int(n) for n in self.counts[used]]
+        cells = [
+            Cell(n, facts.rank(n, alpha), int(m)) for n, m in zip(n_cal, n_test, strict=True)
+        ]  # fmt: skip
+        open_cells = [cell for cell in cells if not cell.certain]
+        surely = int(certain.sum()) + sum(cell.n_test for cell in cells if cell.certain)
+        if not open_cells and lawless:
+            return Law(f"no {part.what} of these rows has a threshold of its own", None)
+        covered = int(hits[lawful].sum()) - sum(cell.n_test for cell in cells if cell.certain)
+        return beta_binomial(
+            covered, open_cells, n_weights=n_chosen_among(facts), certain=surely, lawless=lawless
+        )
+
+
+@dataclass(frozen=True)
+class PerClass:
+    """A threshold per class: ``P(y in set | y = c) >= 1 - alpha`` for every class c.
+
+    Parameters
+    ----------
+    fallback : {"all", "pooled", "marginal"}
+        What happens to classes with fewer than `min_rows` rows, see the module.
+    min_rows : int, optional
+        By default the smallest number of rows with a finite threshold, ``ceil(1/alpha) - 1``.
+    tune : bool
+        Whether the weights of the scores are those that make the sets *with thresholds per class*
+        smallest; slower than the marginal search, counted weight by weight.
+
+    Examples
+    --------
+    >>> import conformix as cx
+    >>> data = cx.datasets.load("cifar10")
+    >>> logits, y = data.outputs["vgg16"], data.labels
+    >>> cp = cx.ScoreAverage(kind="logits", calibration=PerClass(), random_state=0)
+    >>> cp.fit(logits[:2000], y[:2000]).threshold_.shape
+    (10,)
+    >>> print(cp.guarantee_.statement)
+    P(y in set | class of y) >= 1 - alpha
+    """
+
+    name: ClassVar[str] = "class"
+    what: ClassVar[str] = "class"
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    fallback: str = "all"
+    min_rows: int | None = None
+    tune: bool = False
+
+    @property
+    def learns(self) -> bool:
+        """Whether rows say which classes are rare in a way that matters to what is promised."""
+        return self.fallback != "all"
+
+    def learn(self, seen: Seen) -> Plan:
+        """Return one stratum per class."""
+        cells = np.arange(seen.n_classes)
+        counts = seen.expected(seen.y, seen.n_classes)
+        rare = rare_units(counts, self.min_rows, self.fallback, seen.alpha)
+        cells[rare] = stand_in(self.fallback, pool=seen.n_classes)
+        return Partition(
+            cells[None, :],
+            fallback=self.fallback,
+            n_rare=int(rare.sum()),
+            fixed=seen.separate,
+        )
+
+
+@dataclass(frozen=True)
+class PerGroup:
+    """A threshold per given group: ``P(y in set | group) >= 1 - alpha`` for every group.
+
+    The groups of the rows are given to `fit` and to every prediction as ``strata=``.
+
+    Parameters
+    ----------
+    fallback : {"all", "pooled", "marginal"}
+        What happens to groups with fewer than `min_rows` rows, and to groups never seen in `fit`.
+    min_rows : int, optional
+        By default the smallest number of rows with a finite threshold, ``ceil(1/alpha) - 1``.
+    by_class : bool
+        A threshold for every pair of group and class.
+
+    Examples
+    --------
+    >>> import conformix as cx
+    >>> data = cx.datasets.load("mmlu_llama13b")
+    >>> outputs, y, subject = data.outputs["llama13b_prompt0"], data.labels, data.groups
+    >>> cp = cx.ScoreAverage(kind="logits", calibration=PerGroup("pooled"), random_state=0)
+    >>> sets = cp.fit(outputs, y, strata=subject).predict_set(outputs[:5], strata=subject[:5])
+    >>> print(cp.guarantee_)
+    exact: P(y in set | group of the row) >= 1 - alpha (within every group: ...)
+    """
+
+    name: ClassVar[str] = "group"
+    needs: ClassVar[tuple[str, ...]] = ("strata",)
+    tune: ClassVar[bool] = False
+
+    fallback: str = "all"
+    min_rows: int | None = None
+    by_class: bool = False
+
+    @property
+    def what(self) -> str:
+        """What a stratum is."""
+        return "group and class" if self.by_class else "group"
+
+    @property
+    def learns(self) -> bool:
+        """Whether rows say which groups are rare in a way that matters to what is promised."""
+        return self.fallback != "all"
+
+    def learn(self, seen: Seen) -> Plan:
+        """Return one stratum per group, or per group and class."""
+        n_groups, width = len(seen.names), seen.n_classes if self.by_class else 1
+        own = np.arange(n_groups * width)
+        units = np.searchsorted(np.array(seen.names), seen.data.strata) * width
+        units += seen.y if self.by_class else 0
+        counts = seen.expected(units, len(own))
+        rare = rare_units(counts, self.min_rows, self.fallback, seen.alpha)
+        other = stand_in(self.fallback, pool=len(own))
+        own[rare] = other
+        cells = np.full((n_groups + 1, seen.n_classes), other)
+        cells[:-1] = own.reshape(n_groups, width)
+        return Partition(
+            cells, seen.names, self.what, self.fallback, n_rare=int(rare.sum()), fixed=seen.separate
+        )
+
+
+def rare_units(
+    counts: FloatArray, min_rows: int | None, fallback: str, alpha: float
+) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Return which classes or groups have too few rows for a threshold of their own."""
+    check_fallback(fallback, min_rows)
+    if min_rows is None and fallback == "all":
+        return np.zeros(len(counts), dtype=bool)  # the rank itself lets their labels in
+    least = rows_needed(alpha) if min_rows is None else min_rows
+    return counts < min(least, MANY)
+
+
+def check_fallback(fallback: str, min_rows: int | None) -> None:
+    """Refuse a fallback that is not known, and a number of rows that is none."""
+    if fallback not in FALLBACKS:
+        raise unknown_name("fallback", fallback, list(FALLBACKS))
+    counts = isinstance(min_rows, int | np.integer) and not isinstance(min_rows, bool)
+    if min_rows is not None and not (counts and min_rows >= 0):
+        raise InvalidInput(f"min_rows must be a number of rows or None; got {min_rows!r}.")
+
+
+def stand_in(fallback: str, pool: int) -> int:
+    """Return the stratum of rare classes or groups under a fallback."""
+    return {"all": ALWAYS, "marginal": EVERY, "pooled": pool}[fallback]

@@ -19,8 +19,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from conformix.calibration.cuts import Cuts, Plan, Rank
-from conformix.calibration.schemes import Seen
+from conformix.calibration.cuts import Cuts, Plan, Rank, Seen
 from conformix.calibration.sums import RunningSums
 from conformix.conformal import conformal_rank, simple_fraction
 from conformix.data.checks import check_numbers
@@ -77,12 +76,25 @@ class Weighted:
     has_pac: ClassVar[bool] = False
     tune: ClassVar[bool] = False
     learns: ClassVar[bool] = False  # the ratios come with the rows
+    ratio: ClassVar[str] = "density"
 
     known: bool = False
 
     def learn(self, seen: Seen) -> Plan:
         """Return itself: there is nothing to lay down."""
         return self
+
+    def own_weight(self, data: RowData) -> FloatArray:
+        """Return the weights (r, 1) of the candidates of some rows."""
+        assert data.weight is not None  # checked at the edge
+        return data.weight[:, None]
+
+    def by_label(self) -> FloatArray:
+        """Refuse: every row has a weight, and so a threshold, of its own."""
+        raise InvalidInput(
+            'calibration "weighted" has no single threshold: it depends on the weight of the new '
+            "row; use predict_set or predict_pvalues."
+        )
 
     def cut(self, values: FloatArray, y: IntArray, data: RowData) -> Cuts:
         """Return the weighted cuts."""
@@ -122,6 +134,7 @@ class LabelShift:
     has_pac: ClassVar[bool] = False
     tune: ClassVar[bool] = False
     learns: ClassVar[bool] = False  # the ratios come with the rows
+    ratio: ClassVar[str] = "class frequency"
 
     ratios: Any
     known: bool = False
@@ -143,6 +156,14 @@ class LabelShift:
         """The ratios as an array (K,)."""
         return np.asarray(self.ratios, dtype=np.float64)
 
+    def own_weight(self, data: RowData) -> FloatArray:
+        """Return the weights (1, K) of the candidates of any row."""
+        return self.by_class[None, :]
+
+    def by_label(self) -> FloatArray:
+        """Return the weights (K,) of the labels."""
+        return self.by_class
+
     def cut(self, values: FloatArray, y: IntArray, data: RowData) -> Cuts:
         """Return the weighted cuts, one threshold per label."""
         return Reweighted(self, values, self.by_class[y])
@@ -154,16 +175,9 @@ class LabelShift:
 
 @dataclass(frozen=True, eq=False)
 class Reweighted:
-    """Weighted thresholds and p-values.
+    """Weighted thresholds and p-values: of calibration scores that rise, each with its weight.
 
-    Parameters
-    ----------
-    plan : Weighted or LabelShift
-        Whose weight a candidate carries.
-    values : float64 array of shape (n,)
-        Combined true-label scores, sorted upwards.
-    weight : float64 array of shape (n,)
-        The weight of each of them.
+    The plan says which weight a candidate carries.
 
     Examples
     --------
@@ -177,6 +191,8 @@ class Reweighted:
     weight: FloatArray
     sums: RunningSums = field(init=False, repr=False)
 
+    no_law: ClassVar[str] = "the rows carry importance weights"
+
     def __post_init__(self) -> None:
         if not self.weight.any():
             raise InvalidInput("the importance weights of the calibration rows must not all be 0.")
@@ -184,7 +200,6 @@ class Reweighted:
 
     @property
     def name(self) -> str:
-        """The name of the scheme."""
         return self.plan.name
 
     def thresholds(self, alpha: float, own: FloatArray) -> FloatArray:
@@ -193,31 +208,19 @@ class Reweighted:
         out = self.sums.last_within(simple_fraction(alpha), own)
         return np.where(out >= 0, self.values[np.maximum(out, 0)], -np.inf)
 
-    def own_weight(self, data: RowData) -> FloatArray:
-        """Return the weights of candidates: (r, 1) by row, or (1, K) by label."""
-        if isinstance(self.plan, LabelShift):
-            return self.plan.by_class[None, :]
-        assert data.weight is not None  # checked at the edge
-        return data.weight[:, None]
-
     def table(self, alpha: float, rank: Rank) -> FloatArray:
         """Return the thresholds by label (K,); under covariate shift every row has its own."""
-        if isinstance(self.plan, LabelShift):
-            return self.thresholds(alpha, self.plan.by_class)
-        raise InvalidInput(
-            'calibration "weighted" has no single threshold: it depends on the weight of the new '
-            "row; use predict_set or predict_pvalues."
-        )
+        return self.thresholds(alpha, self.plan.by_label())
 
     def at(self, alpha: float, rank: Rank, data: RowData = NO_DATA) -> FloatArray:
         """Return the thresholds of some rows, broadcasting against (r, K)."""
-        return self.thresholds(alpha, self.own_weight(data))
+        return self.thresholds(alpha, self.plan.own_weight(data))
 
     def pvalues(
         self, values: FloatArray, tau: FloatArray | None = None, data: RowData = NO_DATA
     ) -> FloatArray:
         """Return ``(sum_i w_i 1{c_i <= s} + w) / (sum_i w_i + w)``, smoothed where asked."""
-        own, up_to = self.own_weight(data), np.searchsorted(self.values, values, side="right")
+        own, up_to = self.plan.own_weight(data), np.searchsorted(self.values, values, side="right")
         if tau is None:
             return self.sums.shares(up_to, own)
         below = np.searchsorted(self.values, values, side="left")
@@ -227,15 +230,14 @@ class Reweighted:
         """Return the statement under the new law: exact for known ratios only."""
         if base.kind == "none":
             return base
-        ratio = "density" if isinstance(self.plan, Weighted) else "class frequency"
         rows = f"{effective_rows(self.weight):,.0f} effective rows of {len(self.weight):,}"
         less = " minus a selection term" if base.kind == "approximate" else ""
-        others = f"but for that shift {base.assumption}"
+        ratios, others = f"{self.plan.ratio} ratios", f"but for that shift {base.assumption}"
         if self.plan.known:
             told = f"P(y in set) >= 1 - alpha{less} under the new law"
-            return Guarantee(base.kind, told, f"true {ratio} ratios, {rows}; {others}")
+            return Guarantee(base.kind, told, f"true {ratios}, {rows}; {others}")
         told = f"P(y in set) >= 1 - alpha{less} under the new law, less the error of the ratios"
-        return Guarantee("approximate", told, f"estimated {ratio} ratios, {rows}; {others}")
+        return Guarantee("approximate", told, f"estimated {ratios}, {rows}; {others}")
 
     def warn(self, alpha: float, rank: Rank) -> None:
         """Warn where a point of average weight lets every label in.

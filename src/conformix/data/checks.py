@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -229,3 +230,18 @@ def mapping(values: Any) -> mmap.mmap | None:
     while isinstance(mapped, np.ndarray):
         mapped = mapped.base
     return mapped if isinstance(mapped, mmap.mmap) else None
+
+
+def is_chunked(outputs: Any) -> bool:
+    """Whether outputs, or those of some model, are a Dask array; Dask is not imported.
+
+    Examples
+    --------
+    >>> is_chunked(np.zeros((2, 2)))
+    False
+    """
+    array = getattr(sys.modules.get("dask.array"), "Array", None)
+    if array is None:
+        return False
+    listed = outputs.values() if isinstance(outputs, Mapping) else [outputs]
+    return any(isinstance(values, array) for values in listed)

@@ -9,12 +9,13 @@ from typing import Any, Self, overload
 import numpy as np
 
 from conformix.data.batches import from_iterable
+from conformix.data.checks import is_chunked
 from conformix.data.outputs import Kind
 from conformix.data.row_data import NO_DATA
 from conformix.errors import InvalidInput, NotFitted
 from conformix.estimators.params import Params
 from conformix.fit.batches import batch_rows
-from conformix.fit.chunks import chunk_rows, is_chunked
+from conformix.fit.chunks import chunk_rows
 from conformix.fit.drift import DriftReport
 from conformix.fit.exact import leave_one_out_efcp
 from conformix.fit.exact.split import fixed_candidates
@@ -30,7 +31,7 @@ from conformix.scores import ScoreLike
 from conformix.scores.blend import Blend
 from conformix.search import resolve_objective, resolve_search
 from conformix.search.goals import is_mean_size
-from conformix.search.result import SearchResult
+from conformix.search.objective import SearchResult
 from conformix.sets import NestedSets, PredictionSets
 from conformix.splits import Split
 

@@ -15,7 +15,7 @@ from conformix.experiments.methods import Task
 from conformix.experiments.pool import load_pool
 from conformix.experiments.rows import Row, RowLog
 from conformix.experiments.spec import Case, Spec
-from conformix.fit.saved.fields import is_number, is_whole, shortened
+from conformix.fit.saved.codec import is_number, is_whole, shortened
 
 Progress = Callable[[int, int], None]
 

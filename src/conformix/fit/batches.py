@@ -17,6 +17,7 @@ from conformix.fit.predictor import matching
 from conformix.fit.scored import (
     BlockReader,
     HeldScores,
+    OfModels,
     Scored,
     Scoring,
     assembled,
@@ -32,7 +33,7 @@ from conformix.splits import Roles, Split
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """A small block of checked rows: what one step of a pass works on."""
+    """A small block of checked rows."""
 
     outputs: Outputs
     y: Any
@@ -41,52 +42,25 @@ class Block:
 
 
 @dataclass(frozen=True, eq=False)
-class BatchRows:
+class BatchRows(OfModels):
     """Labelled rows of a source of batches (`conformix.data.batches`).
 
     Where the source knows its number of rows, the split draws the rows that it would draw in
     memory, and a fit is the same bit for bit. Where it does not, they are a uniform sample of
     another draw; the guarantee is the same.
-
-    Parameters
-    ----------
-    batches : Batches
-        The source.
-    head : Block
-        Its first rows.
-    rest : iterator of Block
-        All others, in the pass that has begun.
-    needs : tuple of str
-        What every row must bring along for the calibration.
-    calibration : str
-        Its name, for errors.
-    classes : tuple, optional
-        Names of the classes.
     """
 
     batches: Batches
-    head: Block
-    rest: Iterator[Block]
-    needs: tuple[str, ...]
-    calibration: str
+    head: Block  # the first rows
+    rest: Iterator[Block]  # all others, in the pass that has begun
+    needs: tuple[str, ...]  # what every row must bring along for the calibration
+    calibration: str  # its name, for errors
     classes: tuple[Any, ...] | None = None
 
-    in_memory = False
-
     @property
-    def models(self) -> tuple[str, ...]:
-        """Names of the models, in order."""
-        return tuple(self.head.outputs.models)
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes, K."""
-        return self.head.outputs.n_classes
-
-    @property
-    def kind(self) -> Kind:
-        """What the outputs are."""
-        return self.head.outputs.kind
+    def outputs(self) -> Outputs:  # type: ignore[override]
+        """Those of the first rows."""
+        return self.head.outputs
 
     def scored(
         self,
@@ -96,20 +70,20 @@ class BatchRows:
         roles: Roles | None = None,
     ) -> Scored:
         """Return what one pass over the batches gathers."""
-        kept = Pass(scoring, self.classes, self.batches.n, split, rng)
-        kept.take(self.head)
+        rows = Pass(scoring, self.classes, self.batches.n, split, rng)
+        rows.take(self.head)
         for block in self.rest:
-            kept.take(replace(block, outputs=self._matching(block.outputs)))
-        labels = np.concatenate(kept.labels)
+            rows.take(replace(block, outputs=self._matching(block.outputs)))
+        labels = np.concatenate(rows.labels)
         reader = None
         if self.batches.again:
             reader = BlockReader(lambda: self._again(labels), scoring)
-        roles, models = kept.roles_and_models(len(labels))
+        roles, models = rows.roles_and_models(len(labels))
         scores = assembled(
-            HeldScores(np.concatenate(kept.true)), models, roles.tune, self.head.outputs, scoring,
+            HeldScores(np.concatenate(rows.true)), models, roles.tune, self.outputs, scoring,
             reader=reader,
         )  # fmt: skip
-        return Scored(scores, labels, roles, self._row_data(kept.row_data, len(labels)))
+        return Scored(scores, labels, roles, self._row_data(rows.row_data, len(labels)))
 
     def _matching(self, outputs: Outputs) -> Outputs:
         return matching(outputs, self.models, self.n_classes, "outputs")
@@ -185,26 +159,12 @@ def blocks_of(batches: Batches, kind: Kind) -> Iterator[Block]:
 
 @dataclass(eq=False)
 class Pass:
-    """What one pass over the rows keeps.
-
-    Parameters
-    ----------
-    scoring : Scoring
-        How outputs become scores.
-    classes : tuple or None
-        Names of the classes.
-    n : int or None
-        The number of rows, where it is known.
-    split : ValidityFirst or None
-        Which rows tune; None where weights are settled, and none do.
-    rng : Generator
-        Where the split draws from.
-    """
+    """What one pass over the rows keeps."""
 
     scoring: Scoring
     classes: Any
-    n: int | None
-    split: Any
+    n: int | None  # the number of rows, where it is known
+    split: Any  # which rows tune; None where weights are settled, and none do
     rng: np.random.Generator
     true: list[FloatArray] = field(default_factory=list)
     labels: list[IntArray] = field(default_factory=list)

@@ -7,7 +7,6 @@ outputs of the tuning rows, which are searched here, and in the end one number p
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from conformix.conformal import simple_fraction
-from conformix.data.checks import by_model
+from conformix.data.checks import by_model, is_chunked
 from conformix.data.labels import check_classes, label_indices
 from conformix.data.outputs import Kind, Outputs, check_groups, check_outputs
 from conformix.data.row_data import RowData, check_rows
@@ -23,6 +22,7 @@ from conformix.data.workers import computed, fold, persisted
 from conformix.errors import InvalidInput
 from conformix.fit.scored import (
     Combination,
+    OfModels,
     Scored,
     Scoring,
     assembled,
@@ -41,32 +41,9 @@ if TYPE_CHECKING:
     from conformix.fit.predictor import Predictor
 
 
-def is_chunked(outputs: Any) -> bool:
-    """Whether outputs, or those of some model, are a Dask array; Dask is not imported.
-
-    Examples
-    --------
-    >>> is_chunked(np.zeros((2, 2)))
-    False
-    """
-    array = getattr(sys.modules.get("dask.array"), "Array", None)
-    if array is None:
-        return False
-    listed = outputs.values() if isinstance(outputs, Mapping) else [outputs]
-    return any(isinstance(values, array) for values in listed)
-
-
 @dataclass(frozen=True, eq=False)
 class Chunked:
-    """Outputs in chunks of rows, the same for all models.
-
-    Parameters
-    ----------
-    models : dict of str to dask Array of shape (n, K)
-        One chunk holds all labels of some rows.
-    kind : {"probs", "logits"}
-        What the numbers are.
-    """
+    """Outputs in chunks of rows, the same for all models: Dask arrays (n, K) by name."""
 
     models: dict[str, Any]
     kind: Kind
@@ -83,9 +60,12 @@ class Chunked:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and labels."""
         n, n_classes = next(iter(self.models.values())).shape
         return int(n), int(n_classes)
+
+    @property
+    def n_classes(self) -> int:
+        return self.shape[1]
 
     def delayed(self) -> list[list[Any]]:
         """Return the chunks that are still to be computed: one list of models per chunk."""
@@ -169,33 +149,19 @@ def outputs_of(names: tuple[str, ...], kind: Kind, chunk: list[Any], first: int)
 
 @dataclass(frozen=True, eq=False)
 class ChunkScores:
-    """True-label scores (n, d) in chunks of rows; see `conformix.fit.scored.TrueScores`.
+    """True-label scores (n, d) in chunks of rows: of every row one number comes back, never d."""
 
-    Of every row one number comes back, never d.
-
-    Parameters
-    ----------
-    parts : tuple of dask Delayed
-        The scores (r, d) of every chunk, kept by the workers.
-    sizes : tuple of int
-        Rows of every chunk.
-    rows : integer array, optional
-        Which rows these are, rising; by default all.
-    """
-
-    parts: tuple[Any, ...]
-    sizes: tuple[int, ...]
-    rows: IntArray | None = None
+    chunks: tuple[Any, ...]  # delayed scores (r, d) of every chunk, kept by the workers
+    sizes: tuple[int, ...]  # rows of every chunk
+    rows: IntArray | None = None  # which rows these are, rising; by default all
 
     def __len__(self) -> int:
         return sum(self.sizes) if self.rows is None else len(self.rows)
 
     def take(self, rows: IntArray) -> ChunkScores:
-        """Return those of some rows, whose numbers rise."""
         return replace(self, rows=rows if self.rows is None else self.rows[rows])
 
     def combined(self, combine: Combination) -> FloatArray:
-        """Return what `combine` makes of them, in the order of the rows."""
         return np.concatenate(computed(*self._each(_combined, combine)))
 
     def rising(self, combine: Combination) -> FloatArray:
@@ -212,10 +178,10 @@ class ChunkScores:
 
         task = delayed(work, pure=False)
         shared = delayed(combine, pure=False, traverse=False)
-        chosen: list[Any] = [None] * len(self.parts)
+        chosen: list[Any] = [None] * len(self.chunks)
         if self.rows is not None:
             chosen = packed(self.rows, sum(self.sizes), self.sizes)
-        return [task(shared, *one) for one in zip(self.parts, chosen, strict=True)]
+        return [task(shared, *one) for one in zip(self.chunks, chosen, strict=True)]
 
 
 def _combined(combine: Combination, scores: FloatArray, chosen: Any) -> FloatArray:
@@ -229,45 +195,14 @@ def _run(combine: Combination, scores: FloatArray, chosen: Any) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class ChunkRows:
-    """Labelled rows in chunks; see `conformix.fit.rows.Rows`.
+class ChunkRows(OfModels):
+    """Labelled rows in chunks; see `conformix.fit.rows.Rows`."""
 
-    Parameters
-    ----------
-    chunks : Chunked
-        Outputs of all models.
-    y : array or dask Array of shape (n,)
-        True labels, not looked at yet.
-    data : RowData
-        What the rows bring along for the calibration.
-    groups : integer array of shape (n,), optional
-        Rows of one group stay together.
-    classes : tuple, optional
-        Names of the classes.
-    """
-
-    chunks: Chunked
-    y: Any
+    outputs: Chunked
+    y: Any  # an array or a Dask array (n,), not looked at yet
     data: RowData
     groups: IntArray | None = None
     classes: tuple[Any, ...] | None = None
-
-    in_memory = False
-
-    @property
-    def models(self) -> tuple[str, ...]:
-        """Names of the models, in order."""
-        return tuple(self.chunks.models)
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes, K."""
-        return self.chunks.shape[1]
-
-    @property
-    def kind(self) -> Kind:
-        """What the outputs are."""
-        return self.chunks.kind
 
     def scored(
         self,
@@ -277,12 +212,12 @@ class ChunkRows:
         roles: Roles | None = None,
     ) -> Scored:
         """Return true-label scores that stay with the workers, and all of the tuning rows."""
-        n, n_classes = self.chunks.shape
+        n, n_classes = self.outputs.shape
         roles = no_roles(n) if split is None else split.roles(n, 0, rng, self.groups)
         there = replace(scoring, threads=1)  # a task is one core
         true, models, labels = self._first_pass(roles.tune, there)
         like = Outputs({name: np.empty((0, n_classes)) for name in self.models}, self.kind)
-        reader = ChunkReader(self.chunks, there)
+        reader = ChunkReader(self.outputs, there)
         scores = assembled(true, models, roles.tune, like, scoring, reader=reader)
         return Scored(scores, labels, roles, self.data, grouped=self.groups is not None)
 
@@ -292,12 +227,12 @@ class ChunkRows:
         """Return true-label scores, outputs of the tuning rows (m, K) by model, and labels (n,)."""
         from dask import delayed  # noqa: PLC0415  there already: outputs are its arrays
 
-        n, sizes = self.chunks.shape[0], self.chunks.sizes
+        n, sizes = self.outputs.shape[0], self.outputs.sizes
         work = delayed(_summary, pure=False, nout=2)
         shared = delayed((self.models, self.kind, scoring, self.classes))
         steps = zip(
-            self.chunks.delayed(), column_of(self.y, sizes), packed(tune, n, sizes),
-            self.chunks.starts,
+            self.outputs.delayed(), column_of(self.y, sizes), packed(tune, n, sizes),
+            self.outputs.starts,
             strict=True,
         )  # fmt: skip
         pairs = [tuple(work(shared, *step)) for step in steps]
@@ -365,7 +300,6 @@ class ChunkReader:
     def map(
         self, function: Callable[..., Any], rows: IntArray, arrays: tuple[Any, ...]
     ) -> Iterator[tuple[slice, Any]]:
-        """Yield the places and the answers of blocks of some rows, in order."""
         places, tasks = self._tasks(_answers, function, rows, arrays)
         for where, found in zip(places, computed(*tasks), strict=True):
             for within, answer in found:

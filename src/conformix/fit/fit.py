@@ -9,24 +9,23 @@ from typing import Any
 
 import numpy as np
 
-from conformix.calibration.cuts import Plan, SinglePlan
+from conformix.calibration.cuts import Calibration, Marginal, Plan, Seen, SinglePlan
 from conformix.calibration.objective import class_objective
-from conformix.calibration.schemes import Calibration, Marginal, Seen
 from conformix.data.row_data import NO_DATA, RowData, group_names
 from conformix.errors import InvalidInput
-from conformix.fit.columns import columns_of
+from conformix.fit.blend import learn_blend
 from conformix.fit.exact.split import fit_exact
 from conformix.fit.predictor import Predictor
 from conformix.fit.rows import Rows, check_test, rows_held
-from conformix.fit.rule import Fitted, Rule
+from conformix.fit.rule import Calibrated, Fitted, Rule
 from conformix.fit.scored import (
-    Gathered,
     Scored,
     Scoring,
     TuningRows,
     can_be_read,
     no_roles,
     rows_in_place,
+    rows_of,
     summed,
 )
 from conformix.fit.settings import Settings, is_symmetric
@@ -40,9 +39,9 @@ from conformix.guarantees import (
     pac_guarantee,
 )
 from conformix.guarantees.verdict import n_chosen_among
-from conformix.kernels.arrays import FloatArray, IntArray, as_generator, some_rows
+from conformix.kernels.arrays import FloatArray, IntArray, as_generator
 from conformix.kernels.combine import RankLimits
-from conformix.scores.names import Column
+from conformix.scores.names import Column, score_columns
 from conformix.scores.scale import Normalizer, Scaled
 from conformix.scores.tensor import draw_key
 from conformix.search.goals import bind
@@ -55,24 +54,26 @@ from conformix.splits import Roles, Split, bounded
 def fit(rows: Rows, settings: Settings) -> Predictor:
     """Return the predictor fitted on labelled rows, wherever they live."""
     rng = as_generator(settings.random_state)
-    key, models = draw_key(rng), rows.models
-    chosen = columns_of(rows, settings, rng)  # the user's scores, or a blend learnt here
-    rows, settings, columns = chosen.rows, chosen.settings, chosen.columns
+    key, models, blend, roles = draw_key(rng), rows.models, None, None
+    if settings.blends:
+        columns, rows, settings, blend, roles = learn_blend(rows, settings, rng)
+    else:
+        columns = score_columns(models, settings.scores)
     split = settings.split_for(len(columns))
-    if split is not None and chosen.blend is None:
+    if split is not None and blend is None:
         # A blend has learnt from its tuning rows: all of them must stay out of calibration.
         split = bounded(split, rows_held(rows.n_classes, len(columns)))
-    scored = rows.scored(Scoring(columns, key, settings.threads), split, rng, chosen.roles)
+    scored = rows.scored(Scoring(columns, key, settings.threads), split, rng, roles)
     fitted = fit_scored(scored, columns, settings, rng)
     return Predictor(
         columns, models, rows.n_classes, settings.kind, key, settings.alpha, fitted,
-        threads=settings.threads, classes=rows.classes, blend=chosen.blend,
+        threads=settings.threads, classes=rows.classes, blend=blend,
     )  # fmt: skip
 
 
 def fit_scored(
     scored: Scored, columns: Sequence[Column], settings: Settings, rng: np.random.Generator
-) -> Any:
+) -> Fitted:
     """Return what is fitted on scored rows: with settled weights, selected, or searched ones."""
     weights = settings.settled(len(columns))
     if weights is not None:
@@ -89,7 +90,7 @@ def fit_scores(
     rng: np.random.Generator,
     *,
     test: FloatArray | None = None,
-) -> Any:
+) -> Fitted:
     """Return what is fitted on bare scores (n, K, d) and labels, with roles drawn here."""
     split = settings.split_for(len(columns))
     roles = no_roles(len(y))
@@ -101,20 +102,8 @@ def fit_scores(
 
 def with_searched_weights(
     scored: Scored, columns: Sequence[Column], settings: Settings, rng: np.random.Generator
-) -> Fitted:
-    """Return weights and threshold: Algorithm 2 of the paper.
-
-    Parameters
-    ----------
-    scored : Scored
-        Scores, labels and roles.
-    columns : sequence of Column
-        Which score of which model every plane holds.
-    settings : Settings
-        What is asked for.
-    rng : Generator
-        For searches and calibrations that draw.
-    """
+) -> Calibrated:
+    """Return weights and threshold: Algorithm 2 of the paper."""
     scores, y, roles, data, test = scored.scores, scored.y, scored.roles, scored.data, scored.test
     alpha, split, scheme, d = settings.alpha, settings.split, settings.calibration, len(columns)
     separate = roles.separate
@@ -164,7 +153,7 @@ def with_settled_weights(
     columns: Sequence[Column],
     settings: Settings,
     rng: np.random.Generator,
-) -> Fitted:
+) -> Calibrated:
     """Return the calibration of settled weights on all rows: nothing is left to tune."""
     scores, y, data, alpha = scored.scores, scored.y, scored.data, settings.alpha
     normalizer = settings.normalizer(separate=False)
@@ -216,7 +205,7 @@ def _tuning_rows(
     scores: Any, y: IntArray, rows: IntArray, normalizer: Normalizer, columns: Sequence[Column]
 ) -> TuningRows:
     """Return the tuning rows: a copy of theirs, or what is gathered, is theirs to change."""
-    own = _rows(scores, rows)
+    own = rows_of(scores, rows)
     labels = y[rows].astype(np.intp, copy=False)
     return TuningRows(own, labels, normalizer, columns, spare=own is not scores)
 
@@ -268,7 +257,7 @@ def calibrated(
     normalizer: str = "none",
     plan: Plan | None = None,
     data: RowData = NO_DATA,
-) -> Fitted:
+) -> Calibrated:
     """Return the calibration of a given rule on labelled rows (n, K, d)."""
     plan = plan or SinglePlan()
     if not plan.by_row:  # whichever row a score is of
@@ -284,7 +273,7 @@ def calibrated(
     if n_chosen_among(facts) != 1 and not facts.learnt_scale:
         reference = rule.with_equal_weights.rising(scores, y)
     told = ledger.under(cuts.name, cuts.promise)
-    return Fitted(rule, rising, told, normalizer, cuts=cuts, reference=reference)
+    return Calibrated(rule, rising, told, normalizer, cuts=cuts, reference=reference)
 
 
 def lay_down(
@@ -363,7 +352,7 @@ def rank_rule(
 
 
 def mean_size(
-    scores: FloatArray, fitted: Fitted, alpha: float, data: RowData = NO_DATA
+    scores: FloatArray, fitted: Calibrated, alpha: float, data: RowData = NO_DATA
 ) -> float | None:
     """Return the mean set size on the rows of `scores`, or None where there are none to read."""
     if not len(scores) or not can_be_read(scores):
@@ -387,15 +376,7 @@ def size_parts(scores: FloatArray, test: FloatArray | None, roles: Roles) -> lis
     """Return the scores of the size rows, labelled and test rows apart (no copy where whole)."""
     n = len(scores)
     labelled, unlabelled = roles.size[roles.size < n], roles.size[roles.size >= n] - n
-    parts = [_rows(scores, labelled)] if len(labelled) else []
+    parts = [rows_of(scores, labelled)] if len(labelled) else []
     if test is not None and len(unlabelled):
-        parts.append(_rows(test, unlabelled))
+        parts.append(rows_of(test, unlabelled))
     return parts
-
-
-def _rows(scores: FloatArray, rows: IntArray) -> FloatArray:
-    """Return ``scores[rows]``, without a copy where that is all rows in order."""
-    if isinstance(scores, Gathered):
-        return scores.take(rows)  # type: ignore[no-any-return]
-    whole = np.array_equal(rows, np.arange(len(scores)))
-    return scores if whole else some_rows(scores, rows)

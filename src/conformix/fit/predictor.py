@@ -13,12 +13,12 @@ from typing import Any, overload
 import numpy as np
 
 from conformix.conformal import simple_fraction
+from conformix.data.checks import is_chunked
 from conformix.data.labels import label_indices
 from conformix.data.outputs import Kind, Outputs, check_outputs
 from conformix.data.row_data import RowData, check_rows
 from conformix.errors import InvalidInput
-from conformix.fit.chunks import is_chunked, predict_chunks
-from conformix.fit.exact.split import FullFitted
+from conformix.fit.chunks import predict_chunks
 from conformix.fit.rule import Fitted, Rule
 from conformix.fit.scored import Scoring, gather_rows
 from conformix.kernels import combine
@@ -64,7 +64,7 @@ class Predictor:
         Key of the row uniforms of randomised scores.
     alpha : float
         The level of the fit.
-    fitted : Fitted or FullFitted
+    fitted : Fitted
         What was learnt: one rule with its calibration, or the tables of the exact split.
     threads : int or None
         Threads for the scores; None takes the available cores.
@@ -88,7 +88,7 @@ class Predictor:
     kind: Kind
     key: int
     alpha: float
-    fitted: Fitted | FullFitted
+    fitted: Fitted
     threads: int | None = None
     classes: tuple[Any, ...] | None = None
     blend: Blend | None = None
@@ -157,18 +157,18 @@ class Predictor:
         self.fitted.warn(alpha)  # type: ignore[arg-type]
         return self.predict_at(outputs, alpha, **rows)  # type: ignore[arg-type]
 
-    def predict_at(self, outputs: Any, alpha: float, **more: Any) -> PredictionSets:
+    def predict_at(self, outputs: Any, alpha: float, **rows: Any) -> PredictionSets:
         """Return the sets at one level."""
         checked = self.check(outputs, later=True)
-        data = self.row_data(checked.n, **more)
+        data = self.row_data(checked.n, **rows)
         mask = checked.empty("bool")
         order = []
-        for rows, scores in self.blocks(checked):
-            mask[rows] = beside(self.fitted.member(scores, alpha, data.take(rows)), mask)
-            order.append(best_first(mask[rows], scores, self.fitted.rule))
+        for block, scores in self.blocks(checked):
+            mask[block] = beside(self.fitted.member(scores, alpha, data.take(block)), mask)
+            order.append(best_first(mask[block], scores, self.fitted.rule))
         return PredictionSets(checked.to_caller(mask), self.classes, np.concatenate(order))
 
-    def predict_nested(self, outputs: Any, alphas: Sequence[float], **more: Any) -> NestedSets:
+    def predict_nested(self, outputs: Any, alphas: Sequence[float], **rows: Any) -> NestedSets:
         """Return the sets at several levels, from one pass over the rows."""
         levels = sorted({float(simple_fraction(alpha)) for alpha in alphas})
         if not levels:
@@ -180,26 +180,26 @@ class Predictor:
             )
         self.fitted.warn(levels[0])
         checked = self.check(outputs, later=True)
-        data = self.row_data(checked.n, **more)
+        data = self.row_data(checked.n, **rows)
         depth = checked.empty(str(np.min_scalar_type(len(levels))))
         order = []
-        for rows, scores in self.blocks(checked):
-            depth[rows] = beside(fitted.depth(scores, levels, data.take(rows)), depth)
-            order.append(best_first(depth[rows] > 0, scores, self.fitted.rule))
+        for block, scores in self.blocks(checked):
+            depth[block] = beside(fitted.depth(scores, levels, data.take(block)), depth)
+            order.append(best_first(depth[block] > 0, scores, self.fitted.rule))
         depth = checked.to_caller(depth)
         return NestedSets(depth, levels, self.classes, np.concatenate(order))
 
-    def predict_pvalues(self, outputs: Any, *, smoothed: bool = False, **more: Any) -> FloatArray:
+    def predict_pvalues(self, outputs: Any, *, smoothed: bool = False, **rows: Any) -> FloatArray:
         """Return the p-value of every label, shape (n, K)."""
         check_flag(smoothed, "smoothed")
         checked = self.check(outputs, later=True)
-        data = self.row_data(checked.n, **more)
+        data = self.row_data(checked.n, **rows)
         pvalues = checked.empty("float64")
-        for rows, scores in self.blocks(checked):
+        for block, scores in self.blocks(checked):
             # Another key than the scores', so that the two uniforms are independent.
             key = self.key ^ 0x5DEECE66D
-            tau = row_uniforms(checked, rows, key)[:, None] if smoothed else None
-            pvalues[rows] = beside(self.fitted.pvalues(scores, tau, data.take(rows)), pvalues)
+            tau = row_uniforms(checked, block, key)[:, None] if smoothed else None
+            pvalues[block] = beside(self.fitted.pvalues(scores, tau, data.take(block)), pvalues)
         return checked.to_caller(pvalues)  # type: ignore[no-any-return]
 
 

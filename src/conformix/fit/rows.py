@@ -15,11 +15,11 @@ import numpy as np
 
 from conformix.data.checks import mapping, place
 from conformix.data.labels import check_classes, label_indices
-from conformix.data.outputs import Kind, Outputs, check_groups, check_outputs
+from conformix.data.outputs import Outputs, check_groups, check_outputs
 from conformix.data.row_data import RowData, check_rows
 from conformix.errors import InvalidInput, SmallBatchWarning, warn
 from conformix.fit.predictor import matching
-from conformix.fit.scored import Scored, Scoring, gather_rows, no_roles
+from conformix.fit.scored import OfModels, Scored, Scoring, gather_rows, no_roles
 from conformix.fit.settings import Settings
 from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.splits import Roles, Split
@@ -42,20 +42,11 @@ class Rows(Protocol):
         """Names of the models, in order."""
 
     @property
-    def n_classes(self) -> int:
-        """Number of classes, K."""
-
-    @property
-    def kind(self) -> Kind:
-        """What the outputs are."""
+    def n_classes(self) -> int: ...
 
     @property
     def classes(self) -> tuple[Any, ...] | None:
         """Names of the classes, where there are any."""
-
-    @property
-    def in_memory(self) -> bool:
-        """Whether rows can be picked and read as often as it takes."""
 
     def scored(
         self,
@@ -71,51 +62,17 @@ class Rows(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class ArrayRows:
-    """Labelled rows in the memory of this machine, in mapped files, or on a CUDA device.
-
-    Parameters
-    ----------
-    outputs : Outputs
-        Of all models.
-    y : integer array of shape (n,)
-        True labels.
-    data : RowData
-        What the rows bring along for the calibration.
-    groups : integer array of shape (n,), optional
-        Rows of one group stay together.
-    test : Outputs, optional
-        Of the unlabelled test rows.
-    classes : tuple, optional
-        Names of the classes.
-    """
+class ArrayRows(OfModels):
+    """Labelled rows in the memory of this machine, in mapped files, or on a CUDA device."""
 
     outputs: Outputs
     y: IntArray
-    data: RowData
-    groups: IntArray | None = None
-    test: Outputs | None = None
+    data: RowData  # what the rows bring along for the calibration
+    groups: IntArray | None = None  # rows of one group stay together
+    test: Outputs | None = None  # of the unlabelled test rows
     classes: tuple[Any, ...] | None = None
 
-    in_memory = True
-
-    @property
-    def models(self) -> tuple[str, ...]:
-        """Names of the models, in order."""
-        return tuple(self.outputs.models)
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes, K."""
-        return self.outputs.n_classes
-
-    @property
-    def kind(self) -> Kind:
-        """What the outputs are."""
-        return self.outputs.kind
-
     def take(self, rows: IntArray) -> ArrayRows:
-        """Return some of the rows."""
         models: dict[str, FloatArray] = {m: v[rows] for m, v in self.outputs.models.items()}
         groups = None if self.groups is None else self.groups[rows]
         outputs = replace(self.outputs, models=models)
@@ -191,24 +148,12 @@ def array_rows(
 
 
 def score_bytes(n: int, n_classes: int, d: int) -> int:
-    """Return the memory of the scores of all labels of n rows.
-
-    Examples
-    --------
-    >>> score_bytes(1000, 100, 3)
-    2400000
-    """
+    """Return the memory of the scores of all labels of n rows."""
     return 8 * n * n_classes * d
 
 
 def are_too_many(outputs: Outputs, d: int) -> bool:
-    """Whether the scores of all rows are gathered, and not kept.
-
-    Examples
-    --------
-    >>> are_too_many(Outputs({"": np.zeros((10, 5))}, "logits"), 3)
-    False
-    """
+    """Whether the scores of all rows are gathered, and not kept."""
     mapped = any(mapping(values) is not None for values in outputs.models.values())
     most = MAPPED_BYTES if mapped else TENSOR_BYTES
     return not outputs.on_device and score_bytes(outputs.n, outputs.n_classes, d) > most

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from conformix.kernels.arrays import (
 from conformix.kernels.blocks import row_blocks
 from conformix.kernels.combine import RankLimits, true_ranks
 from conformix.scores.scale import Transform
-from conformix.search.result import SearchResult
+from conformix.search.objective import SearchResult
 
 # Scores that are normalised sooner than those to leave out are found.
 FEW_SCORES = 2**13
@@ -34,24 +34,12 @@ FEW_SCORES = 2**13
 
 @dataclass(frozen=True)
 class Rule:
-    """How scores become one number per label; the same in calibration and prediction.
-
-    Parameters
-    ----------
-    transform : Transform
-        The fitted normalisation.
-    weights : float64 array of shape (d,)
-        The weights of the scores.
-    allow_empty : bool
-        Whether a set may be empty; if not, the best labels of a row count as ``+inf``.
-    limits : RankLimits, optional
-        Labels beyond a rank of their own fall to a lower tier.
-    """
+    """How scores become one number per label; the same in calibration and prediction."""
 
     transform: Transform
     weights: FloatArray
-    allow_empty: bool = True
-    limits: RankLimits | None = None
+    allow_empty: bool = True  # if not, the best labels of a row count as ``+inf``
+    limits: RankLimits | None = None  # labels beyond a rank of their own fall to a lower tier
 
     @property
     def with_equal_weights(self) -> Rule:
@@ -134,33 +122,89 @@ class Rule:
         return found, float(ends[1] - ends[0])
 
 
+class Fitted(Protocol):
+    """What is left of a fit: one rule with its thresholds, or the selection of the exact split."""
+
+    @property
+    def n(self) -> int:
+        """Number of calibration rows."""
+
+    @property
+    def nested(self) -> bool:
+        """Whether one rule gives the sets of all levels, which are then nested in alpha."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What every row must bring along for its thresholds."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """What holds for the sets."""
+
+    @property
+    def normalizer(self) -> str:
+        """Name of the normalisation in use."""
+
+    @property
+    def transform(self) -> Transform:
+        """The fitted normalisation."""
+
+    @property
+    def rule(self) -> Rule:
+        """The rule; under the exact split that of the weights for reading."""
+
+    @property
+    def all_weights(self) -> FloatArray:
+        """The weights (M, d) that some label may be combined with."""
+
+    @property
+    def cuts(self) -> Cuts | None:
+        """How thresholds are taken from the calibration scores; None where labels select them."""
+
+    @property
+    def limits(self) -> RankLimits | None:
+        """The largest rank of every class, where there is one."""
+
+    @property
+    def calibration(self) -> FloatArray:
+        """Combined true-label scores (n,) of the calibration rows under `rule`, rising."""
+
+    @property
+    def reference(self) -> FloatArray | None:
+        """The same under equal weights, where calibration rows chose the weights."""
+
+    @property
+    def search(self) -> SearchResult | None:
+        """What the search found; None where the weights were given."""
+
+    @property
+    def held_out_size(self) -> float | None:
+        """Mean set size on rows that chose neither weights nor size, where there are any."""
+
+    def warn(self, alpha: float) -> None:
+        """Warn where calibration rows are too few for a level."""
+
+    def threshold(self, alpha: float) -> Any:
+        """Return the threshold at level `alpha`, or the thresholds where there are several."""
+
+    def at_level(self, alpha: float) -> Any:
+        """Return what gives the sets at one level and no more: what travels to workers."""
+
+    def member(self, scores: FloatArray, alpha: float, data: RowData = NO_DATA) -> BoolArray:
+        """Return the sets of some rows (r, K, d) as a boolean array (r, K)."""
+
+    def pvalues(
+        self, scores: FloatArray, tau: FloatArray | None = None, data: RowData = NO_DATA
+    ) -> FloatArray:
+        """Return the p-values of some rows, smoothed where `tau` is given, shape (r, K)."""
+
+
 @dataclass(frozen=True)
-class Fitted:
+class Calibrated:
     """A rule with calibrated thresholds: everything that prediction needs, and how it came about.
 
-    What is fitted by the exact split (`conformix.fit.exact`) answers to the same calls: ``member``,
-    ``pvalues``, ``needs``, ``warn``, ``at_level``, ``ledger``, ``rule`` for reading. Where sets are
-    ``nested`` in alpha, ``depth`` and ``threshold`` are there too.
-
-    Parameters
-    ----------
-    rule : Rule
-        Normalisation, weights and the policy on empty sets.
-    calibration : float64 array of shape (n,)
-        Combined true-label scores of the calibration rows, sorted upwards.
-    ledger : Ledger
-        What holds for the sets.
-    normalizer : str
-        Name of the normalisation in use.
-    search : SearchResult or None
-        What the search found; None where the weights were given.
-    held_out_size : float or None
-        Mean set size on rows that chose neither weights nor size, where there are any.
-    cuts : Cuts, optional
-        How thresholds are taken from the calibration scores; by default one for all.
-    reference : float64 array of shape (n,), optional
-        Combined true-label scores of the calibration rows under equal weights, sorted upwards:
-        where these rows (or test features) chose the weights, fresh rows are judged by them.
+    Where calibration rows or test features chose the weights, fresh rows are judged by the
+    `reference` scores, which nobody chose.
     """
 
     rule: Rule
@@ -180,24 +224,31 @@ class Fitted:
 
     @property
     def n(self) -> int:
-        """Number of calibration rows."""
         return len(self.calibration)
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What every row must bring along for its thresholds."""
         return self.cuts.plan.needs
 
+    @property
+    def transform(self) -> Transform:
+        return self.rule.transform
+
+    @property
+    def all_weights(self) -> FloatArray:
+        return self.rule.weights[None, :]
+
+    @property
+    def limits(self) -> RankLimits | None:
+        return self.rule.limits
+
     def warn(self, alpha: float) -> None:
-        """Warn where calibration rows are too few for a level."""
         self.cuts.warn(alpha, self.ledger.facts.rank)
 
     def at_level(self, alpha: float) -> AtLevel:
-        """Return what gives the sets at one level and no more: what travels to workers."""
         return AtLevel(self.rule, self.at(alpha))
 
     def threshold(self, alpha: float) -> Any:
-        """Return the threshold at level `alpha`, or the thresholds where there are several."""
         return self.cuts.table(alpha, self.ledger.facts.rank)
 
     def at(self, alpha: float, data: RowData = NO_DATA) -> Any:
@@ -205,7 +256,6 @@ class Fitted:
         return self.cuts.at(alpha, self.ledger.facts.rank, data)
 
     def member(self, scores: FloatArray, alpha: float, data: RowData = NO_DATA) -> BoolArray:
-        """Return the sets of some rows (r, K, d) as a boolean array (r, K)."""
         return self.rule.reaches(scores, self.at(alpha, data))
 
     def depth(
@@ -224,7 +274,6 @@ class Fitted:
     def pvalues(
         self, scores: FloatArray, tau: FloatArray | None = None, data: RowData = NO_DATA
     ) -> FloatArray:
-        """Return the p-values of some rows, smoothed where `tau` is given, shape (r, K)."""
         values = self.rule.combined(scores)
         # One threshold is looked up where the scores are, strata on the host.
         values = to_host(values) if self.cuts.plan.by_row else values
@@ -239,5 +288,4 @@ class AtLevel:
     thresholds: Any
 
     def member(self, scores: FloatArray, alpha: float, data: RowData = NO_DATA) -> BoolArray:
-        """Return the sets of some rows (r, K, d) as a boolean array (r, K)."""
         return self.rule.reaches(scores, self.thresholds)

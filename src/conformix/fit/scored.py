@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from conformix.data.outputs import Outputs
+from conformix.data.outputs import Kind, Outputs
 from conformix.data.row_data import NO_DATA, RowData
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, IntArray, is_tensor, of_labels, some_rows
@@ -29,20 +29,10 @@ from conformix.splits import Roles
 
 @dataclass(frozen=True)
 class Scoring:
-    """How outputs become scores.
+    """How outputs become scores."""
 
-    Parameters
-    ----------
-    columns : tuple of Column
-        Which score of which model every plane holds.
-    key : int
-        Key of the row uniforms of randomised scores.
-    threads : int or None
-        Threads to use.
-    """
-
-    columns: tuple[Column, ...]
-    key: int
+    columns: tuple[Column, ...]  # which score of which model every plane holds
+    key: int  # of the row uniforms of randomised scores
     threads: int | None = None
 
     def tensor(self, outputs: Outputs) -> FloatArray:
@@ -54,54 +44,51 @@ class Scoring:
         return true_label_scores(outputs, y, self.columns, key=self.key, threads=self.threads)
 
 
+class OfModels:
+    """Rows of one or several models: what their `outputs` say of all of them."""
+
+    outputs: Any
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        return tuple(self.outputs.models)
+
+    @property
+    def n_classes(self) -> int:
+        return int(self.outputs.n_classes)
+
+    @property
+    def kind(self) -> Kind:
+        return self.outputs.kind  # type: ignore[no-any-return]
+
+
 @dataclass(frozen=True, eq=False)
 class Scored:
     """Scored rows with their roles.
 
-    Parameters
-    ----------
-    scores : array of shape (n, K, d), or Gathered
-        Scores of all labels of the labelled rows; higher fits better. Those of rows that only
-        calibrate may be gathered. A fit uses up what was gathered for it, and normalises the
-        scores of the tuning rows where they are.
-    y : integer array of shape (n,)
-        True labels, in integers of any width: those of many rows come in few bytes.
-    roles : Roles
-        Who may see what.
-    data : RowData
-        What the labelled rows bring along for the calibration.
-    test : array of shape (m, K, d), optional
-        Scores of the unlabelled test rows, for the transductive splits.
-    grouped : bool
-        Whether the rows came in groups.
+    `scores` (n, K, d) are a tensor, or `Gathered`: those of rows that only calibrate need not be
+    held. A fit uses up what was gathered for it, and normalises the scores of the tuning rows
+    where they are.
     """
 
     scores: Any
-    y: IntArray
+    y: IntArray  # of any width: the labels of many rows come in few bytes
     roles: Roles
     data: RowData = NO_DATA
-    test: FloatArray | None = None
+    test: FloatArray | None = None  # (m, K, d), for the transductive splits
     grouped: bool = False
 
     @property
     def n_classes(self) -> int:
-        """Number of classes, K."""
         return int(self.scores.shape[1])
 
     @property
     def n_test(self) -> int:
-        """Number of unlabelled test rows."""
         return 0 if self.test is None else len(self.test)
 
 
 def no_roles(n: int) -> Roles:
-    """Return the roles where nothing is left to tune: all rows calibrate.
-
-    Examples
-    --------
-    >>> no_roles(3).calibrate
-    array([0, 1, 2])
-    """
+    """Return the roles where nothing is left to tune: all rows calibrate."""
     none: IntArray = np.arange(0)
     return Roles(none, none, np.arange(n))
 
@@ -113,8 +100,7 @@ Combination: TypeAlias = Callable[[FloatArray], FloatArray]
 class TrueScores(Protocol):
     """The scores (n, d) of the true labels of n rows, held here or elsewhere."""
 
-    def __len__(self) -> int:
-        """Return the number of rows."""
+    def __len__(self) -> int: ...
 
     def take(self, rows: IntArray) -> TrueScores:
         """Return those of some rows, whose numbers rise."""
@@ -128,12 +114,7 @@ class TrueScores(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class HeldScores:
-    """True-label scores in the memory of this process.
-
-    Parameters
-    ----------
-    values : array of shape (n, d)
-        The scores.
+    """True-label scores (n, d) in the memory of this process.
 
     Examples
     --------
@@ -150,15 +131,12 @@ class HeldScores:
         return len(self.values)
 
     def take(self, rows: IntArray) -> HeldScores:
-        """Return those of some rows."""
         return HeldScores(self.values[rows])
 
     def combined(self, combine: Combination) -> FloatArray:
-        """Return what `combine` makes of them, in the order of the rows."""
         return combine(self.values)
 
     def rising(self, combine: Combination) -> FloatArray:
-        """Return what `combine` makes of them, sorted upwards."""
         return rising(self.combined(combine))
 
 
@@ -207,23 +185,14 @@ class Reader(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class BlockReader:
-    """Rows that this process reads: a function that begins again, and yields checked outputs.
+    """Rows that this process reads."""
 
-    Parameters
-    ----------
-    blocks : callable
-        Returns an iterator over the outputs of all rows, in order, block by block.
-    scoring : Scoring
-        How they become scores.
-    """
-
-    blocks: Callable[[], Iterable[Outputs]]
+    blocks: Callable[[], Iterable[Outputs]]  # begins again: the outputs of all rows, in order
     scoring: Scoring
 
     def map(
         self, function: Callable[..., Any], rows: IntArray, arrays: tuple[Any, ...]
     ) -> Iterator[tuple[slice, Any]]:
-        """Yield the places and the answers of blocks of some rows; see `Reader`."""
         first = 0
         for outputs in self.blocks():
             places, within = chosen(rows, first, outputs.n)
@@ -234,8 +203,7 @@ class BlockReader:
                 yield places, function(block, *cut(arrays, places))
 
     def sum(self, function: Callable[..., int], rows: IntArray, arrays: tuple[Any, ...]) -> int:
-        """Return the sum of the answers of blocks of some rows; see `Reader`."""
-        return sum(found for _, found in self.map(function, rows, arrays))
+        return sum(total for _, total in self.map(function, rows, arrays))
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,13 +222,11 @@ class TensorReader:
     def map(
         self, function: Callable[..., Any], rows: IntArray, arrays: tuple[Any, ...]
     ) -> Iterator[tuple[slice, Any]]:
-        """Yield the places and the answers of blocks of some rows; see `Reader`."""
         for block in row_blocks(len(rows), self.tensor.shape[1] * self.tensor.shape[2]):
             yield block, function(some_rows(self.tensor, rows[block]), *cut(arrays, block))
 
     def sum(self, function: Callable[..., int], rows: IntArray, arrays: tuple[Any, ...]) -> int:
-        """Return the sum of the answers of blocks of some rows; see `Reader`."""
-        return sum(found for _, found in self.map(function, rows, arrays))
+        return sum(total for _, total in self.map(function, rows, arrays))
 
 
 def chosen(rows: IntArray, first: int, n: int) -> tuple[slice, IntArray]:
@@ -276,32 +242,13 @@ def chosen(rows: IntArray, first: int, n: int) -> tuple[slice, IntArray]:
 
 
 def cut(arrays: tuple[Any, ...], rows: Any) -> list[Any]:
-    """Return the same rows of several arrays, None where there is none.
-
-    Examples
-    --------
-    >>> cut((np.arange(3), None), slice(1, 3))
-    [array([1, 2]), None]
-    """
+    """Return the same rows of several arrays, None where there is none."""
     return [None if array is None else array[rows] for array in arrays]
 
 
 @dataclass(frozen=True, eq=False)
 class Gathered:
     """The scores of n rows, as far as a fit needs them.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        n, K and d.
-    kept : integer array of shape (m,)
-        Rising numbers of the rows whose scores are all here.
-    tensor : array of shape (m, K, d)
-        Their scores.
-    true : TrueScores
-        The scores (n, d) of the true labels of all rows.
-    reader : Reader or None
-        How to read rows again; None where they came from an iterator, which ends.
 
     Examples
     --------
@@ -314,11 +261,11 @@ class Gathered:
     array([ 0., 10.])
     """
 
-    shape: tuple[int, int, int]
-    kept: IntArray
-    tensor: FloatArray
-    true: TrueScores
-    reader: Reader | None = None
+    shape: tuple[int, int, int]  # n, K and d
+    kept: IntArray  # rising numbers of the m rows whose scores are all here
+    tensor: FloatArray  # their scores (m, K, d)
+    true: TrueScores  # the scores (n, d) of the true labels of all rows
+    reader: Reader | None = None  # None where rows came from an iterator, which ends
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -333,11 +280,9 @@ class Gathered:
         return GatheredRows(self, rows)
 
     def map(self, function: Callable[..., Any], *arrays: Any) -> Iterator[tuple[slice, Any]]:
-        """Yield ``function`` of blocks of all rows; see `Reader`."""
         return self._all_rows.map(function, *arrays)
 
     def sum(self, function: Callable[..., int], *arrays: Any) -> int:
-        """Return the sum of ``function`` over blocks of all rows; see `Reader`."""
         return self._all_rows.sum(function, *arrays)
 
     @property
@@ -354,7 +299,6 @@ class GatheredRows:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """The number of these rows, K and d."""
         return (len(self.rows), *self.whole.shape[1:])
 
     def __len__(self) -> int:
@@ -362,15 +306,12 @@ class GatheredRows:
 
     @property
     def true(self) -> TrueScores:
-        """The scores (r, d) of the true labels."""
         return self.whole.true.take(self.rows)
 
     def map(self, function: Callable[..., Any], *arrays: Any) -> Iterator[tuple[slice, Any]]:
-        """Yield ``function`` of blocks of these rows; see `Reader`."""
         return self._reader.map(function, self.rows, arrays)
 
     def sum(self, function: Callable[..., int], *arrays: Any) -> int:
-        """Return the sum of ``function`` over blocks of these rows; see `Reader`."""
         return self._reader.sum(function, self.rows, arrays)
 
     @property
@@ -385,16 +326,18 @@ class GatheredRows:
 
 
 def true_scores(scores: Any, y: IntArray) -> TrueScores:
-    """Return the scores of the true labels, of a tensor or of gathered rows, which have them.
-
-    Examples
-    --------
-    >>> true_scores(np.arange(4.0).reshape(2, 2, 1), np.array([1, 0])).combined(np.ravel)
-    array([1., 2.])
-    """
+    """Return the scores of the true labels, of a tensor or of gathered rows, which have them."""
     if isinstance(scores, Gathered | GatheredRows):
         return scores.true
     return HeldScores(of_labels(scores, y))
+
+
+def rows_of(scores: Any, rows: IntArray) -> Any:
+    """Return the scores of some rows, without a copy where that is all rows in order."""
+    if isinstance(scores, Gathered):
+        return scores.take(rows)
+    whole = np.array_equal(rows, np.arange(len(scores)))
+    return scores if whole else some_rows(scores, rows)
 
 
 def rows_in_place(scores: Any, y: IntArray, rows: IntArray) -> Any:
@@ -418,13 +361,7 @@ def rows_in_place(scores: Any, y: IntArray, rows: IntArray) -> Any:
 def in_blocks(
     scores: Any, function: Callable[..., Any], *arrays: Any
 ) -> Iterator[tuple[slice, Any]]:
-    """Yield ``function(block, *parts)`` for blocks of rows, of a tensor or of gathered rows.
-
-    Examples
-    --------
-    >>> [(rows.stop, total) for rows, total in in_blocks(np.ones((3, 2, 1)), np.sum)]
-    [(3, np.float64(6.0))]
-    """
+    """Yield ``function(block, *parts)`` for blocks of rows, of a tensor or of gathered rows."""
     if isinstance(scores, Gathered | GatheredRows):
         yield from scores.map(function, *arrays)
         return
@@ -433,26 +370,14 @@ def in_blocks(
 
 
 def summed(scores: Any, function: Callable[..., int], *arrays: Any) -> int:
-    """Return the sum of integers ``function(block, *parts)`` over blocks of rows.
-
-    Examples
-    --------
-    >>> summed(np.ones((3, 2, 1)), len)
-    3
-    """
+    """Return the sum of integers ``function(block, *parts)`` over blocks of rows."""
     if isinstance(scores, Gathered | GatheredRows):
         return scores.sum(function, *arrays)
-    return sum(found for _, found in in_blocks(scores, function, *arrays))
+    return sum(total for _, total in in_blocks(scores, function, *arrays))
 
 
 def can_be_read(scores: Any) -> bool:
-    """Whether the scores of all labels of these rows can be had.
-
-    Examples
-    --------
-    >>> can_be_read(np.zeros((1, 2, 1)))
-    True
-    """
+    """Whether the scores of all labels of these rows can be had."""
     return not isinstance(scores, GatheredRows) or scores.whole.reader is not None
 
 
@@ -473,22 +398,9 @@ def assembled(
     *,
     reader: Reader | None,
 ) -> Gathered:
-    """Return what a pass over the rows has found.
+    """Return what a pass over the rows has found: `models` hold the outputs of the kept rows.
 
-    Parameters
-    ----------
-    true : TrueScores
-        The true-label scores (n, d) of all rows.
-    models : dict of str to array of shape (m, K)
-        The outputs of the rows that are kept.
-    kept : integer array of shape (m,)
-        Their rising numbers.
-    like : Outputs
-        Any outputs of the same models.
-    scoring : Scoring
-        How outputs become scores.
-    reader : Reader or None
-        How to read the rows again.
+    `like` are any outputs of the same models.
     """
     tensor: FloatArray = np.empty((0, like.n_classes, len(scoring.columns)))
     if len(kept):
@@ -497,13 +409,7 @@ def assembled(
 
 
 def side_by_side(parts: Sequence[dict[str, FloatArray]]) -> dict[str, FloatArray]:
-    """Return the outputs of several blocks as those of one, by model.
-
-    Examples
-    --------
-    >>> side_by_side([{"a": np.zeros((1, 2))}, {"a": np.ones((2, 2))}])["a"].shape
-    (3, 2)
-    """
+    """Return the outputs of several blocks as those of one, by model."""
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
@@ -539,28 +445,10 @@ def gather_rows(outputs: Outputs, y: IntArray, kept: IntArray, scoring: Scoring)
 
 
 class TuningRows:
-    """The scores of the tuning rows, normalised by what is learnt from them.
+    """The scores (m, K, d) of the tuning rows, normalised by what is learnt from them.
 
-    Parameters
-    ----------
-    scores : array of shape (m, K, d)
-        Scores of all labels.
-    y : integer array of shape (m,)
-        True labels.
-    normalizer : Normalizer
-        Learns from these rows how scores are normalised.
-    columns : sequence of Column
-        Which score of which model every plane holds.
-    spare : bool
-        Whether nobody else needs these scores: they are then normalised where they are, and the
-        search of a large fit holds them once.
-
-    Attributes
-    ----------
-    transform : Transform
-        How scores are normalised.
-    true_scores : array of shape (m, d)
-        Normalised scores of the true labels.
+    Where nobody else needs these scores (`spare`) they are normalised where they are, and the
+    search of a large fit holds them once.
 
     Examples
     --------

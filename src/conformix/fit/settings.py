@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from conformix.calibration import Marginal, resolve_calibration
-from conformix.calibration.schemes import Calibration
+from conformix.calibration.cuts import Calibration
 from conformix.conformal import simple_fraction
 from conformix.data.outputs import Kind
 from conformix.errors import InvalidInput, shown

@@ -12,18 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from conformix.calibration.cuts import Single
-from conformix.calibration.strata import ALWAYS, Stratified
-from conformix.calibration.weighted import Reweighted
+from conformix.calibration.cuts import Marginal
 from conformix.conformal import conformal_rank, kth_largest, simple_fraction
 from conformix.data.outputs import Outputs
 from conformix.data.row_data import RowData
 from conformix.errors import InvalidInput
 from conformix.fit.drift import DriftReport, drift_report
-from conformix.fit.exact.split import FullFitted
 from conformix.fit.predictor import Predictor
-from conformix.fit.rule import Fitted, Rule
-from conformix.guarantees.ledger import Facts
+from conformix.fit.rule import Calibrated, Rule
 from conformix.guarantees.verdict import (
     Cell,
     Law,
@@ -44,26 +40,12 @@ MOST_SCORES = 2**26
 
 @dataclass(frozen=True, eq=False)
 class Pooled:
-    """Calibration rows of the exact split and test rows in one bag, in which all are alike.
+    """Calibration rows of the exact split and test rows in one bag, in which all are alike."""
 
-    Parameters
-    ----------
-    scores : float64 array of shape (n + m, K, d)
-        Normalised scores, those of the calibration rows first.
-    y : integer array of shape (n + m,)
-        True labels.
-    n : int
-        Number of calibration rows.
-    weights : float64 array of shape (M, d)
-        Candidates, in the order that breaks ties.
-    threads : int or None
-        Threads to use.
-    """
-
-    scores: FloatArray
+    scores: FloatArray  # (n + m, K, d), normalised, those of the calibration rows first
     y: IntArray
     n: int
-    weights: FloatArray
+    weights: FloatArray  # (M, d), in the order that breaks ties
     threads: int | None = None
 
     def selected(self, alpha: float) -> tuple[FloatArray, float]:
@@ -97,17 +79,6 @@ class Pooled:
 class LabelledRows:
     """Labelled rows that had no part in a fit, to be judged by it.
 
-    Parameters
-    ----------
-    predictor : Predictor
-        The fitted rule.
-    outputs : Outputs
-        Checked outputs of the fitted models.
-    y : integer array of shape (m,)
-        True labels.
-    data : RowData
-        Strata and importance of the rows, where the calibration needs them.
-
     Examples
     --------
     >>> import conformix as cx
@@ -132,20 +103,15 @@ class LabelledRows:
         return cls(predictor, checked, labels, predictor.row_data(checked.n, **rows))
 
     def verdict(self, alpha: float | None = None, sets: Any = None) -> Verdict:
-        """Return the verdict on the sets of these rows.
+        """Return the verdict on the sets of these rows at a level, by default that of the fit.
 
-        Parameters
-        ----------
-        alpha : float, optional
-            The level of the sets; by default that of the fit.
-        sets : PredictionSets or boolean array of shape (m, K), optional
-            The model's own sets at that level, where they are at hand.
+        `sets` are the model's own at that level, where they are at hand.
         """
         level = self.predictor.alpha if alpha is None else alpha
         exact_level = simple_fraction(level)
         if sets is None:
-            more = {"strata": self.data.strata, "sample_weight": self.data.weight}
-            sets = self.predictor.predict_at(self.outputs.models, level, **more)
+            row_data = {"strata": self.data.strata, "sample_weight": self.data.weight}
+            sets = self.predictor.predict_at(self.outputs.models, level, **row_data)
         hits = np.asarray(of_labels(np.asarray(sets), self.y), dtype=bool)
         m, asked = len(hits), float(1 - exact_level)
         ledger = self.predictor.fitted.ledger
@@ -170,36 +136,29 @@ class LabelledRows:
             return self._law_of_rule(fitted, hits, alpha)
         return self.pooled.law(alpha)
 
-    def _law_of_rule(self, fitted: Fitted, hits: BoolArray, alpha: float) -> Law:
+    def _law_of_rule(self, fitted: Calibrated, hits: BoolArray, alpha: float) -> Law:
         facts, cuts = fitted.ledger.facts, fitted.cuts
-        if isinstance(cuts, Reweighted):
-            return Law("the rows carry importance weights", None)
+        if hasattr(cuts, "no_law"):
+            return Law(cuts.no_law, None)
         if fitted.reference is not None:
             k = facts.rank(fitted.n, alpha)
             covered = self.reference_scores >= kth_largest(fitted.reference, k)
             law = beta_binomial(int(covered.sum()), [Cell(fitted.n, k, len(hits))])
             event = "under equal weights, which no row chose, so few are covered"
             return law._replace(event=event, chance=None, chosen=True)
-        if isinstance(cuts, Single):
-            cell = Cell(fitted.n, facts.rank(fitted.n, alpha), len(hits))
-            return beta_binomial(int(hits.sum()), [cell], n_weights=n_chosen_among(facts))
-        if isinstance(cuts, Stratified):
-            stratum = cuts.partition.strata_of(self.y, self.data)
-            return _law_by_stratum(cuts, stratum, hits, facts, alpha)
+        if hasattr(cuts, "law"):
+            return cuts.law(hits, self.y, self.data, facts, alpha)  # type: ignore[no-any-return]
         return Law(f'calibration "{cuts.name}" is not of this library', None)
 
     def _trivial(self, alpha: float) -> bool:
         """Return whether one threshold lets every label in, since rows are too few."""
-        fitted: Any = self.predictor.fitted
-        rank = fitted.ledger.facts.rank
-        single = not fitted.nested or isinstance(fitted.cuts, Single)
-        return single and rank(fitted.n, alpha) > fitted.n
+        n, facts = self.predictor.fitted.n, self.predictor.fitted.ledger.facts
+        return facts.calibration == Marginal.name and facts.rank(n, alpha) > n
 
     @cached_property
     def pooled(self) -> Pooled:
         """These rows and the calibration rows of the exact split in one bag."""
-        fitted = self.predictor.fitted
-        assert isinstance(fitted, FullFitted)  # no other fit holds its calibration rows
+        fitted: Any = self.predictor.fitted  # of the exact split: no other holds its rows
         outputs, y = self.outputs, self.y
         fitting = max(1, MOST_SCORES // (fitted.scores.shape[1] * fitted.scores.shape[2]))
         most = max(1, fitting - fitted.n)
@@ -232,10 +191,7 @@ class LabelledRows:
     def drift(self, level: float = 0.01) -> DriftReport:
         """Return whether these rows are exchangeable with the calibration rows.
 
-        Parameters
-        ----------
-        level : float
-            Probability of a false alarm.
+        `level` is the probability of a false alarm.
         """
         fitted: Any = self.predictor.fitted
         why = self.no_law
@@ -249,33 +205,3 @@ class LabelledRows:
             return drift_report(fitted.reference, self.reference_scores, level=level)
         own, n_weights = self._true_scores(fitted.rule), n_chosen_among(fitted.ledger.facts)
         return drift_report(fitted.calibration, own, level=level, n_weights=n_weights)
-
-
-def _law_by_stratum(
-    cuts: Stratified, stratum: IntArray, hits: BoolArray, facts: Facts, alpha: float
-) -> Law:
-    """Return the law of rows with a threshold per stratum, given how many rows each has.
-
-    A stratum that calibration rows gathered by counting which classes are rare is not one: its
-    calibration rows are fewer than chance would have it. Nor are rows that borrow the threshold of
-    all rows exchangeable with those that set it.
-    """
-    part = cuts.partition
-    lawful = stratum >= 0
-    if part.fallback == "pooled" and part.n_rare and not part.fixed:
-        lawful &= stratum != part.n_strata - 1
-    certain = stratum == ALWAYS
-    lawless = int((~lawful & ~certain).sum())
-    used, n_test = np.unique(stratum[lawful], return_counts=True)
-    n_cal = [int(n) for n in cuts.counts[used]]
-    cells = [
-        Cell(n, facts.rank(n, alpha), int(m)) for n, m in zip(n_cal, n_test, strict=True)
-    ]  # fmt: skip
-    open_cells = [cell for cell in cells if not cell.certain]
-    surely = int(certain.sum()) + sum(cell.n_test for cell in cells if cell.certain)
-    if not open_cells and lawless:
-        return Law(f"no {part.what} of these rows has a threshold of its own", None)
-    covered = int(hits[lawful].sum()) - sum(cell.n_test for cell in cells if cell.certain)
-    return beta_binomial(
-        covered, open_cells, n_weights=n_chosen_among(facts), certain=surely, lawless=lawless
-    )

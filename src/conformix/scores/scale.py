@@ -133,6 +133,11 @@ class Interpolated:
 
     holds_rows: ClassVar[bool] = False
 
+    @property
+    def ends(self) -> FloatArray:
+        """The smallest and the largest values, shape (2, d)."""
+        return np.array([[levels[end] for levels in self.levels] for end in (0, -1)])
+
     def __call__(self, scores: FloatArray) -> FloatArray:
         """Return the functions of the scores."""
         return _by_score(scores, lambda j, v: rising_line(v, self.knots[j], self.levels[j]))

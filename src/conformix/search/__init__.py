@@ -18,8 +18,7 @@ from conformix.search.goals import (
 from conformix.search.gradient import GradientSearch
 from conformix.search.grid import Candidates, GridSearch
 from conformix.search.line import LineSearch
-from conformix.search.objective import SizeObjective
-from conformix.search.result import SearchResult
+from conformix.search.objective import SearchResult, SizeObjective
 from conformix.search.spread import SpreadGrid
 from conformix.search.stability import (
     OneStandardError,

@@ -18,10 +18,8 @@ from conformix.data.checks import check_numbers
 from conformix.errors import InvalidInput
 from conformix.kernels import combine
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, to_host
-from conformix.kernels.simplex import first_best
 from conformix.registry import Registry
-from conformix.search.objective import SizeObjective
-from conformix.search.result import SearchResult
+from conformix.search.objective import SearchResult, SizeObjective
 
 # Costs and penalties are counted in millionths of a label.
 UNIT = 10**6
@@ -58,6 +56,7 @@ class GoalObjective(SizeObjective):
     """
 
     follows_size = False  # a smooth size is no stand-in for it
+    plain = False
 
     def __init__(
         self,
@@ -86,12 +85,6 @@ class GoalObjective(SizeObjective):
         starts = range(0, len(weights), WEIGHTS_AT_ONCE)
         found = [self.goal.costs(self, weights[i : i + WEIGHTS_AT_ONCE]) for i in starts]
         return np.concatenate(found).astype(np.int64)
-
-    def smallest(self, weights: FloatArray, keys: FloatArray | IntArray) -> tuple[int, int]:
-        """Return index and cost of the winner among weights (m, d); `keys` break ties."""
-        costs = self.counts(weights)
-        winner = first_best(costs, keys)
-        return winner, int(costs[winner])
 
     def __call__(self, weights: FloatArray) -> FloatArray:
         """Return the mean cost per size row of every weight vector, shape (m,)."""
@@ -374,14 +367,19 @@ def _most_labels(bound: GoalObjective) -> int:
     return max(part.shape[1] for part in bound.size_parts)
 
 
+# The goals of this library, by their names in model files.
+GOALS: dict[str, type[Any]] = {
+    "size": MeanSize,
+    "singletons": Singletons,
+    "capped": CappedSize,
+    "label_costs": LabelCosts,
+    "class_gap": ClassGap,
+    "size_stratified": SizeStratified,
+}
+# Those that users may name: all of their options have defaults.
 OBJECTIVES: Registry[Goal] = Registry(
     "objective",
-    {
-        "size": MeanSize(),
-        "singletons": Singletons(),
-        "class_gap": ClassGap(),
-        "size_stratified": SizeStratified(),
-    },
+    {name: GOALS[name]() for name in ("size", "singletons", "class_gap", "size_stratified")},
 )
 
 
@@ -402,21 +400,21 @@ def is_mean_size(goal: Goal) -> bool:
 
 
 def bind(
-    plain: SizeObjective,
+    sizes: SizeObjective,
     goal: Goal,
     tune_scores: Callable[[], FloatArray],
     y: IntArray,
     alpha: float,
 ) -> SizeObjective:
-    """Return the objective to search: `plain` itself for the mean size, else the bound goal.
+    """Return the objective to search: `sizes` itself for the mean size, else the bound goal.
 
     `tune_scores` gives the scores (n, K, d) of all labels of the tuning rows, if they are needed.
     """
     if is_mean_size(goal):
-        return plain
-    if type(plain) is not SizeObjective:
+        return sizes
+    if not sizes.plain:
         raise InvalidInput(
             f'objective "{goal.name}" is searched with one threshold and empty sets allowed; say '
             'objective="size" here.'
         )
-    return GoalObjective(plain.on_host(), goal, to_host(tune_scores()), y, alpha)
+    return GoalObjective(sizes.on_host(), goal, to_host(tune_scores()), y, alpha)

@@ -7,7 +7,7 @@ multiplies a weight, so that small ones are within reach. The sigmoids narrow fr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -24,8 +24,7 @@ from conformix.search.line import (
     on_simplex,
     some_size_rows,
 )
-from conformix.search.objective import SizeObjective
-from conformix.search.result import SearchResult
+from conformix.search.objective import SearchResult, SizeObjective
 
 # Pairs that are summed at once: their scores stay in a core's cache for the second pass over them.
 BLOCK = 2**12
@@ -159,6 +158,8 @@ class GradientSearch:
 
     budget: int = 20_000
     starts: int = 4
+
+    on_simplex: ClassVar[bool] = True
 
     def __call__(
         self, objective: SizeObjective, rng: np.random.Generator | None = None

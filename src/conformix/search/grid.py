@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, refuse_missing, to_host
-from conformix.kernels.simplex import grid_size, simplex_grid
-from conformix.search.objective import SizeObjective
-from conformix.search.result import SearchResult
+from conformix.kernels.simplex import grid_size, preference, simplex_grid
+from conformix.search.objective import SearchResult, SizeObjective
 
 # What `search="auto"` allows itself: three scores at resolution 100, four at 50, six at 20.
 AUTO_WEIGHTS = 60_000
@@ -36,15 +35,26 @@ class GridSearch:
 
     resolution: int | None = 100
 
+    on_simplex: ClassVar[bool] = True
+
+    def steps(self, d: int) -> int:
+        """Return the resolution over `d` scores."""
+        return auto_resolution(d) if self.resolution is None else self.resolution
+
     def n_candidates(self, d: int) -> int:
         """Return the number of grid weights over `d` scores."""
-        return grid_size(d, auto_resolution(d) if self.resolution is None else self.resolution)
+        return grid_size(d, self.steps(d))
+
+    def candidate_weights(self, d: int) -> FloatArray:
+        """Return the grid weights (M, d) in the order that breaks ties."""
+        grid = simplex_grid(d, self.steps(d))
+        return grid[preference(grid)] / self.steps(d)
 
     def __call__(
         self, objective: SizeObjective, rng: np.random.Generator | None = None
     ) -> SearchResult:
         """Return the exact winner; `rng` is not used."""
-        resolution = auto_resolution(objective.d) if self.resolution is None else self.resolution
+        resolution = self.steps(objective.d)
         grid = simplex_grid(objective.d, resolution)
         best, count = objective.smallest(grid / resolution, grid)
         return SearchResult(
@@ -86,9 +96,26 @@ class Candidates:
 
     weights: Any
 
+    ends_among: ClassVar[bool] = True
+
+    @property
+    def listed(self) -> FloatArray:
+        """The weights as they were given, unchecked."""
+        return np.asarray(self.weights, dtype=np.float64)
+
     def n_candidates(self, d: int) -> int:
         """Return the number of candidates."""
         return len(self.weights)
+
+    def candidate_weights(self, d: int) -> FloatArray:
+        """Return the different candidates (M, d) in the order that breaks ties."""
+        weights = np.unique(check_candidates(self.weights, d), axis=0)
+        return weights[preference(weights)]
+
+    def only(self, d: int) -> FloatArray | None:
+        """Return the one candidate (d,), or None where there are several."""
+        weights = self.candidate_weights(d)
+        return weights[0] if len(weights) == 1 else None
 
     def __call__(
         self, objective: SizeObjective, rng: np.random.Generator | None = None

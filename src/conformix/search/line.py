@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -11,18 +11,11 @@ from conformix.conformal import kth_largest
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.kernels.simplex import preference
-from conformix.search.objective import SizeObjective
-from conformix.search.result import SearchResult
+from conformix.search.objective import SearchResult, SizeObjective
 
 
 class Span:
-    """Counts along directions from one base point, which is combined only once.
-
-    Parameters
-    ----------
-    objective : SizeObjective
-        What is counted, over all scores.
-    """
+    """Counts along directions from one base point, which is combined only once."""
 
     def __init__(self, objective: SizeObjective) -> None:
         self.objective = objective
@@ -42,12 +35,7 @@ class Span:
     def counts(self, directions: FloatArray, steps: FloatArray) -> IntArray:
         """Return the counts at ``base + steps @ directions``, int64 (m,).
 
-        Parameters
-        ----------
-        directions : array of shape (r, d)
-            Where to go from the base point.
-        steps : array of shape (m, r)
-            How far, with ``1 + sum(step) > 0``.
+        Directions are (r, d), steps (m, r) with ``1 + sum(step) > 0``.
         """
         narrow = self.objective.with_scores(lambda scores: self._columns(scores, directions))
         points = np.column_stack([np.ones(len(steps)), steps])
@@ -131,15 +119,7 @@ STEPS = np.concatenate([np.geomspace(0.03, 4.0, 10), -np.geomspace(0.03, 4.0, 8)
 
 
 class Walk:
-    """Moves from weights to better weights until a budget is spent.
-
-    Parameters
-    ----------
-    objective : SizeObjective
-        What is minimised.
-    budget : int
-        How many weights may be counted.
-    """
+    """Moves from weights to better weights until a budget of counted weights is spent."""
 
     def __init__(self, objective: SizeObjective, budget: int) -> None:
         self.objective = objective
@@ -151,12 +131,10 @@ class Walk:
 
     @property
     def left(self) -> int:
-        """Return how many weights may still be counted."""
         return self.budget - self.span.evaluated
 
     @property
     def best(self) -> FloatArray:
-        """Return the best weights visited."""
         return self.visited[int(np.argmin(self.counts))]
 
     def start(self, weights: FloatArray) -> None:
@@ -307,27 +285,17 @@ def around(best: FloatArray, samples: int, rng: np.random.Generator) -> FloatArr
 
 
 class Tour(NamedTuple):
-    """Where a search has been.
+    """Where a search has been."""
 
-    Attributes
-    ----------
-    visited : list of arrays of shape (d,)
-        Every weight vector that was once the best of its walk.
-    evaluated : int
-        How many weights were counted on the way.
-    told : str
-        What was searched, for people.
-    """
-
-    visited: list[FloatArray]
-    evaluated: int
-    told: str
+    visited: list[FloatArray]  # every weight vector (d,) that was once the best of its walk
+    evaluated: int  # how many weights were counted on the way
+    strategy: str  # what was searched, for people
 
     def ranked(
-        self, objective: SizeObjective, more: FloatArray | None = None
+        self, objective: SizeObjective, others: FloatArray | None = None
     ) -> tuple[FloatArray, IntArray]:
         """Return the distinct weights, best first, counted as they are, and their counts."""
-        every = self.visited if more is None else [*self.visited, *more]
+        every = self.visited if others is None else [*self.visited, *others]
         weights = np.unique(np.array(every), axis=0)
         weights = weights[preference(weights)]
         counts = objective.counts(weights)
@@ -343,14 +311,13 @@ class Tour(NamedTuple):
         return self.ranked(objective, near)[0][:size]
 
     def result(self, objective: SizeObjective) -> SearchResult:
-        """Return the best of them."""
         weights, counts = self.ranked(objective)
         return SearchResult(
             weights=weights[0],
             count=int(counts[0]),
             n_size=objective.n_size,
             n_evaluated=self.evaluated + len(weights),
-            strategy=self.told,
+            strategy=self.strategy,
         )
 
 
@@ -395,6 +362,8 @@ class LineSearch:
     budget: int = 40_000
     starts: int = 6
 
+    on_simplex: ClassVar[bool] = True
+
     def __call__(
         self, objective: SizeObjective, rng: np.random.Generator | None = None
     ) -> SearchResult:
@@ -421,7 +390,7 @@ class LineSearch:
 
 
 def finish(
-    walk: Walk, ends: list[FloatArray], rng: np.random.Generator, told: str, sketch: Walk
+    walk: Walk, ends: list[FloatArray], rng: np.random.Generator, strategy: str, sketch: Walk
 ) -> Tour:
     """Return what the best of some ends lead to on all rows."""
     budget = walk.budget
@@ -439,7 +408,7 @@ def finish(
     evaluated = sketch.span.evaluated + walk.span.evaluated
     # Whatever was found, it is no worse than any single score and the plain average.
     plain = [*np.eye(walk.objective.d), np.full(walk.objective.d, 1.0 / walk.objective.d)]
-    return Tour([*plain, *ends, *walk.visited], evaluated, told)
+    return Tour([*plain, *ends, *walk.visited], evaluated, strategy)
 
 
 def first_weights(walk: Walk, rng: np.random.Generator) -> list[FloatArray]:

@@ -22,7 +22,6 @@ from conformix.kernels.arrays import (
     to_host,
     torch_counts,
 )
-from conformix.kernels.simplex import first_best
 from conformix.search.objective import SizeObjective
 
 # Row maxima are held for this many weight vectors at once.
@@ -42,6 +41,8 @@ class NonEmptyObjective(SizeObjective):
         As in `SizeObjective`.
     """
 
+    plain = False
+
     def __init__(
         self,
         scores: FloatArray,
@@ -55,13 +56,11 @@ class NonEmptyObjective(SizeObjective):
         self.tune_scores = scores
 
     def on_host(self) -> Self:
-        """Return this objective with its scores in host memory."""
         other = super().on_host()
         other.tune_scores = to_host(self.tune_scores)
         return other
 
     def with_scores(self, change: Callable[[FloatArray], FloatArray]) -> Self:
-        """Return this objective over other scores: ``change`` maps arrays (..., d) to (..., r)."""
         other = super().with_scores(change)
         other.tune_scores = change(self.tune_scores)
         return other
@@ -111,9 +110,3 @@ class NonEmptyObjective(SizeObjective):
 
         blocks = [part[rows] for part in self.size_parts for rows in self.row_blocks(part)]
         return np.sum(self.run(count_rows, blocks), axis=0, dtype=np.int64)
-
-    def smallest(self, weights: FloatArray, keys: FloatArray | IntArray) -> tuple[int, int]:
-        """Return index and count of the winner among weights (m, d); `keys` break ties."""
-        counts = self.counts(weights)
-        winner = first_best(counts, keys)
-        return winner, int(counts[winner])

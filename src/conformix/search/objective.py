@@ -1,4 +1,4 @@
-"""The objective: weights to set sizes, exactly as integers.
+"""The objective: weights to set sizes, exactly as integers; and what a search of it found.
 
 ``count(w)`` is the number of labels in the sets of the size rows, when the threshold is the k-th
 largest combined score of the true labels of the tuning rows. It is piecewise constant in w.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Self, TypeVar
 
@@ -18,8 +19,7 @@ from conformix.errors import InvalidInput, TrivialSetsWarning, shown, warn
 from conformix.kernels import available_threads, combine, run_blocks
 from conformix.kernels.arrays import FloatArray, IntArray, is_tensor, to_host, torch_counts
 from conformix.kernels.blocks import row_blocks
-from conformix.kernels.simplex import preference
-from conformix.search.result import SearchResult
+from conformix.kernels.simplex import first_best, preference
 
 R = TypeVar("R")
 
@@ -28,6 +28,61 @@ R = TypeVar("R")
 CACHE_ENTRIES = 2**15
 # Comparisons that one core does in the time that it takes to start a pool.
 SMALL_WORK = 2**22
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """The winning weights and what they cost.
+
+    Parameters
+    ----------
+    weights : float64 array of shape (d,)
+        The winner.
+    count : int
+        Labels in all sets of the size rows under the winner.
+    n_size : int
+        Number of size rows.
+    n_evaluated : int
+        Number of weight vectors among which the winner is the exact minimum.
+    strategy : str
+        What was searched, for people.
+    reason : str
+        Why this strategy, where ``search="auto"`` picked it.
+    objective : str
+        What was minimised.
+    value : float or None
+        Its mean per size row, where it is not the size.
+
+    Examples
+    --------
+    >>> found = SearchResult(np.array([0.5, 0.5]), count=30, n_size=20, n_evaluated=101,
+    ...                      strategy="grid of resolution 100")
+    >>> found.size
+    1.5
+    """
+
+    weights: FloatArray
+    count: int
+    n_size: int
+    n_evaluated: int
+    strategy: str
+    reason: str = ""
+    objective: str = "size"
+    value: float | None = None
+
+    @property
+    def size(self) -> float:
+        """Mean set size on the size rows: minimised over the weights, hence optimistic."""
+        return self.count / self.n_size
+
+    def __repr__(self) -> str:
+        told = np.array2string(np.asarray(self.weights), precision=3, separator=", ")
+        why = f" (auto: {self.reason})" if self.reason else ""
+        value = "" if self.value is None else f"{self.objective} {self.value:.3f}, "
+        return (
+            f"SearchResult(weights={told}, searched (optimistic) {value}size {self.size:.3f}, "
+            f"{self.strategy}{why}, {self.n_evaluated:,} weights)"
+        )
 
 
 class SizeObjective:
@@ -53,6 +108,7 @@ class SizeObjective:
     """
 
     follows_size = True  # what is minimised falls with the size
+    plain = True  # it is the size itself, with one threshold and sets that may be empty
 
     def __init__(
         self,
@@ -113,6 +169,10 @@ class SizeObjective:
 
     def smallest(self, weights: FloatArray, keys: FloatArray | IntArray) -> tuple[int, int]:
         """Return index and count of the winner among weights (m, d); `keys` break ties."""
+        if not self.plain:
+            counts = self.counts(weights)
+            winner = first_best(counts, keys)
+            return winner, int(counts[winner])
         if self.k > len(self.true_scores):
             winner = int(preference(keys)[0])
             return winner, int(self.counts(weights[winner : winner + 1])[0])

@@ -12,9 +12,8 @@ from conformix.data.workers import computed, fold
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, IntArray, of_labels
 from conformix.kernels.simplex import first_best, simplex_grid
-from conformix.search.grid import GridSearch, auto_resolution
-from conformix.search.objective import SizeObjective, tuning_rank
-from conformix.search.result import SearchResult
+from conformix.search.grid import GridSearch
+from conformix.search.objective import SearchResult, SizeObjective, tuning_rank
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class SpreadGrid:
         self, objective: SizeObjective, rng: np.random.Generator | None = None
     ) -> SearchResult:
         """Return the exact winner; `rng` is not used."""
-        resolution = auto_resolution(objective.d) if self.resolution is None else self.resolution
+        resolution = GridSearch(self.resolution).steps(objective.d)
         grid = simplex_grid(objective.d, resolution)
         counts = spread_counts(objective, grid / resolution, self.parts)
         best = first_best(counts, grid)

@@ -8,7 +8,7 @@ told apart from the best; `near_optimal_region` says how far the good ones reach
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,8 +19,7 @@ from conformix.kernels import combine
 from conformix.kernels.arrays import FloatArray, IntArray, RandomState, as_generator, to_host
 from conformix.kernels.simplex import simplex_grid
 from conformix.search.line import Walk, around, on_simplex
-from conformix.search.objective import SizeObjective
-from conformix.search.result import SearchResult
+from conformix.search.objective import SearchResult, SizeObjective
 
 
 class Draws:
@@ -46,7 +45,7 @@ class Draws:
     """
 
     def __init__(self, objective: SizeObjective, n_draws: int, rng: np.random.Generator) -> None:
-        if type(objective) is not SizeObjective:
+        if not objective.plain:
             raise InvalidInput(
                 "standard errors of sizes are there for the mean set size with empty sets allowed; "
                 f"got {type(objective).__name__}."
@@ -158,18 +157,36 @@ class OneStandardError:
     errors: float = 1.0
     n_draws: int = 100
 
+    ends_among: ClassVar[bool] = False
+
+    @property
+    def first(self) -> Any:
+        """The search that finds the best weights."""
+        from conformix.search.weights import resolve_search  # noqa: PLC0415  it knows this class
+
+        return resolve_search(self.search)
+
+    @property
+    def listed(self) -> FloatArray | None:
+        """The weights that were given to begin from, unchecked; None where none were."""
+        return getattr(self.first, "listed", None)
+
+    def only(self, d: int) -> FloatArray | None:
+        """Return the one weight vector (d,) to begin from, where there is one."""
+        from conformix.search.weights import only_candidate  # noqa: PLC0415
+
+        return only_candidate(self.first, d)
+
     def __call__(
         self, objective: SizeObjective, rng: np.random.Generator | None = None
     ) -> SearchResult:
         """Return the simplest weights near the best; all that is drawn comes from `rng`."""
-        from conformix.search.weights import resolve_search  # noqa: PLC0415  it knows this class
-
         if self.towards not in TOWARDS:
             raise InvalidInput(f'towards must be "few" or "uniform"; got {self.towards!r}.')
         if not self.errors >= 0:
             raise InvalidInput(f"errors must be a number from 0 on; got {self.errors!r}.")
         rng = np.random.default_rng(0) if rng is None else rng
-        found = resolve_search(self.search)(objective, rng)
+        found = self.first(objective, rng)
         if objective.k > len(objective.true_scores):
             return found
         draws = Draws(objective, self.n_draws, rng)

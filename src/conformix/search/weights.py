@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -18,14 +18,13 @@ from conformix.kernels.arrays import (
     is_tensor,
     of_labels,
 )
-from conformix.kernels.simplex import preference, simplex_grid
+from conformix.kernels.simplex import simplex_grid
 from conformix.registry import takes, unknown_name
 from conformix.search.goals import bind, resolve_objective
 from conformix.search.gradient import GradientSearch
-from conformix.search.grid import Candidates, GridSearch, auto_resolution, check_candidates
+from conformix.search.grid import Candidates, GridSearch
 from conformix.search.line import LineSearch
-from conformix.search.objective import SizeObjective, tuning_rank
-from conformix.search.result import SearchResult
+from conformix.search.objective import SearchResult, SizeObjective, tuning_rank
 from conformix.search.stability import OneStandardError
 
 # Up to so many scores a grid is fine enough: 100 steps for three, 50 for four.
@@ -51,20 +50,21 @@ class AutoSearch:
     LineSearch(budget=40000, starts=6)
     """
 
-    grid = GridSearch(None)
+    counted: ClassVar[GridSearch] = GridSearch(None)
+    on_simplex: ClassVar[bool] = True
 
     def picked(self, d: int, n: int, n_classes: int) -> tuple[GridSearch | LineSearch, str]:
         """Return the strategy for d scores of n size rows and K classes, and the reason."""
         if d <= MOST_GRID_SCORES:
-            return self.grid, f"{d} scores: a grid is fine enough and exact"
+            return self.counted, f"{d} scores: a grid is fine enough and exact"
         share = min(1.0, BUDGET_PAIRS / max(1, n * n_classes))
         budget = max(LEAST_BUDGET, int(BUDGET * share))
-        told = f"{d} scores, {n:,} rows, {n_classes:,} classes: no grid is fine enough"
-        return LineSearch(budget), told
+        reason = f"{d} scores, {n:,} rows, {n_classes:,} classes: no grid is fine enough"
+        return LineSearch(budget), reason
 
     def n_candidates(self, d: int) -> int:
         """Return the number of weights of the grid, or 0 where the weights are continuous."""
-        return self.grid.n_candidates(d) if d <= MOST_GRID_SCORES else 0
+        return self.counted.n_candidates(d) if d <= MOST_GRID_SCORES else 0
 
     def __call__(
         self, objective: SizeObjective, rng: np.random.Generator | None = None
@@ -76,11 +76,16 @@ class AutoSearch:
 
 
 Search: TypeAlias = Callable[[SizeObjective, np.random.Generator], SearchResult]
-STRATEGIES: dict[str, Search] = {
-    "auto": AutoSearch(),
-    "gradient": GradientSearch(),
-    "line": LineSearch(),
+# The strategies of this library, by their names in model files.
+STRATEGIES: dict[str, type[Any]] = {
+    "auto": AutoSearch,
+    "candidates": Candidates,
+    "gradient": GradientSearch,
+    "grid": GridSearch,
+    "line": LineSearch,
+    "one_standard_error": OneStandardError,
 }
+# Those that users may name.
 SEARCHES = ("auto", "grid", "gradient", "line")
 
 
@@ -95,9 +100,8 @@ def resolve_search(search: Any, resolution: int = 100) -> Search:
     if isinstance(search, str):
         if search not in SEARCHES:
             raise unknown_name("search", search, list(SEARCHES))
-        if search in STRATEGIES:
-            return STRATEGIES[search]
-        return GridSearch(resolution)
+        options = {"resolution": resolution} if search == "grid" else {}
+        return STRATEGIES[search](**options)  # type: ignore[no-any-return]
     if callable(search) and not isinstance(search, type):
         if not takes(search, 2):
             raise InvalidInput(
@@ -237,13 +241,9 @@ def only_candidate(search: Any, d: int) -> FloatArray | None:
     >>> only_candidate(Candidates([[0.2, 0.8]]), 2)
     array([0.2, 0.8])
     """
-    if isinstance(search, OneStandardError):
-        return only_candidate(resolve_search(search.search), d)
-    if isinstance(search, Candidates):
-        weights = np.unique(check_candidates(search.weights, d), axis=0)
-        return weights[0] if len(weights) == 1 else None
-    on_the_simplex = isinstance(search, AutoSearch | GridSearch | LineSearch | GradientSearch)
-    return np.ones(1) if on_the_simplex and d == 1 else None
+    if hasattr(search, "only"):
+        return search.only(d)  # type: ignore[no-any-return]
+    return np.ones(1) if d == 1 and getattr(search, "on_simplex", False) else None
 
 
 def counted(search: Search) -> Search:
@@ -254,7 +254,7 @@ def counted(search: Search) -> Search:
     >>> counted(AutoSearch())
     GridSearch(resolution=None)
     """
-    return search.grid if isinstance(search, AutoSearch) else search
+    return getattr(search, "counted", search)  # type: ignore[no-any-return]
 
 
 def n_candidates(search: Search, d: int) -> int:
@@ -281,11 +281,4 @@ def candidate_weights(search: Search, d: int) -> FloatArray | None:
            [1. , 0. ]])
     """
     search = counted(search)
-    if isinstance(search, GridSearch):
-        resolution = auto_resolution(d) if search.resolution is None else search.resolution
-        grid = simplex_grid(d, resolution)
-        return grid[preference(grid)] / resolution
-    if isinstance(search, Candidates):
-        weights = np.unique(check_candidates(search.weights, d), axis=0)
-        return weights[preference(weights)]
-    return None
+    return search.candidate_weights(d) if hasattr(search, "candidate_weights") else None

@@ -35,8 +35,7 @@ from conformix.kernels.blocks import row_blocks
 from conformix.kernels.simplex import preference
 from conformix.scores.names import Column
 from conformix.scores.scale import Transform, Unscaled
-from conformix.search.objective import SizeObjective, tuning_rank
-from conformix.search.result import SearchResult
+from conformix.search.objective import SearchResult, SizeObjective, tuning_rank
 from conformix.search.weights import Search, candidate_weights
 
 # Test rows that one thread works on at a time.
@@ -45,46 +44,27 @@ ROWS_AT_ONCE = 16
 
 @dataclass(frozen=True, eq=False)
 class FullFitted:
-    """The fitted exact split: the calibration scores and the candidate weights.
+    """What the exact split leaves: the calibration scores and the candidate weights."""
 
-    Parameters
-    ----------
-    scores : float64 array of shape (n, K, d)
-        Normalised scores of the calibration rows.
-    y : integer array of shape (n,)
-        Their labels.
-    weights : float64 array of shape (M, d)
-        Candidates, in the order that breaks ties.
-    transform : Transform
-        The normalisation, for new rows.
-    alpha : float
-        The level of the fit; p-values select at this level.
-    normalizer : str
-        Name of the normalisation.
-    threads : int or None
-        Threads to use.
-    grouped : bool
-        Whether the rows came in groups of rows that depend on each other.
-    """
-
-    scores: FloatArray
+    scores: FloatArray  # (n, K, d), normalised, of the calibration rows
     y: IntArray
-    weights: FloatArray
+    weights: FloatArray  # (M, d), in the order that breaks ties
     transform: Transform
-    alpha: float
+    alpha: float  # p-values select at this level
     normalizer: str = "none"
     threads: int | None = None
     grouped: bool = False
     _tables: dict[int, Tables] = field(default_factory=dict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
-    held_out_size = None
-    reference = None
+    held_out_size: ClassVar[None] = None
+    reference: ClassVar[None] = None
+    cuts: ClassVar[None] = None
+    limits: ClassVar[None] = None
     nested: ClassVar[bool] = False
     needs: ClassVar[tuple[str, ...]] = ()
 
     def warn(self, alpha: float) -> None:
-        """Warn where calibration rows are too few for a level."""
         warn_if_trivial(self.n, alpha, self.ledger.facts.rank)
 
     def at_level(self, alpha: float) -> FullFitted:
@@ -99,8 +79,11 @@ class FullFitted:
         self.__dict__.update(state, _tables={}, _lock=threading.Lock())
 
     @property
+    def all_weights(self) -> FloatArray:
+        return self.weights
+
+    @property
     def ledger(self) -> Ledger:
-        """What holds for the sets: the exact statement."""
         n, n_classes, d = self.scores.shape
         alpha, m = float(self.alpha), len(self.weights)
         facts = Facts(
@@ -124,7 +107,6 @@ class FullFitted:
         return np.sort(combine(of_labels(self.scores, self.y), self.search.weights))
 
     def threshold(self, alpha: float) -> float:
-        """Refuse: every candidate label has a threshold of its own."""
         raise InvalidInput(
             'split "exact" has no single threshold: every candidate label selects its own weights; '
             "use predict_set or predict_pvalues."
@@ -143,7 +125,6 @@ class FullFitted:
 
     @property
     def n(self) -> int:
-        """Number of calibration rows."""
         return len(self.y)
 
     def tables(self, alpha: float) -> Tables:
@@ -155,7 +136,6 @@ class FullFitted:
             return self._tables[k]
 
     def member(self, scores: FloatArray, alpha: float, data: RowData = NO_DATA) -> BoolArray:
-        """Return the sets of some rows (r, K, d) as a boolean array (r, K)."""
         if conformal_rank(self.n, alpha) > self.n:
             return np.ones(tuple(scores.shape[:2]), dtype=bool)
         tables = self.tables(alpha)
@@ -188,7 +168,6 @@ class FullFitted:
     def pvalues(
         self, scores: FloatArray, tau: FloatArray | None = None, data: RowData = NO_DATA
     ) -> FloatArray:
-        """Return the p-values of some rows, smoothed where `tau` is given, shape (r, K)."""
         return self.ranks(scores, tau) / (self.n + 1)
 
     def choose(self, scores: FloatArray, tables: Tables) -> IntArray:

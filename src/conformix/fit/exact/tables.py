@@ -15,13 +15,8 @@ from conformix.search.objective import SizeObjective
 class Gaps:
     """Scores of the n rows between the two cuts, for the weights that were asked for so far.
 
-    Parameters
-    ----------
-    starts, stops : int64 arrays of shape (p,)
-        The scores of weights i are ``values[starts[i] : stops[i]]``; ``starts[i] = -1`` while
-        they are not known.
-    values : float64 array
-        The scores, rising within each weight vector.
+    Those of weights i are ``values[starts[i] : stops[i]]``, rising; ``starts[i] = -1`` while they
+    are not known.
     """
 
     starts: IntArray
@@ -33,25 +28,16 @@ class Gaps:
 class Tables:
     """What the selection at one level needs of the n rows, for the plausible weights.
 
-    Parameters
-    ----------
-    weights : float64 array of shape (p, d)
-        Plausible weights, by rising count at ``c_{k-1}``.
-    cuts, counts, order
-        See `conformix.kernels.host.selection.select_weights`.
-    best, best_count : int
-        The winner among all candidates on the n rows alone, and its count.
-    objective : SizeObjective
-        The n rows, for the gaps that turn out to be needed.
+    Cuts, counts and order are those of `conformix.kernels.host.selection.select_weights`.
     """
 
-    weights: FloatArray
+    weights: FloatArray  # (p, d), by rising count at ``c_{k-1}``
     cuts: FloatArray
     counts: IntArray
     order: IntArray
-    best: int
+    best: int  # the winner among all candidates on the n rows alone
     best_count: int
-    objective: SizeObjective
+    objective: SizeObjective  # the n rows, for the gaps that turn out to be needed
     gaps: Gaps = field(init=False)
     gaps_on_device: dict[int, Any] = field(default_factory=dict)
 
@@ -83,21 +69,7 @@ class Tables:
 def make_tables(
     scores: FloatArray, y: IntArray, weights: FloatArray, k: int, threads: int | None = None
 ) -> Tables:
-    """Return the tables of rank k (1 <= k <= n) for candidates in the order that breaks ties.
-
-    Parameters
-    ----------
-    scores : array of shape (n, K, d)
-        Scores of the calibration rows.
-    y : integer array of shape (n,)
-        Their labels.
-    weights : array of shape (M, d)
-        Candidates.
-    k : int
-        The conformal rank.
-    threads : int or None
-        Threads to use.
-    """
+    """Return the tables of rank k (1 <= k <= n) for candidates in the order that breaks ties."""
     cuts, counts, objective = two_cuts(scores, y, weights, k, threads)
     at_high, at_low = counts.T
     can_win = np.minimum(at_high + 1, at_low) <= at_low.min() + scores.shape[1]

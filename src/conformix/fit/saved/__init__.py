@@ -2,8 +2,7 @@
 
 Nothing is ever unpickled. A file is written under a temporary name and renamed, so that a half
 written model cannot exist, also while others save and load it (`folder`). Numbers survive bit for
-bit. A file is used only after its parts have been checked against each other (`checks`,
-`agreement`).
+bit. A file is used only after its parts have been checked against each other (`checks`).
 """
 
 from conformix.fit.saved.files import MAX_MEMORY

@@ -1,36 +1,41 @@
 """What the parts of a model file must agree on before anything is computed with it.
 
 Kernels trust their arrays, and people trust the ledger, so a file is trusted only after its parts
-fit together. Every refusal is one phrase that names the part. What is checked here, and beside the
-settings in `conformix.fit.saved.agreement`, holds for every model that `fit` leaves behind.
+fit together, and its settings are those of its fit: it claims what it does, and no more. Every
+refusal is one phrase that names the part. What is checked here holds for every model that `fit`
+leaves behind.
 """
 
 from __future__ import annotations
 
+from dataclasses import fields
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from conformix.calibration.schemes import FALLBACKS, stand_in
-from conformix.calibration.strata import Partition, Stratified
+from conformix.calibration import resolve_calibration
+from conformix.calibration.strata import FALLBACKS, Partition, stand_in
 from conformix.conformal import simple_fraction
 from conformix.data.outputs import KINDS
 from conformix.errors import InvalidInput
-from conformix.fit.exact.split import FullFitted
 from conformix.fit.predictor import Predictor
-from conformix.fit.rule import Fitted
-from conformix.fit.saved.fields import check_fields, check_type, shortened
+from conformix.fit.rule import Calibrated, Fitted
+from conformix.fit.saved.codec import check_fields, check_type, shortened
 from conformix.guarantees import Facts
 from conformix.guarantees.order import MOST
 from conformix.kernels import combine
 from conformix.kernels.arrays import FloatArray, IntArray
-from conformix.scores.scale import NORMALIZERS, Interpolated, Scaled, Transform
-from conformix.splits import SPLITS
+from conformix.scores import score_columns
+from conformix.scores.scale import NORMALIZERS, resolve_normalizer
+from conformix.search import resolve_search
+from conformix.splits import SPLITS, resolve_split
 
 STRATA = ("class", "cluster", "group", "group and class")
 # Under which splits rows that tune also calibrate, and what their sizes were counted on.
 SHARED = ("efcp", "dlcp", "dlcp+")
+# How far weights may sum from one: they come from steps of a search in floating point.
+SIMPLEX_ERROR = 1e-6
 
 
 def require(holds: Any, what: str) -> None:
@@ -43,6 +48,15 @@ def agree(what: str, value: Any, other: str, expected: Any) -> None:
     """Refuse two parts that say different things about one fact."""
     if type(value) is not type(expected) or value != expected:
         raise InvalidInput(f"its {what} is {shortened(value)}, but {other} {shortened(expected)}")
+
+
+def check_model(params: dict[str, Any], predictor: Predictor) -> None:
+    """Refuse a model whose parts contradict each other."""
+    check_predictor(predictor)
+    check_settings(params, predictor)
+    _check_weights(params, predictor)
+    if predictor.fitted.nested:
+        _check_range(predictor.fitted)
 
 
 def check_predictor(predictor: Predictor) -> None:
@@ -65,13 +79,10 @@ def check_predictor(predictor: Predictor) -> None:
         require(distinct, "its blend.columns are not distinct")
     require(known, "its predictor.columns name a model that is not among predictor.models")
     simple_fraction(predictor.alpha, "its predictor.alpha")
-    if isinstance(predictor.fitted, Fitted):
-        _check_rule(predictor.fitted, predictor)
-    else:
-        _check_exact(predictor.fitted, predictor)
+    (_check_rule if predictor.fitted.nested else _check_exact)(predictor.fitted, predictor)
 
 
-def _check_rule(fitted: Fitted, predictor: Predictor) -> None:
+def _check_rule(fitted: Any, predictor: Predictor) -> None:
     facts, rule = fitted.ledger.facts, fitted.rule
     d, n_classes = len(predictor.columns), predictor.n_classes
     check_facts(facts)
@@ -126,7 +137,7 @@ def check_facts(facts: Facts) -> None:
         simple_fraction(rank.delta, "its facts.rank.delta")
 
 
-def _check_scores(fitted: Fitted) -> None:
+def _check_scores(fitted: Calibrated) -> None:
     """Refuse calibration scores that this rule cannot have given."""
     scores, rule = fitted.calibration, fitted.rule
     proper = scores.ndim == 1 and scores.size > 0 and scores.dtype == np.float64
@@ -142,21 +153,17 @@ def _check_scores(fitted: Fitted) -> None:
         require(finite, "its fitted.calibration is infinite, which only allow_empty=false gives")
 
 
-def check_range(fitted: Fitted) -> None:
+def _check_range(fitted: Fitted) -> None:
     """Refuse calibration scores beyond what curves between two levels can combine to."""
     scores, rule = fitted.calibration, fitted.rule
-    if isinstance(rule.transform, Interpolated) and (rule.weights >= 0).all():
-        low, high = (
-            float(combine(np.array([[curve[end] for curve in rule.transform.levels]]),
-                          rule.weights)[0])
-            for end in (0, -1)
-        )  # fmt: skip
+    if hasattr(rule.transform, "ends") and (rule.weights >= 0).all():
+        low, high = (float(combine(end[None, :], rule.weights)[0]) for end in rule.transform.ends)
         low -= 0.0 if rule.limits is None else rule.limits.drop
         inside = (scores >= low) & ((scores <= high) | np.isinf(scores))
         require(inside.all(), "its fitted.calibration leaves the range of its scale")
 
 
-def _check_search(fitted: Fitted, n_classes: int) -> None:
+def _check_search(fitted: Calibrated, n_classes: int) -> None:
     found, facts = fitted.search, fitted.ledger.facts
     size = fitted.held_out_size
     check_type(size, "float | None", "fitted.held_out_size")
@@ -179,7 +186,7 @@ def _check_search(fitted: Fitted, n_classes: int) -> None:
     require(counted, "its facts.n_weights is not the number of weights that the search says")
 
 
-def _check_exact(fitted: FullFitted, predictor: Predictor) -> None:
+def _check_exact(fitted: Any, predictor: Predictor) -> None:
     d, n_classes, n = len(predictor.columns), predictor.n_classes, len(fitted.y)
     fits = n > 0 and fitted.scores.shape == (n, n_classes, d) and fitted.y.ndim == 1
     require(fits and fitted.scores.dtype == np.float64, "its fitted.scores are not (n, K, d)")
@@ -194,21 +201,21 @@ def _check_exact(fitted: FullFitted, predictor: Predictor) -> None:
     require(distinct, "its fitted.weights hold a candidate twice")
     agree("fitted.alpha", float(fitted.alpha), "predictor.alpha is", float(predictor.alpha))
     _check_transform(fitted.transform, d, fitted.normalizer)
-    if isinstance(fitted.transform, Interpolated):
-        low, high = ([curve[end] for curve in fitted.transform.levels] for end in (0, -1))
+    if hasattr(fitted.transform, "ends"):
+        low, high = fitted.transform.ends
         inside = ((fitted.scores >= low) & (fitted.scores <= high)).all()
         require(inside, "its fitted.scores leave the range of their scale")
 
 
-def _check_transform(transform: Transform, d: int, name: str) -> None:
-    if isinstance(transform, Scaled):
+def _check_transform(transform: Any, d: int, name: str) -> None:
+    if hasattr(transform, "factors"):
         factors = np.array(transform.factors)
         fits = factors.shape == (d,) and np.isfinite(factors).all() and (factors > 0).all()
         require(fits, "its transform.factors are not one positive number per score")
         require(name != "ecdf", "its transform is no ecdf, though normalizer says so")
         require(name != "none" or (factors == 1).all(), "its transform scales, though normalizer "
                  "is none")  # fmt: skip
-    elif isinstance(transform, Interpolated):
+    else:
         require(len(transform.knots) == len(transform.levels) == d, "its transform.curves do not "
                  "fit the scores")  # fmt: skip
         require(name not in ("none", "scale"), f"its transform bends, though normalizer is {name}")
@@ -291,15 +298,95 @@ def _importances(values: FloatArray) -> bool:
         return bool(proper and 0 < values.sum() < np.inf)
 
 
-def _check_cuts(fitted: Fitted, n_classes: int) -> None:
+def _check_cuts(fitted: Calibrated, n_classes: int) -> None:
     cuts, facts, limits = fitted.cuts, fitted.ledger.facts, fitted.rule.limits
-    if isinstance(cuts, Stratified) and facts.split != "fixed" and cuts.name != "cluster":
-        agree("cuts.fixed", cuts.partition.fixed, "facts.separate is", facts.separate)
-    if isinstance(cuts, Stratified) and cuts.name == "cluster":
-        agree("cuts.fixed", cuts.partition.fixed, "for clusters it is", True)
+    fixed = getattr(cuts.plan, "fixed", None)  # of strata alone
+    if fixed is not None and cuts.name == "cluster":
+        agree("cuts.fixed", fixed, "for clusters it is", True)
+    elif fixed is not None and facts.split != "fixed":
+        agree("cuts.fixed", fixed, "facts.separate is", facts.separate)
     if limits is not None:
         require(cuts.name == "class", "its limits go with a threshold per class only")
         proper = limits.ranks.shape == (n_classes,) and limits.ranks.dtype == np.int64
         inside = proper and ((limits.ranks >= 1) & (limits.ranks <= n_classes)).all()
         require(inside, "its limits.ranks are not one rank from 1 to K per class")
         require(1 <= limits.drop < np.inf, "its limits.drop is no finite number from 1 on")
+
+
+def check_settings(params: dict[str, Any], predictor: Predictor) -> None:
+    """Refuse settings that are not those of the fit: the model would claim what it does not do."""
+    fitted = predictor.fitted
+    facts = fitted.ledger.facts
+    alpha = float(params["alpha"])
+    agree("params.alpha", alpha, "that of the fit is", float(predictor.alpha))
+    agree("params.kind", params["kind"], "that of the fit is", predictor.kind)
+    split = resolve_split(params["split"]).name
+    by_hand = params["weights"] is not None
+    allowed = ("fixed",) if by_hand else (split, "fixed")
+    require(facts.split in allowed, f"its params.split is {split}, but that of the fit is "
+             f"{facts.split}")  # fmt: skip
+    allow_empty = bool(params["allow_empty"])
+    agree("params.allow_empty", allow_empty, "that of the fit is", bool(fitted.rule.allow_empty))
+    delta = float(params["delta"]) if params["guarantee"] == "pac" else None
+    ranked = None if facts.rank.delta is None else float(facts.rank.delta)
+    agree("params.guarantee at delta", delta, "that of the fit is", ranked)
+    blended = isinstance(params["scores"], str) and params["scores"] == "auto"
+    agree("params.scores auto", blended, "a blend in the fit is", predictor.blend is not None)
+    if not blended:
+        same = score_columns(predictor.models, params["scores"]) == predictor.columns
+        require(same, "its params.scores are not its predictor.columns")
+    if facts.split not in ("fixed", "exact") and not blended:
+        level = params["tune_alpha"] if params["tune_alpha"] is not None else alpha
+        agree("params.tune_alpha", float(level), "that of the fit is", float(facts.tune_alpha))
+    _check_normalize(params, predictor)
+    _check_calibration(params, fitted)
+
+
+def _check_normalize(params: dict[str, Any], predictor: Predictor) -> None:
+    fitted, wish = predictor.fitted, params["normalize"]
+    if isinstance(wish, str) and wish in NORMALIZERS:
+        agree("params.normalize", wish, "that of the fit is", fitted.normalizer)
+    factors = getattr(fitted.transform, "factors", None)
+    if fitted.normalizer != "scale" or factors is None:
+        return
+    scale = resolve_normalizer(wish, separate=False)
+    if not hasattr(scale, "widths"):
+        return  # a normaliser of the user's that calls itself scale
+    empty = np.zeros((0, predictor.n_classes, len(predictor.columns)))
+    expected: Any = scale.fit(empty, predictor.columns)
+    same = np.array_equal(factors, expected.factors)
+    require(same, "its transform.factors are not those of params.normalize")
+
+
+def _check_calibration(params: dict[str, Any], fitted: Fitted) -> None:
+    scheme: Any = resolve_calibration(params["calibration"])
+    name = getattr(scheme, "what", scheme.name)
+    agree("params.calibration", name, "that of the fit is", fitted.ledger.facts.calibration)
+    agree("params.calibration rc3p", hasattr(scheme, "limits"), "limits of ranks are",
+           fitted.limits is not None)  # fmt: skip
+    if fitted.cuts is None:
+        return
+    # What the scheme and the plan that it has laid down both hold is the same.
+    plan: Any = fitted.cuts.plan
+    for name in {one.name for one in fields(scheme)} & {one.name for one in fields(plan)}:
+        option, fixed = getattr(scheme, name), getattr(plan, name)
+        require(np.array_equal(option, fixed), f"its params.calibration.{name} is "
+                f"{shortened(option)}, but that of the fit is {shortened(fixed)}")  # fmt: skip
+
+
+def _check_weights(params: dict[str, Any], predictor: Predictor) -> None:
+    """Refuse weights off the simplex, unless they are among candidates that were given."""
+    rows = predictor.fitted.all_weights
+    search: Any = resolve_search(params["search"])
+    listed = getattr(search, "listed", None)
+    if params["weights"] is not None:
+        same = np.array_equal(np.asarray(params["weights"], dtype=np.float64), rows[0])
+        require(same, "its fitted.weights are not its params.weights")
+    elif listed is not None and listed.ndim == 2 and listed.shape[1] == rows.shape[1]:
+        if search.ends_among and predictor.blend is None:
+            candidates = {tuple(row) for row in listed.tolist()}
+            among = all(tuple(row) in candidates for row in rows.tolist())
+            require(among, "its fitted.weights are not among the candidates of params.search")
+        return
+    positive = (rows >= 0).all() and (np.abs(rows.sum(axis=1) - 1) <= SIMPLEX_ERROR).all()
+    require(positive, "its fitted.weights are not from 0 on and of sum 1")

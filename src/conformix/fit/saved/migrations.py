@@ -8,10 +8,8 @@ over what one does not know would be to predict by another rule than the one tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
-
-from conformix.errors import InvalidInput
 
 SCHEMA = 3
 """What `save` writes: 1 was without class names, 2 without what only verdicts need."""
@@ -53,17 +51,3 @@ def migrated(document: Document) -> Document:
     for schema in range(document["schema"], SCHEMA):
         document = STEPS[schema](document) | {"schema": schema + 1}
     return document
-
-
-def refuse_unknown(told: dict[str, Any], known: Collection[str], where: str) -> None:
-    """Refuse a field that this version does not know.
-
-    Examples
-    --------
-    >>> refuse_unknown({"alpha": 0.1, "beta": 1}, ["alpha"], "params")
-    Traceback (most recent call last):
-    conformix.errors.InvalidInput: its params hold 'beta', which this version does not know
-    """
-    unknown = sorted(set(told) - set(known))
-    if unknown:
-        raise InvalidInput(f"its {where} hold {unknown[0]!r}, which this version does not know")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable
 from dataclasses import asdict
 from io import BytesIO
 from pathlib import Path
@@ -15,19 +14,33 @@ import numpy as np
 
 from conformix import __version__
 from conformix.atomic import as_path
+from conformix.calibration import LabelShift, Marginal, Weighted
+from conformix.calibration.cuts import Single
+from conformix.calibration.strata import Partition, Stratified
+from conformix.calibration.weighted import Reweighted
 from conformix.data.files.limits import Limits
 from conformix.data.labels import check_classes
 from conformix.errors import InvalidInput
 from conformix.fit.exact.split import FullFitted
 from conformix.fit.fit import stated
 from conformix.fit.predictor import Predictor
-from conformix.fit.rule import Fitted, Rule
-from conformix.fit.saved.agreement import check_model, check_settings
-from conformix.fit.saved.arrays import Arrays
-from conformix.fit.saved.blend import blend_in, blend_out
-from conformix.fit.saved.checks import check_facts
-from conformix.fit.saved.cuts import conditional_out, cuts_in, limits_in
-from conformix.fit.saved.fields import check_type, field_of, shortened
+from conformix.fit.rule import Calibrated, Rule
+from conformix.fit.saved.checks import (
+    check_facts,
+    check_importance,
+    check_model,
+    check_partition,
+    check_settings,
+)
+from conformix.fit.saved.codec import (
+    Arrays,
+    Codec,
+    Form,
+    check_type,
+    field_of,
+    refuse_unknown,
+    shortened,
+)
 from conformix.fit.saved.files import (
     MAX_MEMORY,
     damaged,
@@ -37,17 +50,19 @@ from conformix.fit.saved.files import (
     write,
 )
 from conformix.fit.saved.folder import MissingArrays, arrays_name, read_whole, saving
-from conformix.fit.saved.migrations import SCHEMA, refuse_unknown
+from conformix.fit.saved.migrations import SCHEMA
 from conformix.fit.saved.settings import (
     columns_in,
+    columns_out,
     score_names,
-    score_out,
     settings_in,
     settings_out,
 )
 from conformix.guarantees import EXACT, Facts, Ledger, RankRule
-from conformix.kernels.arrays import to_host
-from conformix.scores.scale import Interpolated, Scaled, Transform
+from conformix.kernels.arrays import FloatArray, IntArray, to_host
+from conformix.kernels.combine import RankLimits
+from conformix.scores.blend import Blend
+from conformix.scores.scale import Interpolated, Scaled
 from conformix.search import SearchResult
 from conformix.splits import SPLITS
 
@@ -106,11 +121,11 @@ def write_model(params: dict[str, Any], predictor: Predictor, path: str | os.Pat
 
 def _refuse_other_settings(params: dict[str, Any], predictor: Predictor) -> None:
     """Refuse to save settings that were changed since the fit: the file would contradict itself."""
-    own = {"calibration": "marginal", "objective": "size"} | params
+    params = {"calibration": "marginal", "objective": "size"} | params
     if predictor.blend is None:  # a file has the scores of the fit
-        own["scores"] = tuple(score_names(predictor))
+        params["scores"] = tuple(score_names(predictor))
     try:
-        check_settings(own, predictor)
+        check_settings(params, predictor)
     except InvalidInput as error:
         what = str(error).removeprefix("its ").rstrip(".")
         raise InvalidInput(
@@ -184,159 +199,268 @@ def load_predictor(
 
 
 def _predictor_out(predictor: Predictor, arrays: Arrays) -> dict[str, Any]:
-    fitted = predictor.fitted
-    out: Callable[..., dict[str, Any]] = _rule_out if isinstance(fitted, Fitted) else _exact_out
     return {
-        "columns": [[column.model, score_out(column.score)] for column in predictor.columns],
+        "columns": columns_out(predictor.columns),
         "models": list(predictor.models),
         "n_classes": predictor.n_classes,
         "kind": predictor.kind,
         "key": predictor.key,
         "alpha": float(predictor.alpha),
         "classes": None if predictor.classes is None else list(predictor.classes),
-        "fitted": out(fitted, arrays),
-    } | ({} if predictor.blend is None else {"blend": blend_out(predictor.blend, arrays)})
+        "fitted": FITTED.write(predictor.fitted, arrays),
+    } | ({} if predictor.blend is None else {"blend": _blend_out(predictor.blend, arrays)})
 
 
-def _predictor_in(told: Any, arrays: Arrays) -> Predictor:
+def _predictor_in(document: Any, arrays: Arrays) -> Predictor:
     where = "predictor"
-    check_type(told, "dict", where)
-    refuse_unknown(told, _PREDICTOR, where)
-    n_classes = field_of(told, "n_classes", "int", where)
-    models = field_of(told, "models", "list", where)
-    fitted = field_of(told, "fitted", "dict", where)
-    readers: dict[str, Callable[..., Any]] = {"rule": _rule_in, "exact": _exact_in}
-    kind = field_of(fitted, "type", "str", "fitted")
-    if kind not in readers:
-        raise InvalidInput(f"its fitted.type cannot be {shortened(kind)}")
+    check_type(document, "dict", where)
+    refuse_unknown(document, _PREDICTOR, where)
+    n_classes = field_of(document, "n_classes", "int", where)
+    models = field_of(document, "models", "list", where)
     return Predictor(
-        columns=columns_in(field_of(told, "columns", "list", where), "predictor.columns"),
+        columns=columns_in(field_of(document, "columns", "list", where), "predictor.columns"),
         models=tuple(check_type(model, "str", "predictor.models") for model in models),
         n_classes=n_classes,
-        kind=field_of(told, "kind", "str", where),
-        key=field_of(told, "key", "int", where),
-        alpha=field_of(told, "alpha", "float", where),
-        fitted=readers[kind](fitted, arrays),
-        classes=check_classes(field_of(told, "classes", "list | None", where), n_classes),
-        blend=blend_in(told["blend"], arrays) if "blend" in told else None,
+        kind=field_of(document, "kind", "str", where),
+        key=field_of(document, "key", "int", where),
+        alpha=field_of(document, "alpha", "float", where),
+        fitted=FITTED.read(field_of(document, "fitted", "dict", where), arrays, "fitted"),
+        classes=check_classes(field_of(document, "classes", "list | None", where), n_classes),
+        blend=_blend_in(document["blend"], arrays) if "blend" in document else None,
     )
 
 
-def _rule_out(fitted: Fitted, arrays: Arrays) -> dict[str, Any]:
-    found = fitted.search
+def _blend_out(blend: Blend, arrays: Arrays) -> dict[str, Any]:
     return {
-        "type": "rule",
+        "name": blend.name,
+        "columns": columns_out(blend.columns),
+        "coefficients": arrays.put(np.asarray(blend.coefficients, dtype=np.float64)),
+    }
+
+
+def _blend_in(document: Any, arrays: Arrays) -> Blend:
+    """Return the blend that a file holds; it checks itself."""
+    check_type(document, "dict", "blend")
+    refuse_unknown(document, ("name", "columns", "coefficients"), "blend")
+    coefficients = _array(document, "coefficients", arrays, "blend")
+    columns = columns_in(field_of(document, "columns", "list", "blend"), "blend.columns")
+    return Blend(columns, coefficients, field_of(document, "name", "str", "blend"))
+
+
+def _array(document: dict[str, Any], name: str, arrays: Arrays, where: str) -> Any:
+    return arrays.get(field_of(document, name, "dict", where), f"{where}.{name}")
+
+
+def _array_or_none(document: dict[str, Any], name: str, arrays: Arrays, where: str) -> Any:
+    there = field_of(document, name, "dict | None", where) is not None
+    return _array(document, name, arrays, where) if there else None
+
+
+def _rule_out(fitted: Calibrated, arrays: Arrays) -> dict[str, Any]:
+    result, limits = fitted.search, fitted.limits
+    document = {
         "weights": arrays.put(fitted.rule.weights),
-        "transform": _transform_out(fitted.rule.transform, arrays),
+        "transform": TRANSFORMS.write(fitted.transform, arrays),
         "allow_empty": fitted.rule.allow_empty,
         "calibration": arrays.put(fitted.calibration),
         "guarantee": vars(fitted.ledger.guarantee),
         "facts": asdict(fitted.ledger.facts),
         "normalizer": fitted.normalizer,
-        "search": None if found is None else vars(found) | {"weights": arrays.put(found.weights)},
+        "search": None if result is None
+        else vars(result) | {"weights": arrays.put(result.weights)},
         "held_out_size": fitted.held_out_size,
         "reference": None if fitted.reference is None else arrays.put(fitted.reference),
-    } | conditional_out(fitted, arrays)
+    }  # fmt: skip
+    if fitted.cuts.name != Marginal.name:
+        document["cuts"] = CUTS.write(fitted.cuts, arrays)
+    if limits is not None:
+        ranks = arrays.put(limits.ranks.astype(np.int64))
+        document["limits"] = {"ranks": ranks, "drop": limits.drop}
+    return document
 
 
-def _rule_in(told: dict[str, Any], arrays: Arrays) -> Fitted:
-    where = "fitted"
-    refuse_unknown(told, _RULE, "fitted rule")
-    weights = arrays.get(field_of(told, "weights", "dict", where), "fitted.weights")
-    found = field_of(told, "search", "dict | None", where)
-    if found is not None:
-        chosen = arrays.get(field_of(found, "weights", "dict", "search"), "search.weights")
-        found = SearchResult(**(found | {"weights": chosen}))
-    calibration = arrays.get(field_of(told, "calibration", "dict", where), "fitted.calibration")
-    equal = field_of(told, "reference", "dict | None", where)
-    facts = _facts_in(field_of(told, "facts", "dict", where))
-    guarantee = field_of(told, "guarantee", "dict", where)  # worked out again, never believed
+def _rule_in(document: dict[str, Any], arrays: Arrays, where: str) -> Calibrated:
+    refuse_unknown(document, _RULE, "fitted rule")
+    calibration = _array(document, "calibration", arrays, where)
+    facts = _facts_in(field_of(document, "facts", "dict", where))
+    guarantee = field_of(document, "guarantee", "dict", where)  # worked out again, never believed
     for name in ("kind", "statement", "assumption"):
         field_of(guarantee, name, "str", "guarantee")
     refuse_unknown(guarantee, ("kind", "statement", "assumption"), "guarantee")
-    cuts = cuts_in(told.get("cuts"), calibration, facts.n_classes, arrays)
+    cuts: Any = Single(calibration)
+    if document.get("cuts") is not None:
+        cuts = CUTS.read(document["cuts"], arrays, "cuts", calibration, facts.n_classes)
     if facts.calibration != cuts.name:
         raise InvalidInput(f"its facts.calibration is {shortened(facts.calibration)}, but its cuts "
                            f"are {cuts.name}")  # fmt: skip
-    return Fitted(
+    base = EXACT if facts.split == "fixed" else SPLITS[facts.split].guarantee
+    return Calibrated(
         rule=Rule(
-            _transform_in(field_of(told, "transform", "dict", where), arrays),
-            weights,
-            field_of(told, "allow_empty", "bool", where),
-            limits_in(told.get("limits"), arrays),
+            TRANSFORMS.read(field_of(document, "transform", "dict", where), arrays, "transform"),
+            _array(document, "weights", arrays, where),
+            field_of(document, "allow_empty", "bool", where),
+            _limits_in(document.get("limits"), arrays),
         ),
         calibration=calibration,
-        ledger=_ledger_in(facts).under(cuts.name, cuts.promise),
-        normalizer=field_of(told, "normalizer", "str", where),
-        search=found,
-        held_out_size=field_of(told, "held_out_size", "float | None", where),
+        ledger=Ledger(stated(base, facts), facts).under(cuts.name, cuts.promise),
+        normalizer=field_of(document, "normalizer", "str", where),
+        search=_search_in(field_of(document, "search", "dict | None", where), arrays),
+        held_out_size=field_of(document, "held_out_size", "float | None", where),
         cuts=cuts,
-        reference=None if equal is None else arrays.get(equal, "fitted.reference"),
+        reference=_array_or_none(document, "reference", arrays, where),
     )
 
 
-def _facts_in(told: dict[str, Any]) -> Facts:
-    rank = field_of(told, "rank", "dict", "facts")
-    facts = Facts(**(told | {"rank": RankRule(**rank)}))
+def _facts_in(document: dict[str, Any]) -> Facts:
+    rank = field_of(document, "rank", "dict", "facts")
+    facts = Facts(**(document | {"rank": RankRule(**rank)}))
     check_facts(facts)
     return facts
 
 
-def _ledger_in(facts: Facts) -> Ledger:
-    """Return the ledger that the numbers of the fit give; its text in the file is for people."""
-    base = EXACT if facts.split == "fixed" else SPLITS[facts.split].guarantee
-    return Ledger(stated(base, facts), facts)
+def _search_in(document: dict[str, Any] | None, arrays: Arrays) -> SearchResult | None:
+    if document is None:
+        return None
+    weights = _array(document, "weights", arrays, "search")
+    return SearchResult(**(document | {"weights": weights}))
+
+
+def _limits_in(document: dict[str, Any] | None, arrays: Arrays) -> RankLimits | None:
+    if document is None:
+        return None
+    ranks: IntArray = _array(document, "ranks", arrays, "limits")
+    refuse_unknown(document, ("ranks", "drop"), "limits")
+    return RankLimits(ranks, float(field_of(document, "drop", "float", "limits")))
 
 
 def _exact_out(fitted: FullFitted, arrays: Arrays) -> dict[str, Any]:
     return {
-        "type": "exact",
         "scores": arrays.put(to_host(fitted.scores)),
         "y": arrays.put(fitted.y.astype(np.int64)),
         "weights": arrays.put(fitted.weights),
-        "transform": _transform_out(fitted.transform, arrays),
+        "transform": TRANSFORMS.write(fitted.transform, arrays),
         "alpha": float(fitted.alpha),
         "normalizer": fitted.normalizer,
         "grouped": fitted.grouped,
     }
 
 
-def _exact_in(told: dict[str, Any], arrays: Arrays) -> FullFitted:
-    where = "fitted"
-    refuse_unknown(told, _EXACT, "exact split")
-    y = arrays.get(field_of(told, "y", "dict", where), "fitted.y")
+def _exact_in(document: dict[str, Any], arrays: Arrays, where: str) -> FullFitted:
+    refuse_unknown(document, _EXACT, "exact split")
+    y = _array(document, "y", arrays, where)
     if y.dtype != np.int64:
         raise InvalidInput("its fitted.y holds no labels")
     return FullFitted(
-        scores=arrays.get(field_of(told, "scores", "dict", where), "fitted.scores"),
+        scores=_array(document, "scores", arrays, where),
         y=y.astype(np.intp),
-        weights=arrays.get(field_of(told, "weights", "dict", where), "fitted.weights"),
-        transform=_transform_in(field_of(told, "transform", "dict", where), arrays),
-        alpha=field_of(told, "alpha", "float", where),
-        normalizer=field_of(told, "normalizer", "str", where),
-        grouped=field_of(told, "grouped", "bool", where),
+        weights=_array(document, "weights", arrays, where),
+        transform=TRANSFORMS.read(
+            field_of(document, "transform", "dict", where), arrays, "transform"
+        ),
+        alpha=field_of(document, "alpha", "float", where),
+        normalizer=field_of(document, "normalizer", "str", where),
+        grouped=field_of(document, "grouped", "bool", where),
     )
 
 
-def _transform_out(transform: Transform, arrays: Arrays) -> dict[str, Any]:
-    if isinstance(transform, Scaled):
-        return {"factors": list(transform.factors)}
-    if isinstance(transform, Interpolated):
-        pairs = zip(transform.knots, transform.levels, strict=True)
-        return {"curves": [[arrays.put(knots), arrays.put(levels)] for knots, levels in pairs]}
-    raise InvalidInput("a normaliser of your own cannot be saved in a model file.")
+FITTED = Codec(
+    "fitted",
+    {
+        "rule": Form(Calibrated, _rule_out, _rule_in),
+        "exact": Form(FullFitted, _exact_out, _exact_in),
+    },
+    "type",
+)
 
 
-def _transform_in(told: dict[str, Any], arrays: Arrays) -> Transform:
-    where = "transform"
-    if "factors" in told:
-        refuse_unknown(told, ("factors",), where)
-        factors = field_of(told, "factors", "list", where)
-        return Scaled(tuple(float(check_type(f, "float", "transform.factors")) for f in factors))
-    refuse_unknown(told, ("curves",), where)
-    pairs = [check_type(pair, "list", "transform.curves") for pair in
-             field_of(told, "curves", "list", where)]  # fmt: skip
+def _factors_in(factors: Any, arrays: Arrays, where: str) -> Scaled:
+    check_type(factors, "list", f"{where}.factors")
+    return Scaled(tuple(float(check_type(f, "float", f"{where}.factors")) for f in factors))
+
+
+def _curves_out(transform: Interpolated, arrays: Arrays) -> Any:
+    pairs = zip(transform.knots, transform.levels, strict=True)
+    return [[arrays.put(knots), arrays.put(levels)] for knots, levels in pairs]
+
+
+def _curves_in(curves: Any, arrays: Arrays, where: str) -> Interpolated:
+    where = f"{where}.curves"
+    pairs = [check_type(pair, "list", where) for pair in check_type(curves, "list", where)]
     if not all(len(pair) == 2 for pair in pairs):
-        raise InvalidInput("its transform.curves are not pairs of knots and levels")
-    curves = [[arrays.get(part, "transform.curves") for part in pair] for pair in pairs]
-    return Interpolated(tuple(knots for knots, _ in curves), tuple(levels for _, levels in curves))
+        raise InvalidInput(f"its {where} are not pairs of knots and levels")
+    knots, levels = ([arrays.get(pair[end], where) for pair in pairs] for end in (0, 1))
+    return Interpolated(tuple(knots), tuple(levels))
+
+
+TRANSFORMS = Codec(
+    "transform",
+    {
+        "factors": Form(Scaled, lambda scaled, arrays: list(scaled.factors), _factors_in),
+        "curves": Form(Interpolated, _curves_out, _curves_in),
+    },
+    "key",
+    refusal="a normaliser of your own cannot be saved in a model file.",
+)
+
+
+def _strata_out(cuts: Stratified, arrays: Arrays) -> dict[str, Any]:
+    part = cuts.partition
+    return {
+        "stratum": arrays.put(cuts.stratum.astype(np.int64)),
+        "cells": arrays.put(part.cells.astype(np.int64)),
+        "names": list(part.names),
+        "what": part.what,
+        "fallback": part.fallback,
+        "n_rare": part.n_rare,
+        "fixed": part.fixed,
+    }
+
+
+def _strata_in(
+    document: dict[str, Any], arrays: Arrays, where: str, calibration: FloatArray, n_classes: int
+) -> Stratified:
+    names = ("type", "stratum", "cells", "names", "what", "fallback", "n_rare", "fixed")
+    refuse_unknown(document, names, where)
+    stratum = _array(document, "stratum", arrays, where)
+    partition = Partition(
+        _array(document, "cells", arrays, where),
+        tuple(field_of(document, "names", "list", where)),
+        field_of(document, "what", "str", where),
+        field_of(document, "fallback", "str", where),
+        field_of(document, "n_rare", "int", where),
+        field_of(document, "fixed", "bool", where),
+    )
+    check_partition(partition, stratum, calibration, n_classes)
+    return Stratified(partition, calibration, stratum)
+
+
+def _weighted_out(cuts: Reweighted, arrays: Arrays) -> dict[str, Any]:
+    ratios = getattr(cuts.plan, "by_class", None)  # under label shift alone
+    return {
+        "weight": arrays.put(cuts.weight),
+        "ratios": None if ratios is None else arrays.put(ratios),
+        "known": cuts.plan.known,
+    }
+
+
+def _weighted_in(
+    document: dict[str, Any], arrays: Arrays, where: str, calibration: FloatArray, n_classes: int
+) -> Reweighted:
+    refuse_unknown(document, ("type", "weight", "ratios", "known"), where)
+    weight = _array(document, "weight", arrays, where)
+    ratios = _array_or_none(document, "ratios", arrays, where)
+    check_importance(weight, ratios, calibration, n_classes)
+    known = field_of(document, "known", "bool", where)
+    plan = Weighted(known) if ratios is None else LabelShift(tuple(ratios.tolist()), known)
+    return Reweighted(plan, calibration, weight)
+
+
+CUTS = Codec(
+    "calibration",
+    {
+        "strata": Form(Stratified, _strata_out, _strata_in),
+        "weighted": Form(Reweighted, _weighted_out, _weighted_in),
+    },
+    "type",
+    refusal="{what} {value.name!r} is not of this library, and cannot be saved.",
+)

@@ -1,6 +1,6 @@
-"""What a fit scores: the columns that were asked for, or those of a blend that is learnt here.
+"""What a fit scores under ``scores="auto"``: the columns of a blend that is learnt here.
 
-Under ``scores="auto"`` the blend learns from the tuning rows of the split, or, under ``exact``,
+The blend learns from the tuning rows of the split, or, under ``exact``,
 from rows set aside. Nothing else sees their labels, so that it is fixed as far as the calibration
 rows are concerned, and the guarantee of the split stays what it is. Where all rows are needed for a
 finite threshold none tunes: the blend is then its prior, the mean of the models' log-probabilities,
@@ -10,62 +10,41 @@ which for one model has the sets of ``thr``.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from conformix.conformal import simple_fraction
 from conformix.errors import InvalidInput
-from conformix.fit.rows import ArrayRows, Rows
+from conformix.fit.rows import ArrayRows
 from conformix.fit.settings import Settings, is_symmetric
 from conformix.guarantees import RankRule
 from conformix.kernels import combine
 from conformix.kernels.arrays import IntArray
-from conformix.scores import Column, Thr, score_columns
+from conformix.scores import Column, Thr
 from conformix.scores.blend import LADDER, Blend, dictionary_columns, fit_blend, plan_rows
 from conformix.scores.scale import Unscaled
 from conformix.search.grid import Candidates
-from conformix.search.objective import SizeObjective
-from conformix.search.result import SearchResult
+from conformix.search.objective import SearchResult, SizeObjective
 from conformix.search.weights import AutoSearch
 from conformix.splits import Exact, Roles, Split, ValidityFirst
 
 
-@dataclass(frozen=True, eq=False)
-class Columns:
-    """What is scored, of which rows, and what is left of the settings.
-
-    Parameters
-    ----------
-    columns : tuple of Column
-        The scores.
-    rows : Rows
-        The labelled rows that the split is given.
-    settings : Settings
-        What is asked of the rest of the fit.
-    roles : Roles, optional
-        The roles, where they are drawn already.
-    blend : Blend, optional
-        The learnt expert that the columns belong to; None where they belong to the models.
-    """
+class Blended(NamedTuple):
+    """What is scored, of which rows, and what is left of the settings."""
 
     columns: tuple[Column, ...]
-    rows: Rows
+    rows: ArrayRows  # that the split is given
     settings: Settings
-    roles: Roles | None = None
-    blend: Blend | None = None
+    blend: Blend  # whose scores the columns are
+    roles: Roles | None = None  # where they are drawn already
 
 
-def columns_of(rows: Rows, settings: Settings, rng: np.random.Generator) -> Columns:
-    """Return the columns of the user's scores, or of a blend that is learnt here."""
-    if not settings.blends:
-        return Columns(score_columns(rows.models, settings.scores), rows, settings)
-    assert isinstance(rows, ArrayRows)  # all others are refused at their door
-    return blended(rows, settings, rng)
+def learn_blend(rows: Any, settings: Settings, rng: np.random.Generator) -> Blended:
+    """Return the blend of all models, learnt on the rows that tune.
 
-
-def blended(rows: ArrayRows, settings: Settings, rng: np.random.Generator) -> Columns:
-    """Return the blend of all models, learnt on the rows that tune."""
+    Rows are in memory: all others are refused at their door.
+    """
     columns = dictionary_columns(rows.models)
     split = blend_split(settings, len(rows.y), len(columns), rows.n_classes, rows.groups)
     # Drawn once: the rows that the blend learns from are those that do not calibrate.
@@ -83,17 +62,17 @@ def blended(rows: ArrayRows, settings: Settings, rng: np.random.Generator) -> Co
     if is_symmetric(settings.split):
         ladder = tuple(Column(blend.name, Thr(temperature)) for temperature in LADDER)
         settings = replace(settings, split=Exact(), search=Candidates(np.eye(len(ladder))))
-        return Columns(ladder, rows, settings, blend=blend)
+        return Blended(ladder, rows, settings, blend)
     single = (Column(blend.name, Thr()),)
     if split is None or roles is None:
         settings = replace(settings, split=ValidityFirst(), frugal=True, search=AutoSearch())
-        return Columns(single, rows, settings, blend=blend)
+        return Blended(single, rows, settings, blend)
     search = OnlyBlend(len(roles.tune))
     settings = replace(settings, split=split, frugal=False, search=search)
     if len(roles.tune) + 1 < 1 / simple_fraction(settings.alpha):
         # The blend is the only candidate: the tuning rows need not be enough for alpha.
         settings = replace(settings, tune_alpha=1 / (len(roles.tune) + 1))
-    return Columns(single, rows, settings, roles, blend)
+    return Blended(single, rows, settings, blend, roles)
 
 
 @dataclass(frozen=True)
@@ -117,7 +96,7 @@ class OnlyBlend:
     ) -> SearchResult:
         """Return the one candidate; plain sizes need no compiled code."""
         weights = np.ones((1, 1))
-        if type(objective) is SizeObjective:
+        if objective.plain:
             threshold = objective.thresholds(weights)[0]
             reached = (combine(part, weights[0]) >= threshold for part in objective.size_parts)
             count = sum(int(np.count_nonzero(part)) for part in reached)
