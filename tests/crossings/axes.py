@@ -32,6 +32,8 @@ AXES: dict[str, tuple[object, ...]] = {
     "alpha": (1 - 0.9, 0.25, 1 / 3),
     "tune_alpha": (None, 0.3),
     "groups": (False, True),
+    # How the same rows come in besides.
+    "door": ("memory", "other precision", "batches", "dask"),
 }  # fmt: skip
 
 EXACT = ("exact", "exact, shortlist")
@@ -44,12 +46,12 @@ ONE_STANDARD_ERROR = ("few", "uniform")
 class Refusal:
     """Values that are refused together, and what is said.
 
-    ``only`` are further values under which the refusal is certain: elsewhere nothing is searched,
+    Without a sentence they are not drawn. ``only`` are further values under which the refusal is certain: elsewhere nothing is searched,
     and what a search could not do is not asked of it. Such combinations are not drawn.
     """
 
     values: dict[str, tuple[object, ...]]
-    sentence: str
+    sentence: str | None
     only: dict[str, object] | None = None
 
     def matches(self, combination: Combination) -> bool:
@@ -111,6 +113,13 @@ REFUSED = (
             "standard errors of sizes are there for the mean set size", only=SEARCHED),
     Refusal({"search": ONE_STANDARD_ERROR, "calibration": ("class, tuned",)},
             "standard errors of sizes are there for the mean set size", only=SEARCHED),
+    Refusal({"door": ("batches", "dask"), "split": (*NOT_APART, *EXACT)},
+            "keeps the scores of all labels of all rows"),
+    # No such argument, and no such time: the grid of "auto" is fine.
+    Refusal({"door": ("batches",), "groups": (True,)}, None),
+    Refusal({"search": ("auto",), "scores": ("options", "two models")}, None),
+    Refusal({"search": ("auto",), "classes": (300,)}, None),
+    Refusal({"search": ("auto",), "split": EXACT, "scores": ("three",)}, None),
 )  # fmt: skip
 
 
