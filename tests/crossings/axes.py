@@ -33,7 +33,7 @@ AXES: dict[str, tuple[object, ...]] = {
     "tune_alpha": (None, 0.3),
     "groups": (False, True),
     # How the same rows come in besides.
-    "door": ("memory", "other precision", "batches", "dask"),
+    "door": ("mapped files", "other precision", "batches", "dask"),
 }  # fmt: skip
 
 EXACT = ("exact", "exact, shortlist")
@@ -46,8 +46,9 @@ ONE_STANDARD_ERROR = ("few", "uniform")
 class Refusal:
     """Values that are refused together, and what is said.
 
-    Without a sentence they are not drawn. ``only`` are further values under which the refusal is certain: elsewhere nothing is searched,
-    and what a search could not do is not asked of it. Such combinations are not drawn.
+    Without a sentence they are not drawn. ``only`` are further values under which the refusal is
+    certain: elsewhere nothing is searched, and what a search could not do is not asked of it. Such
+    combinations are not drawn either.
     """
 
     values: dict[str, tuple[object, ...]]

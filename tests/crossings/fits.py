@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from unittest import mock
 
@@ -257,10 +259,13 @@ class Case:
         return rows.y if self.classes is None else np.array(self.classes)[rows.y]
 
     def outputs(self, rows: LabelledRows, shape: str | None = None) -> Any:
-        """Outputs as a fit is given them; `shape` asks for another precision or container."""
+        """Outputs as a fit is given them; `shape` asks for another precision or container.
+
+        It may be a folder, from which they are mapped.
+        """
         shape = self["input"] if shape is None else shape
         given = {name: _in_shape(values, str(shape)) for name, values in rows.models.items()}
-        return given[""] if "" in given else given
+        return given.get("", given)
 
     def row_data(self, rows: LabelledRows) -> dict[str, Any]:
         """What rows bring along for the calibration."""
@@ -294,8 +299,9 @@ class Case:
                     self.chunked(rows), self.labels(rows), classes=self.classes, groups=groups,
                     **self.row_data(rows),
                 )  # fmt: skip
-        if self["door"] == "memory":
-            return self.fit()
+        if self["door"] == "mapped files":
+            with TemporaryDirectory() as folder, mock.patch("conformix.fit.rows.MAPPED_BYTES", 0):
+                return self.fit(folder)
         exact = self["input"] in ("float64", "float32", "float16")
         return self.fit("tensor" if exact else "float64")
 
@@ -319,7 +325,7 @@ class Case:
             name: da.from_array(_in_shape(values, self.dense), (size, self.n_classes))
             for name, values in rows.models.items()
         }
-        return given[""] if "" in given else given
+        return given.get("", given)
 
 
 def _in_shape(values: np.ndarray, shape: str) -> Any:
@@ -331,7 +337,14 @@ def _in_shape(values: np.ndarray, shape: str) -> Any:
         m = min(TOP, values.shape[1] - 1)
         labels = np.argsort(-values, axis=1, kind="stable")[:, :m]
         return cx.TopK(labels, np.take_along_axis(values, labels, 1), values.shape[1])
-    return values.astype(shape) if shape.startswith("float") else values
+    if shape.startswith("float"):
+        return values.astype(shape)
+    folder = Path(shape)
+    if folder.is_dir():
+        path = folder / f"{len(list(folder.iterdir()))}.npy"
+        np.save(path, values)
+        return np.load(path, mmap_mode="r")
+    return values
 
 
 @contextmanager

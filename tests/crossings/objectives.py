@@ -1,4 +1,4 @@
-"""What a search minimises, for every candidate, by brute force; and the choice of the exact split."""
+"""What a search minimises, by brute force, and how the exact split chooses."""
 
 from __future__ import annotations
 
@@ -112,4 +112,3 @@ def chosen_labels(
         inside[better] = (own >= cuts)[better]
         ranks[better] = (1 + np.searchsorted(true, own, side="right"))[better]
     return inside, ranks
-

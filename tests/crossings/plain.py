@@ -70,9 +70,7 @@ def batch_pac_rank(n: int, m: int, alpha: float, n_weights: int) -> int:
 def beta_binomial(n: int, k: int, m: int) -> list[float]:
     """The law of covered rows among m, by counting the orders of n + m rows."""
     every = math.comb(n + m, m)
-    return [
-        math.comb(h + k - 1, h) * math.comb(m - h + n - k, m - h) / every for h in range(m + 1)
-    ]
+    return [math.comb(h + k - 1, h) * math.comb(m - h + n - k, m - h) / every for h in range(m + 1)]
 
 
 def combined(scores: np.ndarray, weights: Any) -> np.ndarray:
@@ -183,7 +181,8 @@ class Fit:
             if len(points) > MANY_CURVE_POINTS:
                 fitted: Any = self.model.predictor_.fitted
                 kept = (fitted.transform if self.case.exact else fitted.rule.transform).knots[j]
-                assert set(kept) <= set(points) and kept[0] == points[0] and kept[-1] == points[-1]
+                assert set(kept) <= set(points)
+                assert (kept[0], kept[-1]) == (points[0], points[-1])
                 points = kept
             rising = values.tolist()
             shares = np.array([bisect_right(rising, point) for point in points.tolist()])
@@ -301,7 +300,7 @@ class Fit:
 
     def _cell(self, stratum: str, label: int) -> Any:
         name = str(self.case["calibration"])
-        if name.split(",")[0] in ("marginal", "weighted", "label shift"):
+        if name.split(",", maxsplit=1)[0] in ("marginal", "weighted", "label shift"):
             return EVERY
         if name == "cluster":
             unit = "rare" if label in self.rare else int(self.clusters[label])
@@ -328,7 +327,9 @@ class Fit:
         (cells,) = fitted.cuts.partition.cells
         null = [int(cells[y]) for y in sorted(self.rare)]
         others = {int(cell) for y, cell in enumerate(cells) if y not in self.rare}
-        assert len(set(null)) <= 1 and len(others) <= 2 and not others & set(null)
+        assert len(set(null)) <= 1
+        assert len(others) <= 2
+        assert not others & set(null)
         return cells
 
     @cached_property
