@@ -158,7 +158,7 @@ class Case:
             "weighted": Weighted(),
             "label shift, known": LabelShift(ratios, known=True),
             "label shift": LabelShift(ratios),
-            "rc3p": RankedPerClass(share=0.5),
+            "rc3p": RankedPerClass(share=0.8),
         }[self["calibration"]]
 
     @property
@@ -265,6 +265,8 @@ class Case:
         """
         shape = self["input"] if shape is None else shape
         given = {name: _in_shape(values, str(shape)) for name, values in rows.models.items()}
+        if rows is not self.rows["fit"]:  # models are known by name, not by place
+            given = dict(reversed(given.items()))
         return given.get("", given)
 
     def row_data(self, rows: LabelledRows) -> dict[str, Any]:

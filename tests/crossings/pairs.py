@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import cache
 
 from crossings.axes import AXES, Combination, may_stand_together
 
@@ -32,6 +33,7 @@ def completed(
     return None
 
 
+@cache
 def allowed_pairs() -> list[Pair]:
     """Return every two values of two axes with a combination that is not refused."""
     listed = []

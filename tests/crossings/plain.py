@@ -217,7 +217,7 @@ class Fit:
         if self.case["calibration"] != "rc3p":
             return None
         values = combined(self.scaled["fit"][self.tune], self.weights)
-        y, share = self.case.rows["fit"].y[self.tune], Fraction(1, 2) * level(self.case["alpha"])
+        y, share = self.case.rows["fit"].y[self.tune], Fraction(4, 5) * level(self.case["alpha"])
         ranks = np.array([1 + sum(row > row[label]) for row, label in zip(values, y, strict=True)])
         most = np.full(self.case.n_classes, self.case.n_classes)
         for label in np.unique(y):

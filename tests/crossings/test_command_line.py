@@ -74,6 +74,9 @@ def test_commands_say_what_the_library_says_at_every_level(
         assert found["coverage"] == pytest.approx(sets[np.arange(200), true].mean())
         assert found["mean_size"] == pytest.approx(sets.sum() / 200)
         assert found["empty_rate"] == pytest.approx((sets.sum(axis=1) == 0).mean())
+        hits = sets[np.arange(200), true]
+        gaps = [abs(hits[true == label].mean() - (1 - level)) for label in range(4)]
+        assert found["class_coverage_gap"] == pytest.approx(np.mean(gaps))
         verdict = twin.verdict(held_out, np.array(NAMES)[true], alpha=level)
         assert last["alpha"] == level
         assert last["verdict"] == verdict.sentence

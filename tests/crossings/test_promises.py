@@ -21,7 +21,7 @@ from crossings.axes import AXES, REFUSED, Combination, Refusal, may_stand_togeth
 from crossings.fits import DELTA, Case
 from crossings.objectives import chosen_labels, cost, listed, size_rows, tried
 from crossings.pairs import allowed_pairs, covering_array
-from crossings.plain import ALWAYS, EVERY, Fit, combined, level
+from crossings.plain import ALWAYS, EVERY, Fit, beta_binomial, combined, level
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::conformix.errors.TrivialSetsWarning"),
@@ -30,6 +30,10 @@ pytestmark = [
 ARRAY = covering_array()
 NUMBERS = range(len(ARRAY))
 LEVELS = (0.05, 0.2, 0.5)  # beside that of the fit
+KEPT = (
+    "alpha", "tune_alpha", "split", "kind", "allow_empty", "guarantee", "delta", "objective",
+    "weights",
+)  # fmt: skip
 
 
 def name_of(number: int) -> str:
@@ -236,6 +240,8 @@ def test_thresholds_are_order_statistics_of_the_calibration_rows(number: int) ->
             _ = fit.model.threshold_
         return
     found = fit.model.threshold_
+    if fit.limits is not None:
+        assert_array_equal(fit.model.predictor_.fitted.rule.limits.ranks, fit.limits[0])
     assert_array_equal(fit.model.predictor_.fitted.calibration, np.sort(fit.calibrated.true))
     if name == "marginal":
         assert found == fit.calibrated.threshold(EVERY, alpha)
@@ -376,6 +382,12 @@ def test_the_ledger_says_what_the_combination_is_worth(number: int) -> None:
         worst = stats.beta.ppf(0.15 / m, k, n + 1 - k) if k <= n else 1.0
         told = entries["order statistic"].says
         assert float(told.split(">= ")[1].split()[0]) == pytest.approx(worst, abs=2e-4)
+    assert ("order statistic, batch" in entries) == bool(fit.n_test)
+    if fit.n_test:
+        law = beta_binomial(n, k, fit.n_test) if k <= n else [0.0] * (fit.n_test + 1)
+        share = max(h for h in range(fit.n_test + 1) if m * sum(law[:h]) <= 0.15) / fit.n_test
+        told = entries["order statistic, batch"].says
+        assert float(told.split(">= ")[1].split()[0]) == pytest.approx(share, abs=2e-4)
     if ledger.kind == "pac":
         assert f"{1 - DELTA:g}" in ledger.statement
         batch = f"fitted batch of {fit.n_test} rows"
@@ -495,14 +507,21 @@ def observed(fit: Fit, model: Any) -> dict[str, Any]:
     return seen
 
 
+@cache
+def expected(number: int) -> dict[str, Any]:
+    return observed(fitted(number), fitted(number).model)
+
+
 @every_combination
 def test_a_saved_model_is_the_same_in_all_that_can_be_seen(number: int, tmp_path) -> None:
     fit = fitted(number)
     fit.model.save(tmp_path / "model.json")
     again = cx.load(tmp_path / "model.json")
-    assert observed(fit, again) == observed(fit, fit.model)
+    assert observed(fit, again) == expected(number)
+    for name in KEPT:
+        assert getattr(again, name) == getattr(fit.model, name)
     served = cx.load_predictor(tmp_path / "model.json")
-    for alpha in (None, *LEVELS):
+    for alpha in (None, 0.5):
         one, other = predicted(fit, fit.model, alpha=alpha), predicted(fit, served, alpha=alpha)
         assert one.members() == other.members()
     # What was read is written again to the letter.
@@ -533,6 +552,7 @@ def test_recalibration_keeps_the_rule_and_takes_fresh_thresholds(number: int, tm
     assert ledger.facts.grouped == case["groups"]
     assert ledger.facts.n_test == fit.n_test
     assert ("whose features chose the weights" in str(ledger)) == bool(fit.n_test)
+    assert not any("batch" in entry.source for entry in ledger.entries())
     rows = case.rows["new"]
     for alpha in (None, 0.2):
         tail = fit.recalibrated.tail("new", case["alpha"] if alpha is None else alpha)
@@ -555,21 +575,21 @@ def test_rows_that_come_by_another_door_fit_and_predict_the_same(number: int) ->
     fit = fitted(number)
     case, new = fit.case, fit.case.rows["new"]
     other = case.fit_by_door()
-    assert observed(fit, other) == observed(fit, fit.model)
+    assert observed(fit, other) == expected(number)
     for alpha in (None, 0.5):
-        expected = predicted(fit, fit.model, alpha=alpha)
+        at_once = predicted(fit, fit.model, alpha=alpha)
         if case["door"] == "other precision":
             shape = "float64" if case["input"] in ("top-k", "logits", "tensor") else "tensor"
             given = case.outputs(new, shape)
             sets = fit.model.predict_set(given, alpha=alpha, **case.row_data(new))
-            assert sets.members() == expected.members()
+            assert sets.members() == at_once.members()
         if case["door"] == "batches":
             sets = list(fit.model.predict_batches(case.batches(new, 5), alpha=alpha))
-            assert_array_equal(np.concatenate(sets), expected)
+            assert_array_equal(np.concatenate(sets), at_once)
         if case["door"] == "dask" and case.needs:
             with pytest.raises(InvalidInput, match="predict the chunks with predict_batches"):
                 fit.model.predict_set(case.chunked(new, 5), **case.row_data(new))
         elif case["door"] == "dask":
             with dask.config.set(scheduler="synchronous"):
                 sets = fit.model.predict_set(case.chunked(new, 5), alpha=alpha).compute()
-            assert_array_equal(sets, expected)
+            assert_array_equal(sets, at_once)

@@ -18,7 +18,7 @@ from queue import SimpleQueue
 from mutants.planted import BUGS, Bug
 
 ROOT = Path(__file__).resolve().parents[2]
-SUITE = ["unit", "properties", "contracts", "guarantees", "conditional", "search"]
+SUITE = ["unit", "properties", "contracts", "guarantees", "conditional", "search", "crossings"]
 # Where a bug is looked for first, by the beginning of its file; the first test that fails catches.
 ROLES, EXACT = "guarantees/test_roles.py", "guarantees/test_exact_split.py"
 NEAR = [
