@@ -265,7 +265,8 @@ class Case:
         """
         shape = self["input"] if shape is None else shape
         given = {name: _in_shape(values, str(shape)) for name, values in rows.models.items()}
-        if rows is not self.rows["fit"]:  # models are known by name, not by place
+        later = [self.rows[name] for name in ("test", "new", "fresh")]
+        if any(rows is part for part in later):  # models are known by name, not by place
             given = dict(reversed(given.items()))
         return given.get("", given)
 
