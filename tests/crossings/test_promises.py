@@ -30,10 +30,7 @@ pytestmark = [
 ARRAY = covering_array()
 NUMBERS = range(len(ARRAY))
 LEVELS = (0.05, 0.2, 0.5)  # beside that of the fit
-KEPT = (
-    "alpha", "tune_alpha", "split", "kind", "allow_empty", "guarantee", "delta", "objective",
-    "weights",
-)  # fmt: skip
+KEPT = ("alpha", "tune_alpha", "split", "kind", "allow_empty", "guarantee", "delta", "objective")
 
 
 def name_of(number: int) -> str:
