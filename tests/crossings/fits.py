@@ -29,6 +29,7 @@ from conformix.calibration import (
     Weighted,
 )
 from conformix.data.batches import Batches
+from conformix.scores.scale import NaturalScale
 from conformix.search import CappedSize, GradientSearch, GridSearch, LabelCosts, LineSearch
 from conformix.search.stability import OneStandardError
 from conformix.splits import Exact, ValidityFirst
@@ -195,7 +196,9 @@ class Case:
             "exact, shortlist": Exact(shortlist=3, share=0.3),
             "by hand": "efcp",
         }
-        widths = [1.0, 2.0, 0.5, 4.0][: self.d]
+        widths: Any = [1.0, 2.0, 0.5, 4.0][: self.d]
+        if self.number % 2:  # the same as an object
+            widths = NaturalScale(tuple(widths))
         return {
             "scores": SCORES[self["scores"]],
             "alpha": self["alpha"],
