@@ -227,7 +227,7 @@ class Case:
         """Rows to fit, a test batch of a transductive split, new rows, and fresh ones."""
         rng = np.random.default_rng(1000 + self.number)
         few = self.n_classes == 300
-        sizes = {"fit": 72 if few else 130, "test": 12, "new": 6 if few else 14, "fresh": 50}
+        sizes = {"fit": 60 if few else 120, "test": 12, "new": 4 if few else 11, "fresh": 50}
         n = sum(sizes.values())
         # Few classes have most of the rows, so that some are rare and others are not.
         chances = 1.0 / (1 + np.arange(self.n_classes))
