@@ -193,7 +193,7 @@ class Case:
     def settings(self) -> dict[str, Any]:
         splits = {
             "vfcp, few rows tune": ValidityFirst(0.4, max_rows=31),
-            "exact, shortlist": Exact(shortlist=3, share=0.3),
+            "exact, shortlist": Exact(shortlist=6, share=0.3),
             "by hand": "efcp",
         }
         widths: Any = [1.0, 2.0, 0.5, 4.0][: self.d]

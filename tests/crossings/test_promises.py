@@ -333,7 +333,7 @@ def check_exact_candidates(fit: Fit) -> None:
         assert_array_equal(fit.weights, kept[counts.index(min(counts))])
         assert fit.model.search_.count == min(counts)
     if case["search"] in ("line", "gradient"):
-        assert len(kept) <= 3
+        assert len(kept) <= 6
         return
     every = listed(fit)
     if fit.roles is None:
@@ -341,7 +341,7 @@ def check_exact_candidates(fit: Fit) -> None:
         return
     aside, own = fit.scaled["fit"][fit.tune], case.rows["fit"].y[fit.tune]
     sizes = [labels(aside, own, w) for w in every]
-    best = sorted(range(len(every)), key=lambda i: (sizes[i], i))[:3]
+    best = sorted(range(len(every)), key=lambda i: (sizes[i], i))[:6]
     assert_array_equal(kept, every[sorted(best)])
 
 
