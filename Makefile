@@ -125,7 +125,7 @@ versions-interpreters: $(STAMP)
 versions-peers: $(PEERS)/.installed
 	@$(PEERS)/bin/python -m pytest -q tests/parity
 
-assurance: ## long suites: WHAT="guarantees verdicts levels few-rows mutants fuzz races models memory house identity"
+assurance: ## long suites: WHAT="guarantees verdicts levels few-rows mutants mutation fuzz races models memory house identity"
 	$(call chosen,assurance,guarantees verdicts levels few-rows mutants fuzz races models memory house)
 assurance-guarantees: $(STAMP)
 	@cd tests && ../$(BIN)/python -m guarantees.coverage --csv ../docs/results/coverage.csv
@@ -135,6 +135,9 @@ assurance-levels: $(STAMP)
 	@cd tests && ../$(BIN)/python -m levels
 assurance-few-rows: $(STAMP)
 	@cd tests && ../$(BIN)/python -m scores.few_rows
+# Resumable: outcomes stand in .mutation/; survivors of an earlier run are tried again with AGAIN=--again.
+assurance-mutation: $(STAMP)
+	@cd tests && ../$(BIN)/python -m mutation $(AGAIN) --table ../docs/results/mutation.md
 assurance-mutants: $(STAMP)
 	@cd tests && ../$(BIN)/python -m mutants --csv ../docs/results/planted.csv
 # Without atheris (no wheel for this system) files are damaged at random, and it says so.

@@ -309,7 +309,7 @@ ELSEWHERE = {
     **dict.fromkeys(("LabelShift.", "RankedPerClass.", "Weighted.", "ACI.", "Betting."),
                     "called by the pipeline and the stream, with what they checked"),
     **dict.fromkeys(("Normalizer.", "NaturalScale.", "Unscaled.", "Ecdf.", "Interpolated.",
-                     "normalize.", "Split.",
+                     "Split.",
                      "ValidityFirst.", "EfficiencyFirst.", "DataLeakage", "Exact."),
                     "called by the pipeline, with what it checked"),
     **dict.fromkeys(("blend.", "Blend."), "called by fit, with what it checked: tests/scores"),

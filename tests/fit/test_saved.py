@@ -376,3 +376,24 @@ def test_a_search_with_two_names_in_a_file_is_refused(tmp_path):
     damage(tmp_path / "model.json", ("params", "search"), {"line": {}, "auto": {}})
     with pytest.raises(InvalidInput, match=r"its params\.search hold 'auto', which this version"):
         cx.load(tmp_path / "model.json")
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_whether_ratios_of_classes_are_known_survives_the_file(known, tmp_path):
+    """Known ratios promise the level exactly, estimated ones do not."""
+    from conformix.calibration import LabelShift
+
+    shift = LabelShift(tuple(0.5 + label / 10 for label in range(10)), known=known)
+    cp = model(calibration=shift).fit(CAL, LABELS[:600])
+    cp.save(tmp_path / "model.json")
+    again = cx.load(tmp_path / "model.json")
+    assert again.calibration == shift
+    assert again.guarantee_.kind == ("exact" if known else "approximate")
+    assert again.guarantee_.table() == cp.guarantee_.table()
+    assert_array_equal(again.threshold_, cp.threshold_)
+    for alpha in (0.02, 0.3):
+        same = again.predict_set(TEST, alpha=alpha).members()
+        assert same == cp.predict_set(TEST, alpha=alpha).members()
+    fresh = [one.recalibrate(TEST, LABELS[600:]) for one in (cp, again)]
+    assert_array_equal(fresh[0].threshold_, fresh[1].threshold_)
+    assert fresh[1].guarantee_.kind == ("exact" if known else "approximate")

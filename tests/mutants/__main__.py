@@ -20,7 +20,7 @@ from mutants.planted import BUGS, Bug
 ROOT = Path(__file__).resolve().parents[2]
 SUITE = [
     "conformal", "scores", "search", "calibration", "fit", "estimators", "guarantees", "errors",
-    "sets", "metrics", "parity",
+    "sets", "metrics", "crossings", "parity",
 ]  # fmt: skip
 # Where a bug is looked for first, by the beginning of its file; the first test that fails catches.
 ROLES, EXACT = "guarantees/test_roles.py", "fit/test_exact_split.py"

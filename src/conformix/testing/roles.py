@@ -65,7 +65,7 @@ def fitted_numbers(fitted: Any) -> FittedNumbers:
     state = predictor.fitted
     models = {"models": dict(fitted.estimators_)} if hasattr(fitted, "estimators_") else {}
     blend = None if predictor.blend is None else predictor.blend.coefficients
-    if not hasattr(state, "cuts"):  # split "exact": candidates before, the rows themselves after
+    if state.cuts is None:  # split "exact": candidates before, the rows themselves after
         learnt = {"weights": state.weights, "scale": state.transform, "blend": blend}
         return FittedNumbers(models | learnt, {"scores": state.scores, "labels": state.y}, state.n)
     rule, size = state.rule, state.held_out_size

@@ -77,7 +77,7 @@ def mutations(whole: bytes, seed: int, count: int) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("ending", ["csv", "npy", "npz", "parquet", "pt"])
 def test_damaged_files_are_read_or_refused_and_nothing_else(ending: str, tmp_path: Path) -> None:
-    from readers.test_formats import PROBS, write_all
+    from data.files.test_formats import PROBS, write_all
 
     write_all(tmp_path)
     np.save(tmp_path / "rows.npy", PROBS)
