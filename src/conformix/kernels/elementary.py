@@ -15,15 +15,17 @@ difference from x. With ``k = N m + j`` and S the double nearest to ``2^(m + j/N
 
 *Accuracy.* c is below 2^-8.5, so the roundings of r, of c and of S c are each at most 2^-9 units in
 the last place of the result; with the last rounding the error is below 0.507 units, 0.5 being a
-correctly rounded result.
+correctly rounded result. Below the normal numbers a power of two is taken out first, and the result
+is rounded once, to a multiple of 2^-1074.
 
-*Monotone.* Within a segment (one k) every step is: r is the rounded difference of x and a constant;
-S + S c is c, times and plus a constant, rounded. Both rise with their argument, as rounding does.
-Between them, ``r^2 (...)`` is off by less than 2^-51 r^2, and the tail is added with an error below
-2^-106 + 2^-70; two different r differ by at least 2^-62 (and by at least 2^-53 |r| where k = 0, whose
-tail is 0): more than twice either, so the sum rises with r before it is rounded, and after. k itself
-rises with x. What remains are the 137,671 places where one segment meets the next; the tests compare
-the two numbers at every one of them.
+*Monotone.* Take one segment, one k. r is the rounded difference of x and a constant, and S + S c is
+c times a constant plus a constant, rounded twice: both rise with their argument, as rounding does.
+Between them, ``r^2 (...)`` is off by less than 2^-51 r^2 and the tail is added with an error below
+2^-70, while two different r differ by at least 2^-62 (where k = 0 the tail is 0, and they differ by
+at least 2^-53 |r|). So the sum rises with r before it is rounded, and after. k rises with x. What
+remains are the 268,872 places where one segment meets the next: the tests compare the numbers at
+every one of them. Below the normal numbers, the sum that is rounded is carried in two parts with an
+error below 2^-106, and different S c differ by more than 2^-99 in the same units.
 
 **log.** ``x = 2^e m`` with m in [0.707, 1.414), and c from a table of 256, a number of twelve bits
 next to 1/m (1 itself around m = 1). ``m c - 1`` is exact as a sum r + r' of two floats, m being
@@ -35,8 +37,8 @@ The upper parts of ``e ln 2 - log c`` add up exactly, to h; the rounding error o
 
 *Accuracy.* All but the last rounding together stay below 0.01 units in the last place: 0.51 in all.
 
-*Monotone.* Before the last rounding the error is below 2^-66, and x grows by at least 2^-53 of itself
-from one double to the next, log(x) hence by 2^-54 or more. So the unrounded values rise.
+*Monotone.* Before the last rounding the error is below 2^-66. From one double to the next x grows
+by at least 2^-53 of itself, so log(x) grows by more than 2^-54, and the unrounded values rise.
 
 **Sums of a row.** Each power is cut into a multiple of one power of two and a smaller multiple of
 another, so coarse that sums of either are exact, hence the same in any order and on any number of
@@ -47,6 +49,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from itertools import pairwise
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -133,8 +136,8 @@ def _centres() -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return numbers c of twelve bits next to 1/m, and ``-log c`` in two parts."""
     one = 1 << 11
     inverses, upper, rest = np.empty(CENTRES), np.empty(CENTRES), np.empty(CENTRES)
-    starts = (FIRST_BITS + (np.arange(CENTRES + 1) << WITHIN)).view(np.float64)
-    for i, (start, stop) in enumerate(zip(starts[:-1], starts[1:], strict=True)):
+    starts = (FIRST_BITS + (np.arange(CENTRES + 1, dtype=np.int64) << WITHIN)).view(np.float64)
+    for i, (start, stop) in enumerate(pairwise(starts)):
         touches_one = 1.0 in (start, stop)
         c = one if touches_one else round(2 * one / (start + stop))
         inverses[i] = c / one

@@ -153,6 +153,23 @@ def log_of(x: float) -> float:
 
 
 @compiled
+def _exp_of_differences(values: FloatArray, top: float, out: FloatArray) -> None:
+    """Write ``exp(values - top)`` to `out`; twice as fast where that is another array."""
+    for start in range(0, values.size, AT_ONCE):
+        stop = min(values.size, start + AT_ONCE)
+        near = True
+        for i in range(start, stop):
+            x = values[i] - top
+            near &= (x >= NEAR_LOW) & (x <= NEAR_HIGH)
+        if near:
+            for i in range(start, stop):
+                out[i] = _near(values[i] - top)
+        else:
+            for i in range(start, stop):
+                out[i] = exp_of(values[i] - top)
+
+
+@compiled
 def exp_into(values: FloatArray, out: FloatArray) -> None:
     """Write exp of float64 `values` (n,) to `out`, which may be the same array.
 
@@ -163,17 +180,7 @@ def exp_into(values: FloatArray, out: FloatArray) -> None:
     >>> x
     array([1., 0.])
     """
-    for start in range(0, values.size, AT_ONCE):
-        stop = min(values.size, start + AT_ONCE)
-        near = True
-        for i in range(start, stop):
-            near &= (values[i] >= NEAR_LOW) & (values[i] <= NEAR_HIGH)
-        if near:
-            for i in range(start, stop):
-                out[i] = _near(values[i])
-        else:
-            for i in range(start, stop):
-                out[i] = exp_of(values[i])
+    _exp_of_differences(values, 0.0, out)
 
 
 @compiled
@@ -201,33 +208,49 @@ def log_into(values: FloatArray, out: FloatArray) -> None:
 
 
 @compiled
+def _largest(row: FloatArray) -> float:
+    """Return the largest entry; in four lanes, which need not wait for each other."""
+    a = b = c = d = row[0]
+    for i in range(0, row.size - 3, 4):
+        a = row[i] if row[i] > a else a
+        b = row[i + 1] if row[i + 1] > b else b
+        c = row[i + 2] if row[i + 2] > c else c
+        d = row[i + 3] if row[i + 3] > d else d
+    for i in range(row.size - row.size % 4, row.size):
+        a = row[i] if row[i] > a else a
+    return max(a, b, c, d)
+
+
+@compiled
 def _sum(powers: FloatArray, coarse: float, fine: float) -> float:
     """Return the sum of numbers in [0, 1]; it is exact but for its last rounding, in any order."""
-    upper, lower = np.zeros(4), np.zeros(4)
-    whole = powers.size - powers.size % 4
-    for start in range(0, whole, 4):
-        for lane in range(4):
-            power = powers[start + lane]
-            piece = (power + coarse) - coarse
-            upper[lane] += piece
-            lower[lane] += ((power - piece) + fine) - fine
-    for i in range(whole, powers.size):
-        piece = (powers[i] + coarse) - coarse
-        upper[0] += piece
-        lower[0] += ((powers[i] - piece) + fine) - fine
-    return upper.sum() + lower.sum()
+    a = b = c = d = 0.0
+    e = f = g = h = 0.0
+    for i in range(0, powers.size - 3, 4):
+        first = (powers[i] + coarse) - coarse
+        second = (powers[i + 1] + coarse) - coarse
+        third = (powers[i + 2] + coarse) - coarse
+        fourth = (powers[i + 3] + coarse) - coarse
+        a += first
+        b += second
+        c += third
+        d += fourth
+        e += ((powers[i] - first) + fine) - fine
+        f += ((powers[i + 1] - second) + fine) - fine
+        g += ((powers[i + 2] - third) + fine) - fine
+        h += ((powers[i + 3] - fourth) + fine) - fine
+    for i in range(powers.size - powers.size % 4, powers.size):
+        first = (powers[i] + coarse) - coarse
+        a += first
+        e += ((powers[i] - first) + fine) - fine
+    return ((a + b) + (c + d)) + ((e + f) + (g + h))
 
 
 @compiled
 def _softmax(logits: FloatArray, out: FloatArray, coarse: float, fine: float) -> None:
     for row in range(logits.shape[0]):
-        top = logits[row, 0]
-        for label in range(1, logits.shape[1]):
-            top = max(top, logits[row, label])
         powers = out[row]
-        for label in range(logits.shape[1]):
-            powers[label] = logits[row, label] - top
-        exp_into(powers, powers)
+        _exp_of_differences(logits[row], _largest(logits[row]), powers)
         total = _sum(powers, coarse, fine)
         for label in range(logits.shape[1]):
             powers[label] /= total
