@@ -123,11 +123,13 @@ LOG_RANGES = {
 @pytest.mark.parametrize("values", EXP_RANGES.values(), ids=EXP_RANGES.keys())
 def test_exp_is_within_the_stated_accuracy_of_exact_arithmetic(values: np.ndarray) -> None:
     assert units_off_exp(values, exp(values)) <= UNITS
+    assert_array_equal(fast_exp(values), exp(values))
 
 
 @pytest.mark.parametrize("values", LOG_RANGES.values(), ids=LOG_RANGES.keys())
 def test_log_is_within_the_stated_accuracy_of_exact_arithmetic(values: np.ndarray) -> None:
     assert units_off_log(values, log(values)) <= UNITS
+    assert_array_equal(fast_log(values), log(values))
 
 
 def test_the_exact_arithmetic_of_these_tests_is_that_of_decimal_numbers() -> None:
@@ -303,16 +305,17 @@ def test_sums_of_a_row_are_exact_but_for_one_rounding(n_classes: int) -> None:
     assert_array_equal(elementary.sums_of(shuffled), sums)
 
 
-def test_sums_are_the_same_when_added_one_by_one_or_in_pieces() -> None:
-    powers = exp(RNG.uniform(-30, 0, (1, 999)))
-    coarse, fine = elementary.cuts(999)
-    upper = (powers + coarse) - coarse
-    lower = ((powers - upper) + fine) - fine
-    for pieces in (upper[0], lower[0]):
+@pytest.mark.parametrize("n_classes", [3, 1023, 5000])
+def test_pieces_add_up_exactly_one_by_one_or_in_parts(n_classes: int) -> None:
+    usual = exp(RNG.uniform(-30, 0, n_classes))
+    largest = RNG.uniform(0.9, 1, n_classes)  # as upper pieces, and as lower ones
+    powers = np.stack([usual, largest, largest * 2.0 ** (n_classes.bit_length() - 53)])
+    for numbers in np.concatenate(elementary.pieces(powers)):
         one_by_one = 0.0
-        for piece in pieces[::-1]:
-            one_by_one += piece
-        assert one_by_one == pieces.sum() == sum(part.sum() for part in np.array_split(pieces, 7))
+        for number in numbers[::-1].tolist():
+            one_by_one += number
+        assert int(fixed(np.array([one_by_one]))[0]) == sum(fixed(numbers).tolist())
+        assert one_by_one == numbers.sum() == sum(p.sum() for p in np.array_split(numbers, 3))
 
 
 def test_the_order_of_logits_is_the_order_of_probabilities() -> None:

@@ -253,11 +253,16 @@ def cuts(n_classes: int) -> tuple[float, float]:
     return 1.5 * 2.0**b, 1.5 * 2.0 ** (2 * b - 54)
 
 
-def sums_of(powers: Any) -> Any:
-    """Return the sums (n, 1) of rows of numbers in [0, 1], the same bits in any order."""
+def pieces(powers: Any) -> tuple[Any, Any]:
+    """Return rows of numbers in [0, 1] as two pieces each, whose sums are exact in any order."""
     coarse, fine = cuts(powers.shape[1])
     upper = (powers + coarse) - coarse
-    lower = ((powers - upper) + fine) - fine
+    return upper, ((powers - upper) + fine) - fine
+
+
+def sums_of(powers: Any) -> Any:
+    """Return the sums (n, 1) of rows of numbers in [0, 1], the same bits in any order."""
+    upper, lower = pieces(powers)
     return upper.sum(1)[:, None] + lower.sum(1)[:, None]
 
 
