@@ -318,6 +318,22 @@ def test_pieces_add_up_exactly_one_by_one_or_in_parts(n_classes: int) -> None:
         assert one_by_one == numbers.sum() == sum(p.sum() for p in np.array_split(numbers, 3))
 
 
+@pytest.mark.parametrize("place", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_running_sums_never_fall_and_are_the_same_for_tensors(place: str) -> None:
+    powers = np.sort(exp(RNG.uniform(-60, 0, (20, 1000))), axis=1)
+    sums = elementary.running_sums_of(powers)
+    assert (sums[:, 1:] >= sums[:, :-1]).all()
+    assert_array_equal(sums[:, -1:], elementary.sums_of(powers))
+    assert_array_equal(elementary.running_sums_of(powers[:, ::-1])[:, -1:], sums[:, -1:])
+    np.testing.assert_allclose(sums, powers.cumsum(axis=1), rtol=1e-13, atol=1000 * 2.0**-87)
+    torch = pytest.importorskip("torch")
+    if place == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    tensor = torch.from_numpy(powers).to(place)
+    assert_array_equal(elementary.running_sums_of(tensor).cpu().numpy(), sums)
+    assert_array_equal(elementary.sums_of(tensor).cpu().numpy(), elementary.sums_of(powers))
+
+
 def test_the_order_of_logits_is_the_order_of_probabilities() -> None:
     bits = RNG.uniform(-30, 30, (200, 1)).view(np.int64) + np.arange(-20, 20)
     logits = np.sort(bits.view(np.float64), axis=1)
