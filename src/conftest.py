@@ -2,6 +2,10 @@
 
 from importlib.util import find_spec
 
-NEEDS = {"conformix/kernels/device/triton.py": "triton", "conformix/data/tensors.py": "torch"}
+NEEDS = {
+    "conformix/kernels/device/triton.py": "triton",
+    "conformix/kernels/device/elementary_triton.py": "triton",
+    "conformix/data/tensors.py": "torch",
+}
 
 collect_ignore = [path for path, package in NEEDS.items() if find_spec(package) is None]
