@@ -69,7 +69,7 @@ class Clustered:
         """Return one stratum per cluster."""
         check_fallback(self.fallback, self.min_rows)
         if self.clusters is not None:
-            cells = _given(self.clusters, seen.n_classes)
+            cells = _checked(self.clusters, seen.n_classes)
         elif not seen.separate:
             raise InvalidInput(
                 "clusters are learnt on rows apart from calibration, and this split has none; say "
@@ -84,25 +84,25 @@ class Clustered:
     def _learnt(self, seen: Seen) -> IntArray:
         counts = np.bincount(seen.y, minlength=seen.n_classes)
         least = rows_needed(seen.alpha) if self.min_rows is None else self.min_rows
-        kept = np.flatnonzero(counts >= max(least, 1))
+        classes = np.flatnonzero(counts >= max(least, 1))
         cells = np.full(seen.n_classes, -1)
-        if not len(kept):
+        if not len(classes):
             return cells
         n_clusters = self.n_clusters
         if n_clusters is None:
-            n_clusters = max(int(counts[kept].min()) // 2, 1)
+            n_clusters = max(int(counts[classes].min()) // 2, 1)
         whole = isinstance(n_clusters, int | np.integer) and not isinstance(n_clusters, bool)
         if not whole or n_clusters < 1:
             raise InvalidInput(f"n_clusters must be a positive integer; got {n_clusters!r}.")
-        points = np.array([embedding(seen.values[seen.y == c], seen.alpha) for c in kept])
-        found = weighted_kmeans(
-            points, np.sqrt(counts[kept]), min(int(n_clusters), len(kept)), seen.rng
+        points = np.array([embedding(seen.values[seen.y == c], seen.alpha) for c in classes])
+        clusters = weighted_kmeans(
+            points, np.sqrt(counts[classes]), min(int(n_clusters), len(classes)), seen.rng
         )
-        cells[kept] = found
+        cells[classes] = clusters
         return cells
 
 
-def _given(clusters: Any, n_classes: int) -> IntArray:
+def _checked(clusters: Any, n_classes: int) -> IntArray:
     cells = np.array(clusters)
     if cells.shape != (n_classes,) or cells.dtype.kind not in "iu":
         raise InvalidInput(
@@ -124,10 +124,10 @@ def embedding(values: FloatArray, alpha: float) -> FloatArray:
     """
     n = len(values)
     levels = [1 - level for level in LEVELS] + [float(alpha)]
-    found = [kth_largest(values, min(conformal_rank(n, level), n)) for level in levels]
+    reached = [kth_largest(values, min(conformal_rank(n, level), n)) for level in levels]
     # Lifted scores (no empty sets) are infinite; distances need numbers.
     finite = values[np.isfinite(values)]
-    return np.nan_to_num(np.array(found), posinf=finite.max() if len(finite) else 0.0)
+    return np.nan_to_num(np.array(reached), posinf=finite.max() if len(finite) else 0.0)
 
 
 def weighted_kmeans(

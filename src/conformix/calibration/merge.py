@@ -174,10 +174,10 @@ def merge_guarantee(method: str) -> Guarantee:
     exact: P(y in set) >= 1 - 2 alpha (each of the sets misses with probability <= alpha)
     """
     if method in VOTES:
-        told = "1 - alpha" if method == "uniform" else "1 - 2 alpha"
+        bound = "1 - alpha" if method == "uniform" else "1 - 2 alpha"
         needs = "each of the sets misses with probability <= alpha"
         needs += "" if method == "half" else "; u drawn apart from them"
-        return Guarantee("exact", f"P(y in set) >= {told}", needs)
+        return Guarantee("exact", f"P(y in set) >= {bound}", needs)
     MERGES[method]
     needs = "independent" if method == "fisher" else "arbitrarily dependent"
     return Guarantee("exact", "P(y in set) >= 1 - alpha", f"valid, {needs} p-values")

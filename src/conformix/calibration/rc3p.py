@@ -74,9 +74,9 @@ class RankedPerClass(PerClass):
         # In fractions, as ranks are: .7 times .1 times 100 rows are 7 rows, in floats they are 6.
         allowed = simple_fraction(alpha)
         allowed *= 1 if self.share == 1 else simple_fraction(self.share, "share")
-        found = np.full(n_classes, n_classes)
+        depths = np.full(n_classes, n_classes)
         for c in np.unique(y):
-            own = np.sort(ranks[y == c])
-            beyond = math.floor(allowed * len(own))  # may rank lower
-            found[c] = own[len(own) - 1 - beyond]
-        return found
+            class_ranks = np.sort(ranks[y == c])
+            beyond = math.floor(allowed * len(class_ranks))  # may rank lower
+            depths[c] = class_ranks[len(class_ranks) - 1 - beyond]
+        return depths

@@ -129,9 +129,9 @@ def density_ratio(
         weights[:] = _ratios(whole, source, odds, clip)
     else:
         seed = int(as_generator(random_state).integers(2**31))
-        for rest, held in StratifiedKFold(folds, shuffle=True, random_state=seed).split(X, z):
-            own = held[held < len(source)]
-            weights[own] = _ratios(clone(model).fit(X[rest], z[rest]), X[own], odds, clip)
+        for others, held in StratifiedKFold(folds, shuffle=True, random_state=seed).split(X, z):
+            rows = held[held < len(source)]
+            weights[rows] = _ratios(clone(model).fit(X[others], z[others]), X[rows], odds, clip)
     return DensityRatio(weights, whole, odds, float(clip))
 
 
@@ -185,8 +185,8 @@ def label_ratios(
         raise InvalidInput(f"new_outputs must have {n_classes} classes; got {new.shape[1]}.")
     labels = check_labels(y, len(old), n_classes)
     priors = np.bincount(labels, minlength=n_classes) / len(labels)
-    found = _em(new, priors) if method == "em" else _confusion(old, labels, new, priors)
-    return np.divide(found, priors, out=np.zeros(n_classes), where=priors > 0)
+    frequencies = _em(new, priors) if method == "em" else _confusion(old, labels, new, priors)
+    return np.divide(frequencies, priors, out=np.zeros(n_classes), where=priors > 0)
 
 
 def _probabilities(outputs: Any, kind: Kind, name: str) -> FloatArray:
@@ -207,24 +207,24 @@ def _confusion(old: FloatArray, y: IntArray, new: FloatArray, priors: FloatArray
     np.add.at(joint, (old.argmax(axis=1), y), 1 / len(y))
     mu = np.bincount(new.argmax(axis=1), minlength=n_classes) / len(new)
     ratios = np.linalg.lstsq(joint, mu, rcond=None)[0]
-    found = np.maximum(ratios, 0.0) * priors
-    return found / found.sum() if found.sum() > 0 else priors
+    frequencies = np.maximum(ratios, 0.0) * priors
+    return frequencies / frequencies.sum() if frequencies.sum() > 0 else priors
 
 
 def _em(new: FloatArray, priors: FloatArray) -> FloatArray:
     """Return the class frequencies under which the new rows are most likely."""
     likelihood = np.divide(new, priors, out=np.zeros_like(new), where=priors > 0)
-    found = priors.copy()
+    frequencies = priors.copy()
     for _ in range(EM_STEPS):
-        posterior = likelihood * found
+        posterior = likelihood * frequencies
         total = posterior.sum(axis=1, keepdims=True)
         posterior = np.divide(posterior, total, out=np.zeros_like(posterior), where=total > 0)
         fresh = posterior.mean(axis=0)
         fresh /= fresh.sum()
-        if np.abs(fresh - found).max() < EM_CHANGE:
+        if np.abs(fresh - frequencies).max() < EM_CHANGE:
             return fresh
-        found = fresh
-    return found
+        frequencies = fresh
+    return frequencies
 
 
 __all__ = ["DensityRatio", "density_ratio", "effective_rows", "label_ratios"]

@@ -161,11 +161,11 @@ class Stratified:
         """Return one threshold per stratum, then those of `EVERY` and of `ALWAYS`."""
         sizes, inverse = np.unique(self.counts, return_inverse=True)
         k = np.array([rank(int(n), alpha) for n in sizes], dtype=np.int64)[inverse.ravel()]
-        found = np.full(self.partition.n_strata + 2, -np.inf)
+        cuts = np.full(self.partition.n_strata + 2, -np.inf)
         enough = np.flatnonzero(k <= self.counts)
-        found[enough] = self._grouped[self._ends[enough + 1] - k[enough]]
-        found[EVERY] = kth_largest(self.values, rank(len(self.values), alpha))
-        return found
+        cuts[enough] = self._grouped[self._ends[enough + 1] - k[enough]]
+        cuts[EVERY] = kth_largest(self.values, rank(len(self.values), alpha))
+        return cuts
 
     def table(self, alpha: float, rank: Rank) -> Any:
         """Return the thresholds by label (K,), by group (dict), or by both (dict of (K,))."""
@@ -186,15 +186,15 @@ class Stratified:
         self, values: FloatArray, tau: FloatArray | None = None, data: RowData = NO_DATA
     ) -> FloatArray:
         """Return ``(1 + #{c_i <= s}) / (n_s + 1)`` over the n_s rows of each label's stratum."""
-        found = np.ones(values.shape)  # labels that are always in
+        result = np.ones(values.shape)  # labels that are always in
         uniforms = None if tau is None else np.broadcast_to(tau, values.shape)
-        for rows, labels, stratum in self._parts(values.shape[0], data):
-            own, place = self.scores_of(stratum), np.ix_(rows, labels)
+        for rows, labels, stratum in self._blocks(values.shape[0], data):
+            scores, place = self.scores_of(stratum), np.ix_(rows, labels)
             at_random = None if uniforms is None else uniforms[place]
-            found[place] = pvalue_ranks(own, values[place], at_random) / (len(own) + 1)
-        return found
+            result[place] = pvalue_ranks(scores, values[place], at_random) / (len(scores) + 1)
+        return result
 
-    def _parts(self, n: int, data: RowData) -> Iterator[tuple[IntArray, IntArray, int]]:
+    def _blocks(self, n: int, data: RowData) -> Iterator[tuple[IntArray, IntArray, int]]:
         """Yield rows and labels that share a stratum."""
         groups = self.partition.groups_of(data)
         for g in range(len(self.partition.cells)) if groups is None else np.unique(groups):
@@ -208,25 +208,25 @@ class Stratified:
         if base.kind == "none":
             return base
         part = self.partition
-        given = f"{part.what} of the row" if part.names else f"{part.what} of y"
+        condition = f"{part.what} of the row" if part.names else f"{part.what} of y"
         less = " minus a selection term" if base.kind == "approximate" else ""
-        told = f"P(y in set | {given}) >= 1 - alpha{less}"
+        sentence = f"P(y in set | {condition}) >= 1 - alpha{less}"
         if base.kind == "pac":
-            told = f"for each {part.what} by itself, not for all at once: {base.statement}"
+            sentence = f"for each {part.what} by itself, not for all at once: {base.statement}"
         whole, rare = True, f"{part.n_rare} rare {PLURALS.get(part.what, part.what + 's')}"
         if part.n_rare and part.fallback == "all":
-            told += f"; labels of {rare} always in"
+            sentence += f"; labels of {rare} always in"
         elif part.n_rare and part.fallback == "pooled":
-            told += f"; {rare} only together"
+            sentence += f"; {rare} only together"
             whole = part.fixed
         elif part.n_rare:
-            told += f"; no conditional statement for {rare}"
+            sentence += f"; no conditional statement for {rare}"
             whole = False
         if part.names and part.fallback == "marginal":
-            told += "; none for groups that fit did not see"
+            sentence += "; none for groups that fit did not see"
             whole = False
         kind = base.kind if whole else "approximate"
-        return Guarantee(kind, told, f"within every {part.what}: {base.assumption}")
+        return Guarantee(kind, sentence, f"within every {part.what}: {base.assumption}")
 
     def warn(self, alpha: float, rank: Rank) -> None:
         """Warn where a stratum has too few rows for a finite threshold."""
@@ -371,15 +371,15 @@ class PerGroup:
     def learn(self, seen: Seen) -> Plan:
         """Return one stratum per group, or per group and class."""
         n_groups, width = len(seen.names), seen.n_classes if self.by_class else 1
-        own = np.arange(n_groups * width)
+        stratum_of_unit = np.arange(n_groups * width)
         units = np.searchsorted(np.array(seen.names), seen.data.strata) * width
         units += seen.y if self.by_class else 0
-        counts = seen.expected(units, len(own))
+        counts = seen.expected(units, len(stratum_of_unit))
         rare = rare_units(counts, self.min_rows, self.fallback, seen.alpha)
-        other = stand_in(self.fallback, pool=len(own))
-        own[rare] = other
-        cells = np.full((n_groups + 1, seen.n_classes), other)
-        cells[:-1] = own.reshape(n_groups, width)
+        substitute = stand_in(self.fallback, pool=len(stratum_of_unit))
+        stratum_of_unit[rare] = substitute
+        cells = np.full((n_groups + 1, seen.n_classes), substitute)
+        cells[:-1] = stratum_of_unit.reshape(n_groups, width)
         return Partition(
             cells, seen.names, self.what, self.fallback, n_rare=int(rare.sum()), fixed=seen.separate
         )

@@ -54,23 +54,23 @@ class RunningSums:
         self._rising = np.maximum.accumulate(self._high)
         self._known: dict[int, int] = {}
 
-    def last_within(self, level: Fraction, own: FloatArray) -> IntArray:
-        """Return the largest j whose sum and `own` are at most ``level (sum of all + own)``.
+    def last_within(self, level: Fraction, new_weights: FloatArray) -> IntArray:
+        """Return the largest j with ``sum of the first j + w <= level (sum of all + w)``.
 
         Parameters
         ----------
         level : Fraction
             Between 0 and 1.
-        own : float64 array of any shape
-            The weight of each new point.
+        new_weights : float64 array of any shape
+            The weight w of each new point.
 
         Returns
         -------
-        integer array of the shape of `own`
-            From 0 to n - 1; -1 where `own` alone is more.
+        integer array of the shape of `new_weights`
+            From 0 to n - 1; -1 where w alone is more.
         """
-        own = np.asarray(own, dtype=np.float64)
-        scaled = self._scaled(own)
+        new_weights = np.asarray(new_weights, dtype=np.float64)
+        scaled = self._scaled(new_weights)
         whole = self._high[-1] + scaled
         bound, slack = float(level) * whole - scaled, SLACK * whole
         least, most = (
@@ -79,15 +79,15 @@ class RunningSums:
         )
         undecided = least < most
         if undecided.any():
-            for weight in np.unique(own[undecided]):
-                same = undecided & (own == weight)
+            for weight in np.unique(new_weights[undecided]):
+                same = undecided & (new_weights == weight)
                 ends = int(least[same].min()), int(most[same].max())
                 most[same] = self._decided(level, float(weight), *ends)
         return most
 
-    def _decided(self, level: Fraction, own: float, least: int, most: int) -> int:
+    def _decided(self, level: Fraction, new_weight: float, least: int, most: int) -> int:
         """Return the largest j in ``least .. most`` that `last_within` asks for, exactly."""
-        weight = _whole_sum(np.array([own]))
+        weight = _whole_sum(np.array([new_weight]))
         bound = math.floor(level * (self.exact(len(self._weights)) + weight)) - weight
         # The first of these is known to be within; -1 stands for none.
         return bisect_right(range(most + 1), bound, lo=max(least, 0), key=self.exact) - 1
@@ -98,17 +98,17 @@ class RunningSums:
             self._known[j] = _whole_sum(self._weights[:j])
         return self._known[j]
 
-    def shares(self, j: IntArray, own: FloatArray) -> FloatArray:
-        """Return ``(sum of the first j + own) / (sum of all + own)``, rounded once.
+    def shares(self, j: IntArray, weight: FloatArray) -> FloatArray:
+        """Return ``(sum of the first j + weight) / (sum of all + weight)``, rounded once.
 
         Parameters
         ----------
         j : integer array
             How many weights.
-        own : float64 array that broadcasts against it
+        weight : float64 array that broadcasts against it
             The weight of each new point.
         """
-        scaled = self._scaled(own)
+        scaled = self._scaled(weight)
         top, top_rest = _two_sum(self._high[j], scaled)
         all_, all_rest = _two_sum(self._high[-1], scaled)
         top_rest, all_rest = top_rest + self._low[j], all_rest + self._low[-1]
@@ -117,17 +117,19 @@ class RunningSums:
         left = ((top - product) - error) + (top_rest - quotient * all_rest)
         return quotient + left / all_
 
-    def smoothed(self, below: IntArray, j: IntArray, own: FloatArray, tau: Any) -> FloatArray:
-        """Return ``(sum of the first below + tau (those up to j + own)) / (sum of all + own)``."""
-        scaled = self._scaled(own)
+    def smoothed(self, below: IntArray, j: IntArray, weight: FloatArray, tau: Any) -> FloatArray:
+        """Return ``(sum of the first below + tau (those up to j + w)) / (sum of all + w)``."""
+        scaled = self._scaled(weight)
         tied = (self._high[j] - self._high[below]) + (self._low[j] - self._low[below])
         inside = self._high[below] + tau * (tied + scaled)
         return np.minimum(inside / (self._high[-1] + scaled), 1.0)
 
-    def _scaled(self, own: FloatArray) -> FloatArray:
+    def _scaled(self, weight: FloatArray) -> FloatArray:
         """Return weights of new points in the unit of the kept sums."""
         with np.errstate(over="ignore"):
-            return np.minimum(np.ldexp(np.asarray(own, dtype=np.float64), -self._power), HEAVIEST)
+            return np.minimum(
+                np.ldexp(np.asarray(weight, dtype=np.float64), -self._power), HEAVIEST
+            )
 
 
 def _running(terms: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -153,10 +155,10 @@ def _running(terms: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.append(start, high.ravel()[:n]), np.append(start, low.ravel()[:n])
 
 
-def _add(high: Any, low: Any, more: Any, more_low: Any) -> tuple[Any, Any]:
+def _add(high: Any, low: Any, term: Any, term_low: Any) -> tuple[Any, Any]:
     """Return the sum of two pairs of floats as a pair."""
-    total, error = _two_sum(high, more)
-    error = error + (low + more_low)
+    total, error = _two_sum(high, term)
+    error = error + (low + term_low)
     rounded = total + error
     return rounded, error - (rounded - total)
 

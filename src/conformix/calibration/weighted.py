@@ -202,10 +202,10 @@ class Reweighted:
     def name(self) -> str:
         return self.plan.name
 
-    def thresholds(self, alpha: float, own: FloatArray) -> FloatArray:
-        """Return the thresholds of points of own weight `own`, in its shape."""
+    def thresholds(self, alpha: float, weight: FloatArray) -> FloatArray:
+        """Return the thresholds of points of weight `weight`, in its shape."""
         # The smallest scores are left out while they and the point weigh at most alpha of all.
-        out = self.sums.last_within(simple_fraction(alpha), own)
+        out = self.sums.last_within(simple_fraction(alpha), weight)
         return np.where(out >= 0, self.values[np.maximum(out, 0)], -np.inf)
 
     def table(self, alpha: float, rank: Rank) -> FloatArray:
@@ -220,11 +220,14 @@ class Reweighted:
         self, values: FloatArray, tau: FloatArray | None = None, data: RowData = NO_DATA
     ) -> FloatArray:
         """Return ``(sum_i w_i 1{c_i <= s} + w) / (sum_i w_i + w)``, smoothed where asked."""
-        own, up_to = self.plan.own_weight(data), np.searchsorted(self.values, values, side="right")
+        weight, up_to = (
+            self.plan.own_weight(data),
+            np.searchsorted(self.values, values, side="right"),
+        )
         if tau is None:
-            return self.sums.shares(up_to, own)
+            return self.sums.shares(up_to, weight)
         below = np.searchsorted(self.values, values, side="left")
-        return self.sums.smoothed(below, up_to, own, tau)
+        return self.sums.smoothed(below, up_to, weight, tau)
 
     def promise(self, base: Guarantee) -> Guarantee:
         """Return the statement under the new law: exact for known ratios only."""
@@ -234,10 +237,10 @@ class Reweighted:
         less = " minus a selection term" if base.kind == "approximate" else ""
         ratios, others = f"{self.plan.ratio} ratios", f"but for that shift {base.assumption}"
         if self.plan.known:
-            told = f"P(y in set) >= 1 - alpha{less} under the new law"
-            return Guarantee(base.kind, told, f"true {ratios}, {rows}; {others}")
-        told = f"P(y in set) >= 1 - alpha{less} under the new law, less the error of the ratios"
-        return Guarantee("approximate", told, f"estimated {ratios}, {rows}; {others}")
+            sentence = f"P(y in set) >= 1 - alpha{less} under the new law"
+            return Guarantee(base.kind, sentence, f"true {ratios}, {rows}; {others}")
+        sentence = f"P(y in set) >= 1 - alpha{less} under the new law, less the error of the ratios"
+        return Guarantee("approximate", sentence, f"estimated {ratios}, {rows}; {others}")
 
     def warn(self, alpha: float, rank: Rank) -> None:
         """Warn where a point of average weight lets every label in.
