@@ -83,8 +83,8 @@ class GoalObjective(SizeObjective):
         """Return the total cost of every weight vector, int64 (m,)."""
         weights = np.ascontiguousarray(weights, dtype=np.float64)
         starts = range(0, len(weights), WEIGHTS_AT_ONCE)
-        found = [self.goal.costs(self, weights[i : i + WEIGHTS_AT_ONCE]) for i in starts]
-        return np.concatenate(found).astype(np.int64)
+        costs = [self.goal.costs(self, weights[i : i + WEIGHTS_AT_ONCE]) for i in starts]
+        return np.concatenate(costs).astype(np.int64)
 
     def __call__(self, weights: FloatArray) -> FloatArray:
         """Return the mean cost per size row of every weight vector, shape (m,)."""
@@ -96,16 +96,16 @@ class GoalObjective(SizeObjective):
 
     def told(self, found: SearchResult) -> SearchResult:
         """Return a search result that says what was minimised, beside the size."""
-        found = super().told(found)
-        value = found.count / (UNIT * self.n_size)
-        count = int(self.labels(found.weights[None])[0])
-        return replace(found, count=count, objective=self.goal.name, value=value)
+        result = super().told(found)
+        value = result.count / (UNIT * self.n_size)
+        count = int(self.labels(result.weights[None])[0])
+        return replace(result, count=count, objective=self.goal.name, value=value)
 
     def covered(self, weights: FloatArray) -> BoolArray:
         """Return whether the true label of every tuning row is in its set, bool (m, n)."""
         thresholds = self.thresholds(weights)
-        own = np.array([combine(self.true_scores, w) for w in weights])
-        return own >= thresholds[:, None]
+        combined = np.array([combine(self.true_scores, w) for w in weights])
+        return combined >= thresholds[:, None]
 
     def cost_of_rows(
         self, weights: FloatArray, of_size: IntArray, of_label: IntArray | None = None
@@ -245,20 +245,20 @@ class LabelCosts:
         return total
 
     def _checked(self, n_classes: int, n_rows: int) -> FloatArray:
-        given = check_numbers(self.values, "label costs")
-        if given.shape != (n_classes,):
+        costs = check_numbers(self.values, "label costs")
+        if costs.shape != (n_classes,):
             raise InvalidInput(
                 f"label costs must be {n_classes} numbers, one per label; got an array of shape "
-                f"{given.shape}."
+                f"{costs.shape}."
             )
-        wrong = np.flatnonzero(~(np.isfinite(given) & (given >= 0)))
+        wrong = np.flatnonzero(~(np.isfinite(costs) & (costs >= 0)))
         if len(wrong):
             raise InvalidInput(
                 f"label costs must be finite and not negative; label {wrong[0]} costs "
-                f"{given[wrong[0]]:g}."
+                f"{costs[wrong[0]]:g}."
             )
-        _refuse_overflow("the sum of the label costs", sum(given.tolist()), n_rows)
-        return given
+        _refuse_overflow("the sum of the label costs", sum(costs.tolist()), n_rows)
+        return costs
 
 
 @dataclass(frozen=True)

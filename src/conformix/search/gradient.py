@@ -209,7 +209,7 @@ def best_stage(sketch: Walk, theta: FloatArray) -> FloatArray:
     from scipy.optimize import minimize  # noqa: PLC0415  loads late
 
     smooth = stand_in(sketch.objective, sketch.units)
-    found = []
+    candidates = []
     for share in STAGES:
         widths = smooth.widths(softmax(theta), share)
 
@@ -225,9 +225,9 @@ def best_stage(sketch: Walk, theta: FloatArray) -> FloatArray:
         )  # fmt: skip
         theta = done.x
         sketch.span.evaluated += COST * done.nfev
-        found.append(on_simplex(softmax(theta) * sketch.units))
-    sketch.span.evaluated += len(found)
-    return found[int(sketch.objective.counts(np.array(found)).argmin())]
+        candidates.append(on_simplex(softmax(theta) * sketch.units))
+    sketch.span.evaluated += len(candidates)
+    return candidates[int(sketch.objective.counts(np.array(candidates)).argmin())]
 
 
 def stand_in(objective: SizeObjective, units: FloatArray) -> Surrogate:

@@ -79,9 +79,9 @@ def on_simplex(weights: FloatArray) -> FloatArray:
     >>> on_simplex(np.array([3.0, 1.0, -1e-17]))
     array([0.75, 0.25, 0.  ])
     """
-    kept = np.maximum(weights, 0.0)
-    kept[kept < 1e-12 * kept.max()] = 0.0
-    return kept / kept.sum()
+    weights = np.maximum(weights, 0.0)
+    weights[weights < 1e-12 * weights.max()] = 0.0
+    return weights / weights.sum()
 
 
 def spreads(objective: SizeObjective) -> FloatArray:

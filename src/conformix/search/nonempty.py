@@ -67,13 +67,13 @@ class NonEmptyObjective(SizeObjective):
 
     def thresholds(self, weights: FloatArray) -> FloatArray:
         """Return the k-th largest lifted true-label score for every weight vector, (m,)."""
-        found = []
+        thresholds = []
         for start in range(0, len(weights), WEIGHTS_AT_ONCE):
             some = weights[start : start + WEIGHTS_AT_ONCE]
             for w, top in zip(some, self.row_tops(some), strict=True):
-                own = combine(self.true_scores, w)
-                found.append(kth_largest(np.where(own == top, np.inf, own), self.k))
-        return np.array(found)
+                combined = combine(self.true_scores, w)
+                thresholds.append(kth_largest(np.where(combined == top, np.inf, combined), self.k))
+        return np.array(thresholds)
 
     def row_tops(self, weights: FloatArray) -> FloatArray:
         """Return the largest combined score of every tuning row, under every weight, (m, n)."""
@@ -96,8 +96,8 @@ class NonEmptyObjective(SizeObjective):
         """Return the labels in all non-empty sets of the size rows, int64 (m,)."""
         if any(torch_counts(part) for part in self.size_parts):
             kernels = import_module("conformix.kernels.device.counting")
-            parts = [as_tensor(part) for part in self.size_parts]
-            return kernels.count_nonempty(parts, weights, self.thresholds(weights))  # type: ignore[no-any-return]
+            tensors = [as_tensor(part) for part in self.size_parts]
+            return kernels.count_nonempty(tensors, weights, self.thresholds(weights))  # type: ignore[no-any-return]
         from conformix.kernels.host.counting import count_nonempty  # noqa: PLC0415  numba loads late
 
         weights = np.ascontiguousarray(weights, dtype=np.float64)

@@ -76,11 +76,11 @@ class SearchResult:
         return self.count / self.n_size
 
     def __repr__(self) -> str:
-        told = np.array2string(np.asarray(self.weights), precision=3, separator=", ")
+        weights = np.array2string(np.asarray(self.weights), precision=3, separator=", ")
         why = f" (auto: {self.reason})" if self.reason else ""
         value = "" if self.value is None else f"{self.objective} {self.value:.3f}, "
         return (
-            f"SearchResult(weights={told}, searched (optimistic) {value}size {self.size:.3f}, "
+            f"SearchResult(weights={weights}, searched (optimistic) {value}size {self.size:.3f}, "
             f"{self.strategy}{why}, {self.n_evaluated:,} weights)"
         )
 

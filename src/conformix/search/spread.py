@@ -61,25 +61,26 @@ class SpreadGrid:
         )
 
 
-def spread_counts(objective: SizeObjective, weights: FloatArray, parts: int) -> IntArray:
-    """Return ``objective.counts(weights)``, the size rows cut into parts for the workers."""
+def spread_counts(objective: SizeObjective, weights: FloatArray, n_shares: int) -> IntArray:
+    """Return ``objective.counts(weights)``, the size rows cut into shares for the workers."""
     from dask import delayed  # noqa: PLC0415  an extra
 
-    if not isinstance(parts, int | np.integer) or isinstance(parts, bool) or parts < 1:
-        raise InvalidInput(f"parts must be a positive integer; got {parts!r}.")
+    if not isinstance(n_shares, int | np.integer) or isinstance(n_shares, bool) or n_shares < 1:
+        raise InvalidInput(f"parts must be a positive integer; got {n_shares!r}.")
     work = delayed(_counts, pure=False, traverse=False)
-    parts = min(int(parts), *(len(part) for part in objective.size_parts))  # none without rows
+    # None without rows.
+    n_shares = min(int(n_shares), *(len(part) for part in objective.size_parts))
     tasks = []
-    for part in range(parts):
-        own = objective.with_size_rows(lambda n, part=part: _share(n, part, parts))  # type: ignore[misc]
-        own.threads = 1  # a task is one core; parts are what runs side by side
-        tasks.append(work(own, weights))
+    for i in range(n_shares):
+        share = objective.with_size_rows(lambda n, i=i: _share(n, i, n_shares))  # type: ignore[misc]
+        share.threads = 1  # a task is one core; shares are what runs side by side
+        tasks.append(work(share, weights))
     (counts,) = computed(fold(tasks, delayed(_added, pure=False)))
     return counts  # type: ignore[no-any-return]
 
 
-def _share(n: int, part: int, parts: int) -> slice:
-    return slice(n * part // parts, n * (part + 1) // parts)
+def _share(n: int, i: int, n_shares: int) -> slice:
+    return slice(n * i // n_shares, n * (i + 1) // n_shares)
 
 
 def _counts(objective: SizeObjective, weights: FloatArray) -> IntArray:

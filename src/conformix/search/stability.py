@@ -92,10 +92,10 @@ def same_rows(true_scores: FloatArray, part: FloatArray) -> bool:
     """
     if len(true_scores) != len(part):
         return False
-    found = np.ones(part.shape[:2], dtype=bool)
+    matches = np.ones(part.shape[:2], dtype=bool)
     for j in range(part.shape[2]):
-        found &= part[..., j] == true_scores[:, j, None]
-    return bool(found.any(axis=1).all())
+        matches &= part[..., j] == true_scores[:, j, None]
+    return bool(matches.any(axis=1).all())
 
 
 def _multiplicities(n: int, n_draws: int, rng: np.random.Generator) -> IntArray:
@@ -186,26 +186,26 @@ class OneStandardError:
         if not self.errors >= 0:
             raise InvalidInput(f"errors must be a number from 0 on; got {self.errors!r}.")
         rng = np.random.default_rng(0) if rng is None else rng
-        found = self.first(objective, rng)
+        best = self.first(objective, rng)
         if objective.k > len(objective.true_scores):
-            return found
+            return best
         draws = Draws(objective, self.n_draws, rng)
         path = few_path if self.towards == "few" else uniform_path
-        tried, evaluated = path(objective, found.weights)
+        tried, evaluated = path(objective, best.weights)
         counts = objective.counts(tried)
-        reference = draws.sizes(found.weights)
-        chosen, count = found.weights, found.count
+        reference = draws.sizes(best.weights)
+        chosen, count = best.weights, best.count
         for weights, labels in zip(tried, counts, strict=True):  # from the simplest on
             error = draws.standard_error(weights, reference)
-            if labels - found.count <= self.errors * error * objective.n_size:
+            if labels - best.count <= self.errors * error * objective.n_size:
                 chosen, count = weights, int(labels)
                 break
         return replace(
-            found,
+            best,
             weights=chosen,
             count=count,
-            n_evaluated=found.n_evaluated + evaluated,
-            strategy=f"{found.strategy}, then towards {self.towards} within {self.errors:g} s.e.",
+            n_evaluated=best.n_evaluated + evaluated,
+            strategy=f"{best.strategy}, then towards {self.towards} within {self.errors:g} s.e.",
         )
 
 
@@ -233,9 +233,9 @@ def few_path(objective: SizeObjective, best: FloatArray) -> tuple[FloatArray, in
 
 
 def _dropped(weights: FloatArray, j: int) -> FloatArray:
-    kept = weights.copy()
-    kept[j] = 0.0
-    return on_simplex(kept)
+    rest = weights.copy()
+    rest[j] = 0.0
+    return on_simplex(rest)
 
 
 def uniform_path(objective: SizeObjective, best: FloatArray) -> tuple[FloatArray, int]:
@@ -364,13 +364,14 @@ def bootstrap_weights(
     rng = as_generator(random_state)
     tensor = check_scores(to_host(scores))
     labels = check_labels(y, *tensor.shape[:2])
-    found = []
+    results = []
     for _ in range(n_draws):
         rows = rng.integers(len(labels), size=len(labels))
-        found.append(
+        results.append(
             search_weights(
                 tensor[rows], labels[rows], alpha=alpha, search=search, random_state=rng,
                 threads=threads,
             )
         )  # fmt: skip
-    return np.array([f.weights for f in found]), np.array([f.size for f in found])
+    sizes = np.array([result.size for result in results])
+    return np.array([result.weights for result in results]), sizes
