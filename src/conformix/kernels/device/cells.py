@@ -70,34 +70,34 @@ def _remembered(numbers: bytes, shape: tuple[int, int], n_cells: tuple[int, ...]
 
 def _build(weights: FloatArray, n_cells: tuple[int, ...]) -> list[Cells]:
     levels: list[Cells] = []
-    parts: list[IntArray] = [np.arange(len(weights))]
+    groups: list[IntArray] = [np.arange(len(weights))]
     for at_most in n_cells:
         size = 1
-        while sum(-(-len(part) // size) for part in parts) > at_most and size < len(weights):
+        while sum(-(-len(group) // size) for group in groups) > at_most and size < len(weights):
             size *= 2
-        inside = [_pieces(weights, part, size) for part in parts]
-        parents = np.repeat(np.arange(len(parts)), [len(pieces) for pieces in inside])
-        parts = [piece for pieces in inside for piece in pieces]
-        levels.append(_boxes(weights, parts, parents))
+        inside = [_pieces(weights, group, size) for group in groups]
+        parents = np.repeat(np.arange(len(groups)), [len(pieces) for pieces in inside])
+        groups = [piece for pieces in inside for piece in pieces]
+        levels.append(_boxes(weights, groups, parents))
     return levels
 
 
-def _pieces(weights: FloatArray, part: IntArray, size: int) -> list[IntArray]:
-    """Return a part cut into pieces of `size`, across its widest side; the last may be short."""
-    pieces = -(-len(part) // size)
+def _pieces(weights: FloatArray, group: IntArray, size: int) -> list[IntArray]:
+    """Return a group cut into pieces of `size`, across its widest side; the last may be short."""
+    pieces = -(-len(group) // size)
     if pieces <= 1:
-        return [part]
-    inside = weights[part]
+        return [group]
+    inside = weights[group]
     axis = int(np.argmax(np.ptp(inside, axis=0)))
-    order = part[np.argsort(inside[:, axis], kind="stable")]
+    order = group[np.argsort(inside[:, axis], kind="stable")]
     cut = pieces // 2 * size
     return _pieces(weights, order[:cut], size) + _pieces(weights, order[cut:], size)
 
 
-def _boxes(weights: FloatArray, parts: list[IntArray], parents: IntArray) -> Cells:
-    """Return the bounding boxes of some parts of the weights."""
-    counts = np.array([len(part) for part in parts])
-    members = np.stack([np.concatenate([p, np.full(counts.max() - len(p), p[0])]) for p in parts])
+def _boxes(weights: FloatArray, groups: list[IntArray], parents: IntArray) -> Cells:
+    """Return the bounding boxes of some groups of weights."""
+    counts = np.array([len(group) for group in groups])
+    members = np.stack([np.concatenate([g, np.full(counts.max() - len(g), g[0])]) for g in groups])
     low, high = weights[members].min(axis=1), weights[members].max(axis=1)
     centre = (low + high) / 2
     # Rounding of the centre must not lose an end.

@@ -23,13 +23,13 @@ def row_tops(scores: Any, weights: FloatArray) -> FloatArray:
     return tops
 
 
-def count_nonempty(parts: Sequence[Any], weights: FloatArray, thresholds: FloatArray) -> IntArray:
+def count_nonempty(tensors: Sequence[Any], weights: FloatArray, thresholds: FloatArray) -> IntArray:
     """Return the sizes of sets that always hold the row's best labels, summed, int64 (m,)."""
     counts = np.zeros(len(weights), dtype=np.int64)
-    for part in parts:
-        for rows in row_blocks(part.shape[0], part.shape[1], ENTRIES):
+    for tensor in tensors:
+        for rows in row_blocks(tensor.shape[0], tensor.shape[1], ENTRIES):
             for i, w in enumerate(weights):
-                values: Any = combine(part[rows], w)
+                values: Any = combine(tensor[rows], w)
                 top = values.max(dim=1, keepdim=True).values
                 tied = (values == top).sum(dim=1)
                 counts[i] += int((values >= float(thresholds[i])).sum(dim=1).maximum(tied).sum())

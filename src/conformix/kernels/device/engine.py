@@ -56,8 +56,8 @@ def counts_and_thresholds(
     """
     import torch  # noqa: PLC0415  there already where a part is a tensor
 
-    parts = [as_tensor(part) for part in size_parts]
-    home = parts[0].device if parts else torch.device("cpu")
+    tensors = [as_tensor(part) for part in size_parts]
+    home = tensors[0].device if tensors else torch.device("cpu")
     weights = np.ascontiguousarray(weights, dtype=np.float64)
     rows = as_tensor(true_scores).to(home, torch.float64)
     counter, n_cells = pair_counter(rows)
@@ -65,11 +65,11 @@ def counts_and_thresholds(
     (apart,) = weight_cells(weights, THRESHOLD_CELLS)
     thresholds = all_thresholds(rows, k, weights, apart.anchored(few))
     levels = [cells.anchored(few) for cells in weight_cells(weights, *n_cells)]
-    ends = [end for part in parts if len(part) for end in part.aminmax()]
+    ends = [end for tensor in tensors if len(tensor) for end in tensor.aminmax()]
     scale = max((abs(float(end)) for end in ends), default=0.0)
     brackets = [fit_brackets(cells, weights, thresholds, scale) for cells in levels]
     counts = np.zeros(len(weights), dtype=np.int64)
-    for planes in _planes(parts):
+    for planes in _planes(tensors):
         counts += to_host(counter(planes, weights, thresholds, levels, brackets))
     return counts, thresholds
 
@@ -113,12 +113,12 @@ def pair_counter(like: Any) -> tuple[Any, tuple[int, ...]]:
     return count_pairs, CELLS
 
 
-def _planes(parts: Sequence[Any]) -> Iterator[Any]:
+def _planes(tensors: Sequence[Any]) -> Iterator[Any]:
     """Yield all pairs as float64 planes (d, pairs), without a copy where they are planes."""
-    for part in parts:
-        n, n_classes, d = part.shape
-        planes = part.movedim(-1, 0)
-        if planes.is_contiguous() and on_device(part) and str(part.dtype) == "torch.float64":
+    for tensor in tensors:
+        n, n_classes, d = tensor.shape
+        planes = tensor.movedim(-1, 0)
+        if planes.is_contiguous() and on_device(tensor) and str(tensor.dtype) == "torch.float64":
             yield planes.reshape(d, n * n_classes)
             continue
         for rows in row_blocks(n, n_classes, PAIRS_AT_ONCE):
@@ -139,12 +139,12 @@ def count_pairs(
     """
     cells, known = levels[-1], brackets[-1]
     counts = planes.new_zeros(len(weights)).long()
-    own, cuts = to_device(weights, planes), to_device(thresholds, planes)
-    for c, n_own in enumerate(cells.counts):
-        members = to_device(cells.members[c, :n_own], planes)
+    factors, cuts = to_device(weights, planes), to_device(thresholds, planes)
+    for c, n_members in enumerate(cells.counts):
+        members = to_device(cells.members[c, :n_members], planes)
         inside, open_pairs = _compare(planes, cells, known, c)
         left = planes.index_select(1, open_pairs.nonzero().squeeze(1))
-        counts[members] += inside.sum() + _count_in(left, own[members], cuts[members])
+        counts[members] += inside.sum() + _count_in(left, factors[members], cuts[members])
     return counts
 
 

@@ -68,8 +68,8 @@ def _totals(values: Any, cuts: FloatArray, counts: IntArray, best: Any, gap: Any
 def _at_least(values: Any, rows: Any, scores: Any) -> Any:
     """Return how many labels of the same row score at least as much, (m,)."""
     blocks = row_blocks(len(rows), values.shape[1], ENTRIES)
-    parts = [(values[rows[b]] >= scores[b, None]).sum(dim=1) for b in blocks]
-    return torch_module().cat(parts)
+    counts = [(values[rows[b]] >= scores[b, None]).sum(dim=1) for b in blocks]
+    return torch_module().cat(counts)
 
 
 def gap_scores(scores: Any, weights: FloatArray, low: float, high: float) -> Any:

@@ -83,11 +83,11 @@ def select_weights(
                 break
             combine_row(planes, weights[i], r, combined)
             high, low = cuts[i, 0], cuts[i, 1]
-            own_high, own_low = 0, 0
+            n_high, n_low = 0, 0
             for e in range(n_classes):
-                own_high += combined[e] >= high
-                own_low += combined[e] >= low
-            at_high, at_low = counts[i, 0] + own_high, counts[i, 1] + own_low
+                n_high += combined[e] >= high
+                n_low += combined[e] >= low
+            at_high, at_low = counts[i, 0] + n_high, counts[i, 1] + n_low
             for y in range(n_classes):
                 s = combined[y]
                 if s < low:

@@ -136,7 +136,7 @@ def sift(
 
     An entry is certainly in if its lowest value over the cell is at least `ceiling` or if it equals
     `witness`, certainly out if its highest is below `floor`; the undecided go to `target` from `at`
-    on. Returns how many are in, and how many were kept.
+    on. Returns how many are in, and how many are undecided.
     """
     marks = np.empty(RUN, dtype=np.uint8)
     picked = np.empty(RUN + 8, dtype=np.int32)
@@ -147,9 +147,9 @@ def sift(
         n = min(RUN, end - first)
         marks[n:] = 0
         n_in += _mark(source, first, n, test, marks, scratch)
-        kept = pack_marks(marks, picked)
-        take(source, first, picked[:kept], target, free)
-        free += kept
+        n_undecided = pack_marks(marks, picked)
+        take(source, first, picked[:n_undecided], target, free)
+        free += n_undecided
     return n_in, free - at
 
 
@@ -270,12 +270,12 @@ def pack_marks(marks: IntArray, picked: IntArray) -> int:
     The length of `marks` (uint8) is a multiple of 8; `picked` (int32) has 8 places more than ones.
     """
     words = marks.view(np.uint64)
-    kept = 0
+    n_picked = 0
     for g in range(len(words)):
         byte = np.int64((words[g] * GATHER) >> np.uint64(56))
         positions = POSITIONS[byte]
-        out = picked[kept : kept + 8]
+        out = picked[n_picked : n_picked + 8]
         for q in range(8):
             out[q] = positions[q] + np.int32(8 * g)
-        kept += ONES[byte]
-    return kept
+        n_picked += ONES[byte]
+    return n_picked

@@ -80,13 +80,15 @@ def _walk(
         level = cells.depth[cell] - top + 1
         begin, end = ends[level - 1], ends[level]
         box = (cells.centre[cell], cells.half[cell], cells.anchor[cell])
-        above, kept = _narrow(lists, begin, end, ranks[level], box, slack, scratch, room)
-        ends[level + 1] = end + kept
+        above, n_undecided = _narrow(lists, begin, end, ranks[level], box, slack, scratch, room)
+        ends[level + 1] = end + n_undecided
         ranks[level + 1] = ranks[level] - above
         if cells.skip[cell] == cell + 1:
-            own = slice(cells.start[cell], cells.stop[cell])
-            value = scratch[0, :kept]
-            row = _select(lists, end, ranks[level + 1], cells.weights[own], out[own], value, room)
+            members = slice(cells.start[cell], cells.stop[cell])
+            value = scratch[0, :n_undecided]
+            row = _select(
+                lists, end, ranks[level + 1], cells.weights[members], out[members], value, room
+            )
             if row >= 0:
                 witness[cell] = lists[:, end + row]
 
@@ -175,7 +177,7 @@ def _narrow(
     scratch: FloatArray,
     room: Room,
 ) -> tuple[int, int]:
-    """Append the undecided rows of ``lists[:, begin:end]``; returns (rows above, rows kept)."""
+    """Append the undecided rows of ``lists[:, begin:end]``; returns (above, undecided)."""
     centre, half, anchor = box
     n = end - begin
     low, high = scratch[0, :n], scratch[1, :n]
@@ -200,9 +202,9 @@ def _narrow(
         marks[i] = not (low[i] > ceiling or high[i] < floor)
     padded = (n + 7) & ~7
     marks[n:padded] = 0
-    kept = pack_marks(marks[:padded], picked)
-    take(lists, begin, picked[:kept], lists, end)
-    return above, kept
+    n_undecided = pack_marks(marks[:padded], picked)
+    take(lists, begin, picked[:n_undecided], lists, end)
+    return above, n_undecided
 
 
 @compiled

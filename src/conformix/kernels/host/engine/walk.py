@@ -82,23 +82,23 @@ def walk(
             cell = cells.skip[cell]
             continue
         up = cells.depth[cell]
-        own = up + 1
+        level = up + 1
         begin, end = begins[up], ends[up]
-        begins[own], ends[own], sure[own] = begin, end, sure[up]
+        begins[level], ends[level], sure[level] = begin, end, sure[up]
         test = _cell_test(cells, brackets, cell, slack)
         if action == BOUND:
-            sure[own] += count_certain(lists, begin, end, test)
+            sure[level] += count_certain(lists, begin, end, test)
         elif action != LAZY or share_undecided(lists, begin, end, test) < WORTH_SIFTING:
-            inside, kept = sift(lists, begin, end, test, lists, end)
-            begins[own], ends[own] = end, end + kept
-            sure[own] += inside
-        tally.sure[cell] += sure[own]
+            inside, n_undecided = sift(lists, begin, end, test, lists, end)
+            begins[level], ends[level] = end, end + n_undecided
+            sure[level] += inside
+        tally.sure[cell] += sure[level]
         if action == COUNT:
             first, last = cells.start[cell], cells.stop[cell]
             for i in range(first, last):
-                tally.counts[i] += sure[own]
+                tally.counts[i] += sure[level]
             count_in(
-                lists, begins[own], ends[own],
+                lists, begins[level], ends[level],
                 cells.weights[first:last], thresholds[first:last], tally.counts[first:last],
             )  # fmt: skip
         cell = cell + 1 if action < BOUND else cells.skip[cell]
