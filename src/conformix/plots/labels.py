@@ -231,11 +231,11 @@ def plot_explain(
     heading = f"row {numbers.row}: {size} at alpha = {numbers.alpha:g}" if title is None else title
     finite = bool(np.isfinite(numbers.thresholds).all())
     relative = finite and (_close(numbers) if relative is None else relative)
-    parts = numbers.votes if relative else numbers.contributions
+    terms = numbers.votes if relative else numbers.contributions
     total = numbers.combined - numbers.thresholds if relative else numbers.combined
     what = "combined score minus threshold" if relative else "combined score"
     tidy(ax, title=heading, xlabel=what)
-    handles, names = _stack(ax, numbers, parts, total)
+    handles, names = _stack(ax, numbers, terms, total)
     line = _thresholds(ax, np.zeros(m) if relative else numbers.thresholds)
     if line is not None:
         handles.append(line)
@@ -254,24 +254,24 @@ def _close(numbers: Explanation) -> bool:
 
 
 def _stack(
-    ax: Any, numbers: Explanation, parts: FloatArray, total: FloatArray
+    ax: Any, numbers: Explanation, terms: FloatArray, total: FloatArray
 ) -> tuple[list[Any], list[str]]:
-    """Draw positive parts to the right of zero and negative ones to the left."""
+    """Draw positive terms to the right of zero and negative ones to the left."""
     places = np.arange(len(numbers.labels))
     right, left = np.zeros(len(places)), np.zeros(len(places))
     handles, names = [], []
     for j, name in enumerate(numbers.score_names):
-        part = parts[:, j]
-        if not part.any():
+        term = terms[:, j]
+        if not term.any():
             continue  # a weight of zero explains nothing
         bars = ax.barh(
-            places, part, left=np.where(part >= 0, right, left), height=0.66,
+            places, term, left=np.where(term >= 0, right, left), height=0.66,
             color=PALETTE[(j + 1) % len(PALETTE)], edgecolor="white", linewidth=0.4,
             hatch=HATCHES[j % len(HATCHES)],
         )  # fmt: skip
         for bar, inside in zip(bars, numbers.included, strict=True):
             bar.set_alpha(1.0 if inside else 0.45)
-        right, left = right + np.maximum(part, 0), left + np.minimum(part, 0)
+        right, left = right + np.maximum(term, 0), left + np.minimum(term, 0)
         handles.append(bars[0])
         names.append(name)
     (dot,) = ax.plot(

@@ -98,16 +98,16 @@ def weights_numbers(
     """
     rows = fit_rows(cp, outputs, y, test=test, groups=groups, as_given=as_given)
     objective = rows.objective()
-    found = np.asarray(cp.weights_)
-    weights = _weights(found, resolution)
+    fit_weights = np.asarray(cp.weights_)
+    weights = _weights(fit_weights, resolution)
     sizes = objective(weights)
-    found_size = float(objective(found[None])[0])
-    best = found if found_size <= sizes.min() else weights[np.argmin(sizes)]
+    fit_size = float(objective(fit_weights[None])[0])
+    best = fit_weights if fit_size <= sizes.min() else weights[np.argmin(sizes)]
     error = rows.standard_error(best)
-    lowest = float(min(found_size, sizes.min()))
+    lowest = float(min(fit_size, sizes.min()))
     level, within_words = _level(lowest, error, within)
     return WeightLandscape(
-        rows.names, weights, sizes, found, found_size, objective(np.eye(len(found))),
+        rows.names, weights, sizes, fit_weights, fit_size, objective(np.eye(len(fit_weights))),
         error, level, within_words,
     )  # fmt: skip
 
@@ -122,19 +122,19 @@ def _level(lowest: float, error: float, within: float | str) -> tuple[float, str
     return lowest * (1 + within), f"within {100 * within:g} %"
 
 
-def _weights(found: FloatArray, resolution: int | None) -> FloatArray:
-    """Return the weights to look at: the whole grid, or a coarse one and what lies near `found`."""
-    d = len(found)
+def _weights(fit_weights: FloatArray, resolution: int | None) -> FloatArray:
+    """Return the weights to look at: the whole grid, or a coarse one and those near the fit's."""
+    d = len(fit_weights)
     if d <= 3 or resolution is not None:
         resolution = 100 if resolution is None else resolution
         return simplex_grid(d, resolution) / resolution
     coarse = next((m for m in AUTO_RESOLUTIONS if grid_size(d, m) <= ENOUGH_WEIGHTS), 1)
     steps = np.linspace(0, 1, STEPS, endpoint=False)[:, None, None]
-    towards = ((1 - steps) * found + steps * np.eye(d)).reshape(-1, d)
+    towards = ((1 - steps) * fit_weights + steps * np.eye(d)).reshape(-1, d)
     rng = np.random.default_rng(0)  # the same picture every time
     share = rng.uniform(0, 0.3, size=(AROUND, 1))
-    around = (1 - share) * found + share * rng.dirichlet(np.ones(d), size=AROUND)
-    return np.vstack([found, simplex_grid(d, coarse) / coarse, towards[d:], around])
+    around = (1 - share) * fit_weights + share * rng.dirichlet(np.ones(d), size=AROUND)
+    return np.vstack([fit_weights, simplex_grid(d, coarse) / coarse, towards[d:], around])
 
 
 # More lines than this hide each other.
@@ -211,11 +211,11 @@ def plot_weights(numbers: WeightLandscape, *, title: str = "", ax: Axes | None =
     return (_line if len(numbers.names) < 3 else _parallel)(numbers, title, ax)
 
 
-def _found(numbers: WeightLandscape) -> str:
+def _size_text(numbers: WeightLandscape) -> str:
     return f"found: {numbers.found_size:.2f}"
 
 
-def _near(numbers: WeightLandscape) -> str:
+def _level_text(numbers: WeightLandscape) -> str:
     return f"{numbers.within} (up to {numbers.level:.2f})"
 
 
@@ -248,7 +248,7 @@ def _line(numbers: WeightLandscape, title: str, ax: Axes | None) -> Axes:
     ax.set_xlim(-0.05, 1.05)
     # One score leaves no choice, so nothing is near the optimum but itself.
     shown = 1 if len(numbers.names) == 1 else 2
-    explain_above(ax, [star, near][:shown], [_found(numbers), _near(numbers)][:shown])
+    explain_above(ax, [star, near][:shown], [_size_text(numbers), _level_text(numbers)][:shown])
     return ax
 
 
@@ -285,7 +285,7 @@ def _parallel(numbers: WeightLandscape, title: str, ax: Axes | None) -> Axes:
     if bar.solids is not None:
         bar.solids.set_alpha(1)
     sample = ax.plot([], [], color=lines.get_cmap()(0.4))
-    texts = [_found(numbers), _near(numbers)]
+    texts = [_size_text(numbers), _level_text(numbers)]
     explain_above(ax, [star, *sample], texts, columns=2 if upright else 1)
     return ax
 
