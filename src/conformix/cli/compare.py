@@ -93,9 +93,11 @@ def compare(
         else:
             typed = {f"--{name}": ",".join(v) if isinstance(v, tuple) else v
                      for name, v in settings.items()}  # fmt: skip
-            more = {"--model": model, "--labels": labels, "--label-column": label_column,
-                    "--drop": drop, "--part": part, "--report": report}  # fmt: skip
-            command = command_line("compare", [file] if file else [], typed | more)
+            file_options = {
+                "--model": model, "--labels": labels, "--label-column": label_column,
+                "--drop": drop, "--part": part, "--report": report,
+            }  # fmt: skip
+            command = command_line("compare", [file] if file else [], typed | file_options)
             comparison = write_comparison(data, report, shared, command, source.paths)
     verdict = comparison.verdict
     if wants_json(as_json):

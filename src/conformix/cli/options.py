@@ -73,20 +73,20 @@ MaxMemory = Annotated[
 
 
 def listed(text: str) -> tuple[str, ...]:
-    """Return the parts of a list by commas; commas in brackets and in quotes belong to a part."""
-    parts, depth, quoted = [""], 0, False
+    """Return the items of a list by commas; commas in brackets and in quotes belong to an item."""
+    items, depth, quoted = [""], 0, False
     for character in text:
-        # A part that begins with a quote is quoted; quotes further on are those of an option.
-        if character == '"' and (quoted or not parts[-1].strip()):
+        # An item that begins with a quote is quoted; quotes further on are those of an option.
+        if character == '"' and (quoted or not items[-1].strip()):
             quoted = not quoted
             continue
         if not quoted:
             depth = max(depth + (character == "(") - (character == ")"), 0)
         if character == "," and not depth and not quoted:
-            parts.append("")
+            items.append("")
         else:
-            parts[-1] += character
-    return tuple(part.strip() for part in parts if part.strip())
+            items[-1] += character
+    return tuple(item.strip() for item in items if item.strip())
 
 
 def sources(

@@ -103,7 +103,7 @@ class Shelf:
         self.to = to
         self.n = 0
         self.room: Any = None
-        self.parts: list[Any] = []
+        self.batches: list[Any] = []
 
     def put(self, rows: Any, total: int | None) -> None:
         """Add rows (b, ...)."""
@@ -120,15 +120,15 @@ class Shelf:
             self.room[self.n : stop] = rows
         else:
             # A copy: a view would keep the whole batch of the model alive.
-            self.parts.append(rows.to(home, copy=True))
+            self.batches.append(rows.to(home, copy=True))
         self.n = stop
 
     def whole(self) -> Any:
         """Return all rows as one tensor."""
-        filled = self.n - sum(len(part) for part in self.parts)
+        filled = self.n - sum(len(batch) for batch in self.batches)
         front = [] if self.room is None else [self.room[:filled]]
-        parts = [*front, *self.parts]
-        return parts[0] if len(parts) == 1 else torch_module().cat(parts)
+        tensors = [*front, *self.batches]
+        return tensors[0] if len(tensors) == 1 else torch_module().cat(tensors)
 
 
 @contextmanager

@@ -83,9 +83,9 @@ def connected(where: str, *, workers: int | None = None) -> Iterator[Any]:
 ARITY = 8
 
 
-def fold(parts: Sequence[Any], merge: Callable[[list[Any]], Any], arity: int = ARITY) -> Any:
-    """Return all parts merged by a tree, neighbours first; `merge` gives one for a list of some."""
-    level = list(parts)
+def fold(items: Sequence[Any], merge: Callable[[list[Any]], Any], arity: int = ARITY) -> Any:
+    """Return all items merged by a tree, neighbours first; `merge` gives one for a list of some."""
+    level = list(items)
     while len(level) > 1:
         groups = [level[start : start + arity] for start in range(0, len(level), arity)]
         level = [merge(group) if len(group) > 1 else group[0] for group in groups]

@@ -367,11 +367,11 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
         return ScoreAverage(**(options | {"random_state": int(rng.integers(2**31))}))
 
     def _rows(
-        self, n: int, rng: np.random.Generator, groups: IntArray | None, given: Any
+        self, n: int, rng: np.random.Generator, groups: IntArray | None, X_calibration: Any
     ) -> tuple[IntArray, IntArray]:
         """Return the rows that train and the rows that calibrate."""
         every = np.arange(n)
-        if given is not None:
+        if X_calibration is not None:
             return every, every[:0]
         if all(isinstance(estimator, FrozenEstimator) for _, estimator in self._named()):
             return every[:0], every

@@ -92,7 +92,7 @@ def compare_report(
         for i, level in enumerate(alphas)
     ]
     comparison = comparisons[alphas.index(alpha)]
-    report = _first_split(source, comparison, comparisons, settings=shared, given=given or {})
+    report = _first_split(source, comparison, comparisons, settings=shared, facts=given or {})
     return Compared(comparison, report)
 
 
@@ -108,7 +108,7 @@ def _first_split(
     comparisons: Sequence[Comparison],
     *,
     settings: Mapping[str, Any],
-    given: Mapping[str, str],
+    facts: Mapping[str, str],
 ) -> Report:
     """Return the report of the averaged score on the first split of a comparison."""
     row = min(comparison.results.rows, key=lambda one: one["run"])
@@ -135,7 +135,7 @@ def _first_split(
         classes=source.class_names,
     )
     runs = 1 + max(one["run"] for one in comparison.results.rows)
-    facts = {
+    split_facts = {
         "comparison": f"{runs} random splits, {draw.share:g} of {draw.n:,} rows calibrate, "
         f"seed {draw.seed}",
         "data, short digest": draw.digest,
@@ -151,7 +151,7 @@ def _first_split(
             "the classes and the examples are those of the averaged score on the first split: "
             f"fitted on {len(calibrate):,} rows, measured on {len(test):,} others."
         ),
-        given={**given, **facts},
+        given={**facts, **split_facts},
         comparisons=comparisons,
         average=f"average:{settings['split']}",
         seed=draw.seed,

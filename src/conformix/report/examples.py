@@ -94,14 +94,14 @@ def examples(rows: Rows) -> Examples:
         labels = np.argsort(-combined[i], kind="stable")[:MOST_LABELS]
         if truth not in labels:
             labels = np.append(labels[:-1], truth)
-        parts = scores[i, labels] * weights
+        terms = scores[i, labels] * weights
         explained.append(
             Example(
                 kind,
                 row,
                 truth,
                 labels,
-                np.column_stack([parts[:, group].sum(axis=1) for group in groups]),
+                np.column_stack([terms[:, group].sum(axis=1) for group in groups]),
                 combined[i, labels],
                 pvalues[i, labels],
                 thresholds[:, i, labels],

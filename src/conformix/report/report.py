@@ -169,14 +169,14 @@ MODEL_SETTINGS = (
 
 
 def report_settings(
-    rows: Rows, params: Mapping[str, Any], given: Mapping[str, str]
+    rows: Rows, params: Mapping[str, Any], caller_facts: Mapping[str, str]
 ) -> tuple[tuple[str, str], ...]:
     """Return names and values of everything that the numbers depend on.
 
-    `given` is what the caller knows: the command, the files, their digests.
+    `caller_facts` are what the caller knows: the command, the files, their digests.
     """
     facts = rows.predictor.fitted.ledger.facts
-    values = dict(given)
+    values = dict(caller_facts)
     values["rows"] = f"{rows.n:,} rows, {len(rows.classes):,} classes"
     values["rows and labels, sha256"] = rows_digest(rows)
     values["model"] = ", ".join(

@@ -61,17 +61,17 @@ class OneLabel:
     @property
     def probs(self) -> FloatArray:
         """The probability of the label."""
-        return self._own(self.rows.probs)
+        return self._label_column(self.rows.probs)
 
     @property
     def log_probs(self) -> FloatArray:
         """Its logarithm, floored."""
-        return self._own(self.rows.log_probs)
+        return self._label_column(self.rows.log_probs)
 
     @property
     def logits(self) -> FloatArray:
         """The raw logit of the label."""
-        return self._own(self.rows.logits)
+        return self._label_column(self.rows.logits)
 
     @property
     def log_sum_exp(self) -> FloatArray:
@@ -120,7 +120,7 @@ class OneLabel:
         mass = np.cumsum(self.rows.probs, axis=1)
         return np.take_along_axis(mass, self._ends[1], axis=1)
 
-    def _own(self, values: FloatArray) -> FloatArray:
+    def _label_column(self, values: FloatArray) -> FloatArray:
         return np.take_along_axis(values, self.places[:, None], axis=1)
 
 

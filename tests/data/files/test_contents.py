@@ -18,7 +18,7 @@ from conformix.data.files.contents import (
     indices_of,
     same_labels,
 )
-from conformix.data.files.limits import told_size
+from conformix.data.files.limits import size_text
 from conformix.errors import InvalidInput
 
 
@@ -63,5 +63,5 @@ def test_probabilities_rounded_too_much_are_not_taken_for_others() -> None:
 
 def test_of_many_names_and_bytes_a_sentence_says_a_few() -> None:
     assert a_few([f"c{i}" for i in range(100)], most=3) == "'c0', 'c1', 'c2' and 97 more"
-    assert [told_size(n) for n in (3 * 2**30, 2**19, 12)] == ["3.0 GiB", "512.0 KiB", "12 bytes"]
-    assert told_size(10**400) == "more than 999,999,999 TiB"
+    assert [size_text(n) for n in (3 * 2**30, 2**19, 12)] == ["3.0 GiB", "512.0 KiB", "12 bytes"]
+    assert size_text(10**400) == "more than 999,999,999 TiB"

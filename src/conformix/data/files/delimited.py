@@ -23,7 +23,7 @@ from conformix.data.files.contents import (
     Contents,
     choose_columns,
 )
-from conformix.data.files.limits import Limits, told_size
+from conformix.data.files.limits import Limits, size_text
 from conformix.data.files.opening import size_of
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import IntArray
@@ -93,7 +93,7 @@ class Delimited:
             self.line += 1
             if len(raw) > self.limits.line:
                 raise InvalidInput(
-                    f"{self.path} line {self.line} is longer than {told_size(self.limits.line)}; a "
+                    f"{self.path} line {self.line} is longer than {size_text(self.limits.line)}; a "
                     "csv file has one row per line."
                 )
             if b"\0" in raw:

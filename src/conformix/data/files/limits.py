@@ -42,8 +42,8 @@ class Limits:
         """Refuse a file whose arrays would take more memory than allowed."""
         if needed > self.memory:
             raise InvalidInput(
-                f"{path} asks for {told_size(needed)} of memory for {what}, and "
-                f"{told_size(self.memory)} are allowed; if the file is to be trusted, say "
+                f"{path} asks for {size_text(needed)} of memory for {what}, and "
+                f"{size_text(self.memory)} are allowed; if the file is to be trusted, say "
                 "--max-memory."
             )
 
@@ -74,7 +74,7 @@ def parse_size(text: str) -> int:
     return size
 
 
-def told_size(n: int) -> str:
+def size_text(n: int) -> str:
     """Return a number of bytes for people."""
     if n >= 10**9 * UNITS["T"]:
         return "more than 999,999,999 TiB"

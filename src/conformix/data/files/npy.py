@@ -13,7 +13,7 @@ from typing import IO, Any, BinaryIO
 import numpy as np
 
 from conformix.data.files.contents import Choice, Contents, from_arrays
-from conformix.data.files.limits import Limits, told_size
+from conformix.data.files.limits import Limits, size_text
 from conformix.data.files.opening import opened_zip, size_of
 from conformix.errors import InvalidInput
 
@@ -47,8 +47,8 @@ def read_array(file: IO[bytes], path: Path, size: int, limits: Limits, name: str
     limits.check_memory(path, _needed(shape, dtype), f"an array of shape {shape}"[:80])
     if data != size - start:
         raise InvalidInput(
-            f"{whose} is truncated or damaged: its header speaks of {told_size(data)}, and "
-            f"{told_size(max(size - start, 0))} follow."
+            f"{whose} is truncated or damaged: its header speaks of {size_text(data)}, and "
+            f"{size_text(max(size - start, 0))} follow."
         )
     flat = read_numbers(file, math.prod(shape), dtype, whose)
     return flat.reshape(shape, order="F" if in_columns else "C")

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from conformix.data.files.limits import Limits, told_size
+from conformix.data.files.limits import Limits, size_text
 from conformix.errors import InvalidInput
 
 
@@ -106,7 +106,7 @@ def _check_directory(file: BinaryIO, path: Path, limits: Limits, what: str) -> N
         length = struct.unpack("<Q", tail[at - 36 : at - 28])[0]
     if length > limits.arrays * ENTRY_BYTES:
         raise InvalidInput(
-            f"{path} has a directory of {told_size(length)}, and at most {limits.arrays:,} arrays "
+            f"{path} has a directory of {size_text(length)}, and at most {limits.arrays:,} arrays "
             "are read."
         )
 
@@ -126,15 +126,15 @@ def _check_members(packed: zipfile.ZipFile, path: Path, limits: Limits) -> None:
     stored = sum(member.compress_size for member in members)
     if unpacked > SMALL and unpacked > MAX_RATIO * max(stored, 1):
         raise InvalidInput(
-            f"{path} would unpack to {told_size(unpacked)}, {unpacked // max(stored, 1):,} times "
+            f"{path} would unpack to {size_text(unpacked)}, {unpacked // max(stored, 1):,} times "
             "its size, as a zip bomb does; if it is meant, write it without compression."
         )
 
 
 def _check_member(member: zipfile.ZipInfo, path: Path) -> None:
     name = member.orig_filename
-    parts = name.replace("\\", "/").split("/")
-    if name.startswith(("/", "\\")) or ".." in parts or ":" in parts[0] or "\0" in name:
+    steps = name.replace("\\", "/").split("/")
+    if name.startswith(("/", "\\")) or ".." in steps or ":" in steps[0] or "\0" in name:
         raise InvalidInput(
             f"{path} holds a file called {name[:80]!r}, a name that points elsewhere; it is not "
             "read."

@@ -29,7 +29,7 @@ from conformix.data.files.contents import (
     Contents,
     choose_columns,
 )
-from conformix.data.files.limits import Limits, told_size
+from conformix.data.files.limits import Limits, size_text
 from conformix.errors import InvalidInput
 
 # A message is one line: the names of all columns, or the different labels of a batch.
@@ -119,7 +119,7 @@ def _fine(message: dict[str, Any], path: Path, limits: Limits) -> dict[str, Any]
         )
     if "memory" in message:
         raise InvalidInput(
-            f"{path} takes more memory to decode than the {told_size(limits.memory)} that are "
+            f"{path} takes more memory to decode than the {size_text(limits.memory)} that are "
             "allowed; if the file is to be trusted, say --max-memory."
         )
     if "gap" in message:
