@@ -92,7 +92,7 @@ BUGS = [
         "np.arange(combined.shape[1]) == combined.argmax(axis=1)[:, None]"),
     # The exact split.
     Bug("candidate left out of the selection", "kernels/host/selection.py",
-        "at_high, at_low = counts[i, 0] + own_high, counts[i, 1] + own_low",
+        "at_high, at_low = counts[i, 0] + n_high, counts[i, 1] + n_low",
         "at_high, at_low = counts[i, 0], counts[i, 1]"),
     Bug("threshold not moved by the candidate", "kernels/host/selection.py",
         "                if s < low:\n", "                if True:\n"),
