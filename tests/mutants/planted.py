@@ -465,7 +465,7 @@ BUGS = [
         "rows = np.cumsum(np.bincount(units, minlength=n_units))"),
     Bug("groups that only calibration rows have are forgotten", "fit/fit.py",
         "names=group_names(data), n_cal=len(roles.calibrate)",
-        "names=group_names(data.take(own)), n_cal=len(roles.calibrate)"),
+        "names=group_names(data.take(rows)), n_cal=len(roles.calibrate)"),
     Bug("rows reserved for calibration are counted with the smallest groups", "fit/blend.py",
         "np.cumsum(np.sort(np.bincount(groups))[::-1])",
         "np.cumsum(np.sort(np.bincount(groups)))"),
