@@ -56,7 +56,8 @@ BUGS = [
     Bug("`>` for `>=`", "fit/rule.py",
         "return values >= cut  #", "return values > cut  #"),
     Bug("`>` for `>=` among labels that may be in", "fit/rule.py",
-        "self.of_own(scores[places]) >= threshold", "self.of_own(scores[places]) > threshold"),
+        "self.of_single_labels(scores[places]) >= threshold",
+        "self.of_single_labels(scores[places]) > threshold"),
     Bug("labels left out at their last knot", "scores/scale.py",
         "floors[j] = knots[short - 1]", "floors[j] = knots[min(short, len(knots) - 1)]"),
     Bug("`>` for `>=` at several levels", "fit/rule.py",
@@ -69,12 +70,14 @@ BUGS = [
         "tune = _tuning_rows(scores, y, roles.tune, normalizer, columns)",
         "tune = _tuning_rows(scores, y, np.arange(len(y)), normalizer, columns)"),
     Bug("normaliser sees the calibration rows", "fit/fit.py",
-        "return TuningRows(own, labels, normalizer, columns, spare=own is not scores)",
-        "every = lambda self, own, columns: normalizer.fit(scores, columns)\n"
+        "return TuningRows(tune_scores, labels, normalizer, columns, "
+        "spare=tune_scores is not scores)",
+        "every = lambda self, tune_scores, columns: normalizer.fit(scores, columns)\n"
         "    looks = type('Looks', (), {'fit': every})()\n"
-        "    return TuningRows(own, labels, looks, columns, spare=own is not scores)"),
+        "    return TuningRows(tune_scores, labels, looks, columns, "
+        "spare=tune_scores is not scores)"),
     Bug("shared scores normalised in place", "fit/fit.py",
-        "spare=own is not scores", "spare=True"),
+        "spare=tune_scores is not scores", "spare=True"),
     Bug("calibration rows that tuned", "splits.py",
         "return Roles(tune, tune, np.flatnonzero(~tuning[units]))",
         "return Roles(tune, tune, np.arange(n))"),
@@ -97,17 +100,17 @@ BUGS = [
     Bug("threshold not moved by the candidate", "kernels/host/selection.py",
         "                if s < low:\n", "                if True:\n"),
     Bug("`>` for `>=` in the exact split", "fit/exact/split.py",
-        "return own >= to_device(tables.cuts[:, 1], scores)[chosen]",
-        "return own > to_device(tables.cuts[:, 1], scores)[chosen]"),
+        "return values >= to_device(tables.cuts[:, 1], scores)[chosen]",
+        "return values > to_device(tables.cuts[:, 1], scores)[chosen]"),
     Bug("tie rule turned round", "kernels/host/selection.py",
         "order[i] < order[chosen[r, y]]", "order[i] > order[chosen[r, y]]"),
     Bug("plausible weights pruned too far", "fit/exact/tables.py",
         "<= at_low.min() + scores.shape[1]", "<= at_low.min()"),
     Bug("one weight vector for all candidates", "fit/exact/split.py",
-        "        chosen = self.choose(scores, tables)\n        own = combine(",
+        "        chosen = self.choose(scores, tables)\n        values = combine(",
         "        chosen = self.choose(scores, tables)\n"
         "        chosen[:] = np.flatnonzero(tables.order == tables.best)[0]\n"
-        "        own = combine("),
+        "        values = combine("),
     Bug("the gap counted without its lower end", "kernels/host/selection.py",
         "return total + part.shape[0] - np.searchsorted(part, s)",
         'return total + part.shape[0] - np.searchsorted(part, s, side="right")'),
@@ -120,9 +123,9 @@ BUGS = [
         'bound, slack = float(level) * whole, SLACK * whole'),
     Bug("strata laid down on the calibration rows", "fit/fit.py",
         "rows = roles.tune if separate else roles.calibrate\n"
-        "    seen = tune.scores if separate else cal[0]\n"
+        "    plan_scores = tune.scores if separate else cal[0]\n"
         "    early = _on_scale(rule) if separate else rule",
-        "rows, seen, early = roles.calibrate, cal[0], rule"),
+        "rows, plan_scores, early = roles.calibrate, cal[0], rule"),
     Bug("one weight for all labels under label shift", "calibration/weighted.py",
         "return self.by_class[None, :]", "return np.ones((1, len(self.by_class)))"),
     Bug('weights apart from their scores', 'calibration/weighted.py',
@@ -232,7 +235,7 @@ BUGS = [
         "            return self._raw / self._raw.sum(axis=1, keepdims=True)\n"
         "        return self._normalized(np.exp"),
     Bug("drift of the wrong sign", "fit/drift.py",
-        'if found.statistic_sign > 0 else "better"', 'if found.statistic_sign < 0 else "better"'),
+        'if test.statistic_sign > 0 else "better"', 'if test.statistic_sign < 0 else "better"'),
     Bug("unlisted labels above listed ones", "data/topk.py",
         "dense[:] = np.minimum(missing, smallest)[:, None]", "dense[:] = missing[:, None]"),
     # Guarantees.
@@ -462,7 +465,7 @@ BUGS = [
         "rows = np.cumsum(np.bincount(units, minlength=n_units))"),
     Bug("groups that only calibration rows have are forgotten", "fit/fit.py",
         "names=group_names(data), n_cal=len(roles.calibrate)",
-        "names=group_names(data.take(own)), n_cal=len(roles.calibrate)"),
+        "names=group_names(data.take(rows)), n_cal=len(roles.calibrate)"),
     Bug("rows reserved for calibration are counted with the smallest groups", "fit/blend.py",
         "np.cumsum(np.sort(np.bincount(groups))[::-1])",
         "np.cumsum(np.sort(np.bincount(groups)))"),
@@ -549,8 +552,8 @@ BUGS = [
         "int(hits[lawful].sum()) - sum(cell.n_test for cell in cells if cell.certain)",
         "int(hits[lawful].sum())"),
     Bug("Dask outputs are taken in the order given, not by name", "fit/chunks.py",
-        "*(given.models[name] for name in predictor.models), level=level,",
-        "*given.models.values(), level=level,"),
+        "*(chunks.models[name] for name in predictor.models), level=level,",
+        "*chunks.models.values(), level=level,"),
     Bug('unlisted labels outrank a listed zero', 'data/topk.py',
         'smallest = np.where(listed, values, np.inf)',
         'smallest = np.where(values > 0, values, np.inf)'),
@@ -589,8 +592,8 @@ BUGS = [
         'tune.y, alpha=settings.tune_level, rank=rank',
         'tune.y, alpha=alpha, rank=rank'),
     Bug('a goal is bound at the level of the sets', 'fit/fit.py',
-        'tune.y, settings.tune_level)\n    found',
-        'tune.y, alpha)\n    found'),
+        'tune.y, settings.tune_level)\n    result',
+        'tune.y, alpha)\n    result'),
     Bug('nested sets by cell leave out ties', 'fit/rule.py',
         'np.sum([values >= threshold for threshold',
         'np.sum([values > threshold for threshold'),

@@ -26,7 +26,7 @@ from conformix.fit.scored import (
     side_by_side,
     summarised,
 )
-from conformix.fit.settings import Settings, refuse_passes
+from conformix.fit.settings import Settings, check_out_of_core
 from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.splits import Roles, Split
 
@@ -125,7 +125,7 @@ class BatchRows(OfModels):
 
 def batch_rows(source: Any, settings: Settings, *, classes: Any = None) -> BatchRows:
     """Return the rows of a source of batches, the first of them read and checked."""
-    refuse_passes(settings)
+    check_out_of_core(settings)
     batches = from_iterable(source)
     blocks = blocks_of(batches, settings.kind)
     head = next(blocks, None)

@@ -33,7 +33,7 @@ from conformix.fit.scored import (
     side_by_side,
     summarised,
 )
-from conformix.fit.settings import Settings, refuse_passes
+from conformix.fit.settings import Settings, check_out_of_core
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
 from conformix.splits import Roles, Split
 
@@ -78,7 +78,7 @@ def chunked(outputs: Any, kind: Kind) -> Chunked:
     import dask.array as da  # noqa: PLC0415  there already where an argument is chunked
 
     models = by_model(outputs, "outputs") if isinstance(outputs, Mapping) else {"": outputs}
-    found: dict[str, Any] = {}
+    arrays: dict[str, Any] = {}
     for name, values in models.items():
         array = values if isinstance(values, da.Array) else da.from_array(values)
         if array.ndim != 2:
@@ -89,14 +89,14 @@ def chunked(outputs: Any, kind: Kind) -> Chunked:
             )
         if 0 in array.shape:
             raise InvalidInput(f"outputs must not be empty; got shape {array.shape}.")
-        rows = next(iter(found.values()), array).chunks[0]
+        rows = next(iter(arrays.values()), array).chunks[0]
         rows = tuple(size for size in rows if size)  # a filter may leave chunks empty
-        if found and sum(rows) != array.shape[0]:
+        if arrays and sum(rows) != array.shape[0]:
             raise InvalidInput("outputs of several models must share one shape (n, K).")
-        found[name] = array.rechunk({0: rows, 1: -1})
-    if len({array.shape for array in found.values()}) > 1:
+        arrays[name] = array.rechunk({0: rows, 1: -1})
+    if len({array.shape for array in arrays.values()}) > 1:
         raise InvalidInput("outputs of several models must share one shape (n, K).")
-    return Chunked(found, kind)
+    return Chunked(arrays, kind)
 
 
 def column_of(values: Any, sizes: tuple[int, ...]) -> list[Any]:
@@ -104,13 +104,13 @@ def column_of(values: Any, sizes: tuple[int, ...]) -> list[Any]:
     import dask.array as da  # noqa: PLC0415
 
     there = isinstance(values, da.Array)
-    given: Any = values if there else np.asarray(values)
-    if given.ndim != 1 or given.shape[0] != sum(sizes):
+    column: Any = values if there else np.asarray(values)
+    if column.ndim != 1 or column.shape[0] != sum(sizes):
         raise InvalidInput(
-            f"y must hold one label per row, shape ({sum(sizes)},); got shape {given.shape}."
+            f"y must hold one label per row, shape ({sum(sizes)},); got shape {column.shape}."
         )
     # Names may be objects, for which Dask chooses no chunks by itself.
-    array = given.rechunk((sizes,)) if there else da.from_array(given, (sizes,))
+    array = column.rechunk((sizes,)) if there else da.from_array(column, (sizes,))
     return list(array.to_delayed(optimize_graph=False))
 
 
@@ -169,8 +169,8 @@ class ChunkScores:
         from dask import delayed  # noqa: PLC0415  there already
 
         runs = self._each(_run, combine)
-        (found,) = computed(fold(runs, delayed(merged, pure=False)))
-        return found  # type: ignore[no-any-return]
+        (values,) = computed(fold(runs, delayed(merged, pure=False)))
+        return values  # type: ignore[no-any-return]
 
     def _each(self, work: Callable[..., FloatArray], combine: Combination) -> list[Any]:
         """Return the tasks ``work(combine, scores, chosen)`` of all chunks."""
@@ -186,8 +186,8 @@ class ChunkScores:
 
 def _combined(combine: Combination, scores: FloatArray, chosen: Any) -> FloatArray:
     """Return the numbers of the chosen rows of a chunk, given by their bits."""
-    own = scores if chosen is None else scores[unpacked(chosen, len(scores))]
-    return combine(own)
+    chosen_scores = scores if chosen is None else scores[unpacked(chosen, len(scores))]
+    return combine(chosen_scores)
 
 
 def _run(combine: Combination, scores: FloatArray, chosen: Any) -> FloatArray:
@@ -256,7 +256,7 @@ def chunk_rows(
     sample_weight: Any = None,
 ) -> ChunkRows:
     """Return labelled rows of Dask arrays as a user gives them, checked as far as they are here."""
-    refuse_passes(settings)
+    check_out_of_core(settings)
     if test is not None:
         raise InvalidInput('test has no use under split "vfcp", the one for Dask arrays.')
     chunks = chunked(outputs, settings.kind)
@@ -280,14 +280,14 @@ def _summary(shared: Any, chunk: list[Any], y: Any, bits: Any, first: int) -> An
     outputs = outputs_of(names, kind, chunk, first)
     labels = label_indices(y, classes, outputs.n, outputs.n_classes, first=first)
     tune = unpacked(bits, outputs.n)
-    true, tuning = [], []
+    true_blocks, tuning_blocks = [], []
     for rows in outputs.blocks():
-        own = tune[(tune >= rows.start) & (tune < rows.stop)] - rows.start
-        found = summarised(outputs.read(rows), labels[rows], own, scoring)
-        true.append(found[0])
-        tuning.append(found[1])
+        places = tune[(tune >= rows.start) & (tune < rows.stop)] - rows.start
+        scores, models = summarised(outputs.read(rows), labels[rows], places, scoring)
+        true_blocks.append(scores)
+        tuning_blocks.append(models)
     small = labels.astype(np.min_scalar_type(outputs.n_classes - 1))
-    return np.concatenate(true), (side_by_side(tuning), small)
+    return np.concatenate(true_blocks), (side_by_side(tuning_blocks), small)
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,8 +301,8 @@ class ChunkReader:
         self, function: Callable[..., Any], rows: IntArray, arrays: tuple[Any, ...]
     ) -> Iterator[tuple[slice, Any]]:
         places, tasks = self._tasks(_answers, function, rows, arrays)
-        for where, found in zip(places, computed(*tasks), strict=True):
-            for within, answer in found:
+        for where, answers in zip(places, computed(*tasks), strict=True):
+            for within, answer in answers:
                 yield slice(where.start + within.start, where.start + within.stop), answer
 
     def sum(self, function: Callable[..., int], rows: IntArray, arrays: tuple[Any, ...]) -> int:
@@ -332,8 +332,8 @@ class ChunkReader:
         ):  # fmt: skip
             if start < stop:
                 places.append(slice(start, stop))
-                parts = cut(arrays, places[-1])
-                tasks.append(task(shared, shared_function, chunk, (bits, first), parts))
+                values = cut(arrays, places[-1])
+                tasks.append(task(shared, shared_function, chunk, (bits, first), values))
         return places, tasks
 
 
@@ -345,7 +345,7 @@ def _answers(
     bits, first = chosen
     outputs = outputs_of(names, kind, chunk, first)
     rows = unpacked(bits, outputs.n)
-    found, place = [], 0
+    answers, place = [], 0
     for block in outputs.blocks():
         begin, end = np.searchsorted(rows, [block.start, block.stop])
         if begin == end:
@@ -354,12 +354,12 @@ def _answers(
         scores = scoring.tensor(part)[rows[begin:end] - block.start]
         where = slice(place, place + int(end - begin))
         place = where.stop
-        found.append((where, function(scores, *cut(arrays, where))))
-    return found
+        answers.append((where, function(scores, *cut(arrays, where))))
+    return answers
 
 
 def _total(*task: Any) -> int:
-    return sum(found for _, found in _answers(*task))
+    return sum(total for _, total in _answers(*task))
 
 
 def predict_chunks(
@@ -381,11 +381,11 @@ def predict_chunks(
         raise InvalidInput("sets of Dask arrays are predicted one level at a time.")
     simple_fraction(level)
     fitted = predictor.fitted
-    given = chunked(outputs, predictor.kind)
-    if set(given.models) != set(predictor.models) or given.shape[1] != predictor.n_classes:
+    chunks = chunked(outputs, predictor.kind)
+    if set(chunks.models) != set(predictor.models) or chunks.shape[1] != predictor.n_classes:
         raise InvalidInput(
             f"outputs must come from the fitted models {sorted(predictor.models)} with "
-            f"{predictor.n_classes} classes; got {sorted(given.models)} with {given.shape[1]}."
+            f"{predictor.n_classes} classes; got {sorted(chunks.models)} with {chunks.shape[1]}."
         )
     if fitted.needs:
         raise InvalidInput(
@@ -395,7 +395,7 @@ def predict_chunks(
     at_level: Any = fitted.at_level(level)
     light = replace(predictor, fitted=at_level, threads=1, classes=None)
     return da.map_blocks(
-        _predict_chunk, *(given.models[name] for name in predictor.models), level=level,
+        _predict_chunk, *(chunks.models[name] for name in predictor.models), level=level,
         predictor=light, dtype=bool, meta=np.empty((0, 0), dtype=bool),
     )  # fmt: skip
 

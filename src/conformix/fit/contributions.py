@@ -50,9 +50,9 @@ class Contribution:
 
     def __repr__(self) -> str:
         change = 100 * self.larger_without
-        told = f"{abs(change):.1f} % {'larger' if change >= 0 else 'smaller'}"
+        effect = f"{abs(change):.1f} % {'larger' if change >= 0 else 'smaller'}"
         return (
-            f"{self.name}: weight {self.weight:.3g}, share {100 * self.share:.1f} %, sets {told} "
+            f"{self.name}: weight {self.weight:.3g}, share {100 * self.share:.1f} %, sets {effect} "
             "without it"
         )
 
@@ -79,28 +79,30 @@ def contributions(
     >>> rows = {model: values[:3000] for model, values in data.outputs.items()}
     >>> y = data.labels[:3000]
     >>> cp = cx.ScoreAverage("auto", alpha=0.01, kind="logits", random_state=0).fit(rows, y)
-    >>> found = contributions(cp, rows, y, by="model")
-    >>> [one.name for one in found][-1]  # the bad network
+    >>> results = contributions(cp, rows, y, by="model")
+    >>> [one.name for one in results][-1]  # the bad network
     'lenet5'
     """
     predictor: Predictor = getattr(estimator, "predictor_", estimator)
-    columns, weights, scores = _parts(predictor, outputs)
+    columns, weights, scores = _weighted_scores(predictor, outputs)
     labels = predictor.labels(y, len(scores))
     blended = predictor.blend is not None
     size = _mean_size(scores, labels, weights, predictor.alpha, blended=blended)
     spread = np.sqrt(scores.var(axis=1).mean(axis=0))
     influence = weights * spread
     total = influence.sum() or 1.0
-    found = []
+    results = []
     for name, members in _groups(columns, by).items():
         without = np.where(members, 0.0, weights)
         larger = _mean_size(scores, labels, without, predictor.alpha, blended=blended) / size - 1
         share = float(influence[members].sum() / total)
-        found.append(Contribution(name, float(weights[members].sum()), share, larger))
-    return tuple(sorted(found, key=lambda one: -one.share))
+        results.append(Contribution(name, float(weights[members].sum()), share, larger))
+    return tuple(sorted(results, key=lambda one: -one.share))
 
 
-def _parts(predictor: Predictor, outputs: Any) -> tuple[tuple[Column, ...], FloatArray, FloatArray]:
+def _weighted_scores(
+    predictor: Predictor, outputs: Any
+) -> tuple[tuple[Column, ...], FloatArray, FloatArray]:
     """Return the columns, their weights (d,) and their scores (n, K, d)."""
     checked = predictor.check(outputs)
     if predictor.blend is not None:
@@ -125,6 +127,6 @@ def _mean_size(
     values = combine(scores, weights)
     if blended:
         values = Ranked(values, "logits").probs
-    own = values[np.arange(len(y)), y]
-    threshold = kth_largest(own, conformal_rank(len(y), alpha))
+    true_values = values[np.arange(len(y)), y]
+    threshold = kth_largest(true_values, conformal_rank(len(y), alpha))
     return float(np.count_nonzero(values >= threshold) / len(y))

@@ -92,13 +92,13 @@ def drift_report(
 
     simple_fraction(level, "level")
     calibration = np.sort(calibration)
-    found = ks_2samp(fresh, calibration, method="auto")
+    test = ks_2samp(fresh, calibration, method="auto")
     ranks = conformity_ranks(calibration, fresh)
     return DriftReport(
-        pvalue=min(1.0, n_weights * float(found.pvalue)),
+        pvalue=min(1.0, n_weights * float(test.pvalue)),
         level=level,
         # More fresh rows than expected below some score: they fit worse.
-        direction="worse" if found.statistic_sign > 0 else "better",
+        direction="worse" if test.statistic_sign > 0 else "better",
         pvalues=np.sort(ranks / (len(calibration) + 1)),
         n_calibration=len(calibration),
     )

@@ -115,13 +115,13 @@ def with_searched_weights(
     k = tuning_rank(len(roles.tune), settings.tune_level, RankRule() if separate else rank)
     normalizer = settings.normalizer(separate=separate)
     tune = _tuning_rows(scores, y, roles.tune, normalizer, columns)  # and their scale
-    parts = _normalised_parts(scores, test, roles, tune)
-    objective = _objective(tune, parts, k, settings)
+    size_scores = _normalised_size_rows(scores, test, roles, tune)
+    objective = _objective(tune, size_scores, k, settings)
     if scheme.tune:  # the sizes of sets with a threshold per class
         objective = class_objective(objective, scheme, tune.y, alpha=settings.tune_level, rank=rank)
     objective = bind(objective, settings.goal, lambda: tune.scores, tune.y, settings.tune_level)
-    found = objective.told(search(objective, rng))  # the weights with the smallest sets
-    rule = Rule(tune.transform, found.weights, settings.allow_empty)
+    result = objective.told(search(objective, rng))  # the weights with the smallest sets
+    rule = Rule(tune.transform, result.weights, settings.allow_empty)
     facts = Facts(
         split.name, float(alpha), float(settings.tune_level), len(roles.tune),
         len(roles.calibrate), scored.n_test, scored.n_classes, d, n_candidates(search, d),
@@ -132,10 +132,10 @@ def with_searched_weights(
     if hasattr(scheme, "limits"):
         rule = replace(rule, limits=_limits(scheme, rule, tune, alpha=alpha, separate=separate))
     rows = roles.tune if separate else roles.calibrate
-    seen = tune.scores if separate else cal[0]
+    plan_scores = tune.scores if separate else cal[0]
     early = _on_scale(rule) if separate else rule  # the tuning rows are normalised by now
     plan = lay_down(
-        scheme, early, seen, y[rows], data.take(rows), alpha=alpha, rng=rng,
+        scheme, early, plan_scores, y[rows], data.take(rows), alpha=alpha, rng=rng,
         names=group_names(data), n_cal=len(roles.calibrate), separate=separate,
     )  # fmt: skip
     fitted = calibrated(
@@ -144,7 +144,7 @@ def with_searched_weights(
     )  # fmt: skip
     unseen = roles.unseen
     size = mean_size(rows_in_place(scores, y, unseen), fitted, alpha, data.take(unseen))
-    return replace(fitted, search=found, held_out_size=size)
+    return replace(fitted, search=result, held_out_size=size)
 
 
 def with_settled_weights(
@@ -205,18 +205,18 @@ def _tuning_rows(
     scores: Any, y: IntArray, rows: IntArray, normalizer: Normalizer, columns: Sequence[Column]
 ) -> TuningRows:
     """Return the tuning rows: a copy of theirs, or what is gathered, is theirs to change."""
-    own = rows_of(scores, rows)
+    tune_scores = rows_of(scores, rows)
     labels = y[rows].astype(np.intp, copy=False)
-    return TuningRows(own, labels, normalizer, columns, spare=own is not scores)
+    return TuningRows(tune_scores, labels, normalizer, columns, spare=tune_scores is not scores)
 
 
-def _normalised_parts(
+def _normalised_size_rows(
     scores: Any, test: FloatArray | None, roles: Roles, tune: TuningRows
 ) -> list[FloatArray]:
     """Return the normalised scores of the size rows, mostly those of the tuning rows."""
     if np.array_equal(roles.size, roles.tune):
         return [tune.scores]
-    return [tune.transform(part) for part in size_parts(scores, test, roles)]
+    return [tune.transform(part) for part in size_rows(scores, test, roles)]
 
 
 def _limits(
@@ -239,12 +239,12 @@ def _on_scale(rule: Rule) -> Rule:
 
 
 def _objective(
-    tune: TuningRows, parts: list[FloatArray], k: int, settings: Settings
+    tune: TuningRows, size_scores: list[FloatArray], k: int, settings: Settings
 ) -> SizeObjective:
-    """Return the sizes on `parts` (normalised) with the threshold set on the tuning rows."""
+    """Return the sizes on `size_scores` (normalised) with the threshold set on the tuning rows."""
     if settings.allow_empty:
-        return SizeObjective(tune.true_scores, parts, k, threads=settings.threads)
-    return NonEmptyObjective(tune.scores, tune.y, parts, k, threads=settings.threads)
+        return SizeObjective(tune.true_scores, size_scores, k, threads=settings.threads)
+    return NonEmptyObjective(tune.scores, tune.y, size_scores, k, threads=settings.threads)
 
 
 def calibrated(
@@ -272,8 +272,8 @@ def calibrated(
     facts, reference = ledger.facts, None
     if n_chosen_among(facts) != 1 and not facts.learnt_scale:
         reference = rule.with_equal_weights.rising(scores, y)
-    told = ledger.under(cuts.name, cuts.promise)
-    return Calibrated(rule, rising, told, normalizer, cuts=cuts, reference=reference)
+    ledger = ledger.under(cuts.name, cuts.promise)
+    return Calibrated(rule, rising, ledger, normalizer, cuts=cuts, reference=reference)
 
 
 def lay_down(
@@ -365,18 +365,18 @@ def mean_size(
 
 
 def _n_members(
-    rule: Rule, cuts: Any, alpha: float, rank: RankRule, scores: FloatArray, *own: Any
+    rule: Rule, cuts: Any, alpha: float, rank: RankRule, scores: FloatArray, *row_data: Any
 ) -> int:
     """Return the labels in the sets of some rows (r, K, d)."""
-    threshold = cuts.at(alpha, rank, RowData(*own)) if hasattr(cuts, "at") else cuts
+    threshold = cuts.at(alpha, rank, RowData(*row_data)) if hasattr(cuts, "at") else cuts
     return int(rule.reaches(scores, threshold).sum())
 
 
-def size_parts(scores: FloatArray, test: FloatArray | None, roles: Roles) -> list[FloatArray]:
+def size_rows(scores: FloatArray, test: FloatArray | None, roles: Roles) -> list[FloatArray]:
     """Return the scores of the size rows, labelled and test rows apart (no copy where whole)."""
     n = len(scores)
     labelled, unlabelled = roles.size[roles.size < n], roles.size[roles.size >= n] - n
-    parts = [rows_of(scores, labelled)] if len(labelled) else []
+    blocks = [rows_of(scores, labelled)] if len(labelled) else []
     if test is not None and len(unlabelled):
-        parts.append(rows_of(test, unlabelled))
-    return parts
+        blocks.append(rows_of(test, unlabelled))
+    return blocks

@@ -98,8 +98,8 @@ class Predictor:
 
         With `later` the numbers are checked as `blocks` reads them.
         """
-        given = check_outputs(outputs, self.kind, name=name, later=later)
-        checked = matching(given, self.models, self.n_classes, name)
+        checked = check_outputs(outputs, self.kind, name=name, later=later)
+        checked = matching(checked, self.models, self.n_classes, name)
         return checked if self.blend is None else checked.to_host()
 
     @property
@@ -109,15 +109,17 @@ class Predictor:
 
     def scores(self, outputs: Outputs) -> FloatArray:
         """Return the score tensor (n, K, d) of checked outputs."""
-        given = outputs if self.blend is None else self.blend.over(outputs)
-        return self.scoring.tensor(given)
+        if self.blend is not None:
+            outputs = self.blend.over(outputs)
+        return self.scoring.tensor(outputs)
 
     def labelled_scores(self, outputs: Outputs, y: IntArray) -> Any:
         """Return the scores of labelled rows for calibration, gathered block by block."""
         if outputs.on_device:
             return self.scores(outputs)
-        given = outputs if self.blend is None else self.blend.over(outputs)
-        return gather_rows(given, y, np.arange(0), self.scoring)
+        if self.blend is not None:
+            outputs = self.blend.over(outputs)
+        return gather_rows(outputs, y, np.arange(0), self.scoring)
 
     def blocks(self, outputs: Outputs) -> Iterator[tuple[slice, FloatArray]]:
         """Yield blocks of rows with their scores (rows, K, d)."""
@@ -222,18 +224,18 @@ def _best_first(mask: BoolArray, scores: FloatArray, rule: Rule) -> IntArray:
     sizes = np.bincount(rows, minlength=len(mask))
     if sizes.max(initial=0) <= 1:
         return small
-    own = scores[to_device(rows, scores), to_device(labels, scores)]
-    values = to_host(combine(rule.transform(own), rule.weights))
+    member_scores = scores[to_device(rows, scores), to_device(labels, scores)]
+    values = to_host(combine(rule.transform(member_scores), rule.weights))
     return small[falling_within_rows(values, sizes)]
 
 
 def matching(new: Outputs, models: tuple[str, ...], n_classes: int, name: str) -> Outputs:
     """Return `new` in the order of the fitted models, or say how it differs from them."""
     if set(new.models) != set(models):
-        told = [
+        expected, got = [
             "one array" if set(names) == {""} else sorted(names) for names in (models, new.models)
         ]
-        raise InvalidInput(f"{name} must come from the fitted models {told[0]}; got {told[1]}.")
+        raise InvalidInput(f"{name} must come from the fitted models {expected}; got {got}.")
     if new.n_classes != n_classes:
         raise InvalidInput(f"{name} must have the {n_classes} fitted classes; got {new.n_classes}.")
     return replace(new, models={model: new.models[model] for model in models})

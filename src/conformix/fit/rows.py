@@ -138,13 +138,13 @@ def array_rows(
     names = check_classes(classes, labelled.n_classes)
     labels = label_indices(y, names, labelled.n, labelled.n_classes)
     scheme = settings.calibration
-    parts = check_groups(groups, labelled.n)
+    group_ids = check_groups(groups, labelled.n)
     data = check_rows(strata, sample_weight, labelled.n, scheme.needs, scheme.name)
     checked = None
     if test is not None and settings.weights is None:
         checked = check_outputs(test, settings.kind, name="test")
         checked = matching(checked, tuple(labelled.models), labelled.n_classes, "test")
-    return ArrayRows(labelled, labels, data, parts, checked, names)
+    return ArrayRows(labelled, labels, data, group_ids, checked, names)
 
 
 def score_bytes(n: int, n_classes: int, d: int) -> int:

@@ -67,7 +67,7 @@ class Rule:
         places = np.nonzero(maybe)
         if not isinstance(threshold, float):
             threshold = np.broadcast_to(threshold, maybe.shape)[places]
-        maybe[places] = self.of_own(scores[places]) >= threshold
+        maybe[places] = self.of_single_labels(scores[places]) >= threshold
         return maybe
 
     def _may_reach(self, scores: FloatArray, threshold: Any) -> BoolArray | None:
@@ -93,19 +93,19 @@ class Rule:
     def of_true_labels(self, scores: FloatArray, y: IntArray) -> FloatArray:
         """Return the combined scores (n,) of the true labels, in the order of the rows."""
         if not self.looks_around:
-            return true_scores(scores, y).combined(self.of_own)
-        found = np.empty(len(y))
+            return true_scores(scores, y).combined(self.of_single_labels)
+        true_values = np.empty(len(y))
         for block, values in in_blocks(scores, self._of_labels, y):
-            found[block] = values
-        return found
+            true_values[block] = values
+        return true_values
 
     def rising(self, scores: FloatArray, y: IntArray) -> FloatArray:
         """Return the combined scores (n,) of the true labels, sorted upwards."""
         if self.looks_around:
             return rising(self.of_true_labels(scores, y))
-        return true_scores(scores, y).rising(self.of_own)
+        return true_scores(scores, y).rising(self.of_single_labels)
 
-    def of_own(self, scores: FloatArray) -> FloatArray:
+    def of_single_labels(self, scores: FloatArray) -> FloatArray:
         """Return the combined scores (r,) of labels by themselves, from their scores (r, d)."""
         return combine(self.transform(scores), self.weights)
 
@@ -114,12 +114,12 @@ class Rule:
 
     def true_ranks(self, scores: FloatArray, y: IntArray) -> tuple[IntArray, float]:
         """Return the ranks from the top of the true labels (n,), and the range of all scores."""
-        found, ends = np.empty(len(y), dtype=np.int64), [np.inf, -np.inf]
+        ranks, ends = np.empty(len(y), dtype=np.int64), [np.inf, -np.inf]
         for block in row_blocks(*scores.shape[:2]):
             values = to_host(self.combined(scores[block]))
-            found[block] = true_ranks(values, y[block])
+            ranks[block] = true_ranks(values, y[block])
             ends = [min(ends[0], values.min()), max(ends[1], values.max())]
-        return found, float(ends[1] - ends[0])
+        return ranks, float(ends[1] - ends[0])
 
 
 class Fitted(Protocol):

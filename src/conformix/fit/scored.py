@@ -118,10 +118,10 @@ class HeldScores:
 
     Examples
     --------
-    >>> own = HeldScores(np.array([[3.0, 1.0], [1.0, 1.0], [2.0, 0.0]]))
-    >>> own.combined(lambda scores: scores.sum(axis=1))
+    >>> true = HeldScores(np.array([[3.0, 1.0], [1.0, 1.0], [2.0, 0.0]]))
+    >>> true.combined(lambda scores: scores.sum(axis=1))
     array([4., 2., 2.])
-    >>> own.take(np.array([0, 2])).rising(lambda scores: scores.sum(axis=1))
+    >>> true.take(np.array([0, 2])).rising(lambda scores: scores.sum(axis=1))
     array([2., 4.])
     """
 
@@ -161,16 +161,16 @@ def merged(runs: Sequence[FloatArray]) -> FloatArray:
     >>> merged([np.array([0.0, 0.5]), np.array([-0.0, 0.2])])
     array([ 0. , -0. ,  0.2,  0.5])
     """
-    found = np.concatenate(runs)
-    found.sort(kind="stable")
-    return found
+    values = np.concatenate(runs)
+    values.sort(kind="stable")
+    return values
 
 
 class Reader(Protocol):
     """Where the rows can be read once more.
 
-    Both ways ask for ``function(scores, *parts)`` of blocks of rows: `scores` are the scores
-    (r, K, d) of a block of `rows`, which rise, and `parts` the same places of `arrays` (each as
+    Both ways ask for ``function(scores, *values)`` of blocks of rows: `scores` are the scores
+    (r, K, d) of a block of `rows`, which rise, and `values` the same places of `arrays` (each as
     long as `rows`, or None). Where rows are cut into blocks is the reader's own business.
     """
 
@@ -257,12 +257,12 @@ class Gathered:
     >>> some = Gathered((3, 2, 2), np.array([1]), scores[[1]], true)
     >>> some.take(np.array([1])).shape
     (1, 2, 2)
-    >>> some.take(np.array([0, 2])).true.combined(lambda own: own[:, 0])
+    >>> some.take(np.array([0, 2])).true.combined(lambda values: values[:, 0])
     array([ 0., 10.])
     """
 
     shape: tuple[int, int, int]  # n, K and d
-    kept: IntArray  # rising numbers of the m rows whose scores are all here
+    tensor_rows: IntArray  # rising numbers of the m rows whose scores are all here
     tensor: FloatArray  # their scores (m, K, d)
     true: TrueScores  # the scores (n, d) of the true labels of all rows
     reader: Reader | None = None  # None where rows came from an iterator, which ends
@@ -271,12 +271,12 @@ class Gathered:
         return self.shape[0]
 
     def take(self, rows: IntArray) -> Any:
-        """Return the scores of some rows: an array where all are kept, else `GatheredRows`."""
-        if np.array_equal(rows, self.kept):
+        """Return the scores of some rows: an array where all are here, else `GatheredRows`."""
+        if np.array_equal(rows, self.tensor_rows):
             return self.tensor
-        first_is_here = bool(len(rows)) and bool(np.isin(rows[:1], self.kept).all())
-        if first_is_here and np.isin(rows, self.kept).all():
-            return some_rows(self.tensor, np.searchsorted(self.kept, rows))
+        first_is_here = bool(len(rows)) and bool(np.isin(rows[:1], self.tensor_rows).all())
+        if first_is_here and np.isin(rows, self.tensor_rows).all():
+            return some_rows(self.tensor, np.searchsorted(self.tensor_rows, rows))
         return GatheredRows(self, rows)
 
     def map(self, function: Callable[..., Any], *arrays: Any) -> Iterator[tuple[slice, Any]]:
@@ -361,7 +361,7 @@ def rows_in_place(scores: Any, y: IntArray, rows: IntArray) -> Any:
 def in_blocks(
     scores: Any, function: Callable[..., Any], *arrays: Any
 ) -> Iterator[tuple[slice, Any]]:
-    """Yield ``function(block, *parts)`` for blocks of rows, of a tensor or of gathered rows."""
+    """Yield ``function(block, *values)`` for blocks of rows, of a tensor or of gathered rows."""
     if isinstance(scores, Gathered | GatheredRows):
         yield from scores.map(function, *arrays)
         return
@@ -370,7 +370,7 @@ def in_blocks(
 
 
 def summed(scores: Any, function: Callable[..., int], *arrays: Any) -> int:
-    """Return the sum of integers ``function(block, *parts)`` over blocks of rows."""
+    """Return the sum of integers ``function(block, *values)`` over blocks of rows."""
     if isinstance(scores, Gathered | GatheredRows):
         return scores.sum(function, *arrays)
     return sum(total for _, total in in_blocks(scores, function, *arrays))
@@ -392,28 +392,28 @@ def summarised(
 def assembled(
     true: TrueScores,
     models: dict[str, FloatArray],
-    kept: IntArray,
+    tensor_rows: IntArray,
     like: Outputs,
     scoring: Scoring,
     *,
     reader: Reader | None,
 ) -> Gathered:
-    """Return what a pass over the rows has found: `models` hold the outputs of the kept rows.
+    """Return the scores of a pass: `models` hold the outputs of the rows with all scores.
 
     `like` are any outputs of the same models.
     """
     tensor: FloatArray = np.empty((0, like.n_classes, len(scoring.columns)))
-    if len(kept):
+    if len(tensor_rows):
         tensor = scoring.tensor(Outputs(models, like.kind))
-    return Gathered((len(true), *tensor.shape[1:]), kept, tensor, true, reader)
+    return Gathered((len(true), *tensor.shape[1:]), tensor_rows, tensor, true, reader)
 
 
-def side_by_side(parts: Sequence[dict[str, FloatArray]]) -> dict[str, FloatArray]:
+def side_by_side(blocks: Sequence[dict[str, FloatArray]]) -> dict[str, FloatArray]:
     """Return the outputs of several blocks as those of one, by model."""
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
 
 
-def gather_rows(outputs: Outputs, y: IntArray, kept: IntArray, scoring: Scoring) -> Gathered:
+def gather_rows(outputs: Outputs, y: IntArray, tensor_rows: IntArray, scoring: Scoring) -> Gathered:
     """Return what is gathered from an array, in memory or mapped from a file, block by block.
 
     Examples
@@ -422,8 +422,8 @@ def gather_rows(outputs: Outputs, y: IntArray, kept: IntArray, scoring: Scoring)
     >>> from conformix.scores import score_columns
     >>> outputs = check_outputs([[0.7, 0.3], [0.2, 0.8], [0.5, 0.5]], later=True)
     >>> scoring = Scoring(score_columns(("",), ("thr",)), key=0)
-    >>> found = gather_rows(outputs, np.array([0, 1, 0]), np.array([2]), scoring)
-    >>> found.true.rising(np.ravel)
+    >>> scores = gather_rows(outputs, np.array([0, 1, 0]), np.array([2]), scoring)
+    >>> scores.true.rising(np.ravel)
     array([0.5, 0.7, 0.8])
     """
 
@@ -432,16 +432,18 @@ def gather_rows(outputs: Outputs, y: IntArray, kept: IntArray, scoring: Scoring)
             yield outputs.read(rows)
             outputs.release_pages()
 
-    true, parts, first = [], [], 0
+    true_blocks, model_blocks, first = [], [], 0
     for block in blocks():
-        keep = chosen(kept, first, block.n)[1]
-        found = summarised(block, y[first : first + block.n], keep, scoring)
-        true.append(found[0])
-        parts.append(found[1])
+        keep = chosen(tensor_rows, first, block.n)[1]
+        scores, models = summarised(block, y[first : first + block.n], keep, scoring)
+        true_blocks.append(scores)
+        model_blocks.append(models)
         first += block.n
-    held, models = HeldScores(np.concatenate(true)), side_by_side(parts)
-    parts.clear()  # what is kept of the outputs is held once
-    return assembled(held, models, kept, outputs, scoring, reader=BlockReader(blocks, scoring))
+    true, models = HeldScores(np.concatenate(true_blocks)), side_by_side(model_blocks)
+    model_blocks.clear()  # what is kept of the outputs is held once
+    return assembled(
+        true, models, tensor_rows, outputs, scoring, reader=BlockReader(blocks, scoring)
+    )
 
 
 class TuningRows:

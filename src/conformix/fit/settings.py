@@ -275,7 +275,7 @@ def is_symmetric(split: Split) -> bool:
     return bool(getattr(split, "symmetric", False))
 
 
-def refuse_passes(settings: Settings) -> None:
+def check_out_of_core(settings: Settings) -> None:
     """Refuse what rows that are not all in memory cannot do."""
     if settings.blends:
         raise InvalidInput(

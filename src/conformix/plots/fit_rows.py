@@ -16,7 +16,7 @@ from conformix.calibration.names import resolve_calibration
 from conformix.conformal import conformal_rank, kth_largest
 from conformix.data.outputs import check_groups
 from conformix.errors import InvalidInput
-from conformix.fit.fit import size_parts
+from conformix.fit.fit import size_rows
 from conformix.guarantees import RankRule
 from conformix.kernels import combine, lift_best
 from conformix.kernels.arrays import FloatArray, IntArray, as_generator, to_host
@@ -128,7 +128,7 @@ def fit_rows(
     scores, transform = to_host(predictor.scores(checked)), fitted.rule.transform
     tune = transform(scores[roles.tune])
     shared = np.array_equal(roles.tune, roles.size)
-    sizes = [tune] if shared else map(transform, size_parts(scores, test_scores, roles))
+    sizes = [tune] if shared else map(transform, size_rows(scores, test_scores, roles))
     rule = RankRule() if facts.separate else facts.rank
     result = FitRows(
         names, tune, labels[roles.tune], tuple(sizes), shared,

@@ -142,8 +142,8 @@ class FullFitted:
         # The selection is where the calibration rows are; the answer goes where its caller is.
         scores = self.transform(beside(scores, self.scores))
         chosen = self.choose(scores, tables)
-        own = combine(scores, to_device(tables.weights, scores)[chosen])
-        return own >= to_device(tables.cuts[:, 1], scores)[chosen]
+        values = combine(scores, to_device(tables.weights, scores)[chosen])
+        return values >= to_device(tables.cuts[:, 1], scores)[chosen]
 
     def ranks(self, scores: FloatArray, tau: FloatArray | None = None) -> FloatArray:
         """Return ``n + 1`` times the p-values under the weights selected for each label, (r, K)."""
@@ -153,17 +153,17 @@ class FullFitted:
         if conformal_rank(self.n, self.alpha) <= self.n:  # else all weights tie: the first wins
             tables = self.tables(self.alpha)
             weights, chosen = tables.weights, to_host(self.choose(scores, tables))
-        own = to_host(combine(scores, to_device(weights[chosen], scores)))
+        values = to_host(combine(scores, to_device(weights[chosen], scores)))
         true_scores = of_labels(self.scores, self.y)
-        found = np.empty(chosen.shape)
+        ranks = np.empty(chosen.shape)
         uniforms = None if tau is None else np.broadcast_to(tau, chosen.shape)
         for i in np.unique(chosen):
             here = chosen == i
             calibration = np.sort(combine(true_scores, weights[i]))
-            found[here] = pvalue_ranks(
-                calibration, own[here], None if uniforms is None else uniforms[here]
+            ranks[here] = pvalue_ranks(
+                calibration, values[here], None if uniforms is None else uniforms[here]
             )
-        return found
+        return ranks
 
     def pvalues(
         self, scores: FloatArray, tau: FloatArray | None = None, data: RowData = NO_DATA
@@ -174,18 +174,18 @@ class FullFitted:
         """Return which weights each label of each row selects, shape (r, K)."""
         if torch_counts(scores):
             kernels = import_module("conformix.kernels.device.selection")
-            found = kernels.select_weights(
+            choices = kernels.select_weights(
                 as_tensor(scores), tables.weights, tables.cuts, tables.counts, tables.order,
                 tables.gap_on_device,
             )  # fmt: skip
-            return beside(found, scores)  # type: ignore[no-any-return]
+            return beside(choices, scores)  # type: ignore[no-any-return]
         chosen = np.zeros(scores.shape[:2], dtype=np.int64)
         open_rows = np.arange(len(scores))
         while len(open_rows):
-            found, wanted = self._ask(scores[open_rows], tables)
-            chosen[open_rows] = found
+            choices, wanted = self._ask(scores[open_rows], tables)
+            chosen[open_rows] = choices
             # Rows that met a gap nobody had asked for yet are asked again once it is known.
-            open_rows = open_rows[found[:, 0] < 0]
+            open_rows = open_rows[choices[:, 0] < 0]
             if wanted.any():
                 with self._lock:
                     tables.learn_gaps(wanted)
@@ -254,10 +254,10 @@ def fit_exact(
         # Stable, so that equal counts keep the order that breaks ties.
         weights = weights[np.sort(np.argsort(counts, kind="stable")[:shortlist])]
     warn_if_trivial(len(rest), alpha)
-    kept = transform(some_rows(scores, rest) if len(aside) else scores)
+    calibration_scores = transform(some_rows(scores, rest) if len(aside) else scores)
     return FullFitted(
-        kept, y[rest], weights, transform, alpha, normalizer.name, threads=settings.threads,
-        grouped=scored.grouped,
+        calibration_scores, y[rest], weights, transform, alpha, normalizer.name,
+        threads=settings.threads, grouped=scored.grouped,
     )  # fmt: skip
 
 

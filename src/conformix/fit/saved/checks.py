@@ -164,25 +164,25 @@ def _check_range(fitted: Fitted) -> None:
 
 
 def _check_search(fitted: Calibrated, n_classes: int) -> None:
-    found, facts = fitted.search, fitted.ledger.facts
+    result, facts = fitted.search, fitted.ledger.facts
     size = fitted.held_out_size
     check_type(size, "float | None", "fitted.held_out_size")
     possible = size is None or (facts.split in ("vfcp", "fixed") and 0 <= size <= n_classes)
     require(possible, f"its fitted.held_out_size cannot be {shortened(size)}")
-    require((found is None) == (facts.split == "fixed"), "its search does not go with the split")
-    if found is None:
+    require((result is None) == (facts.split == "fixed"), "its search does not go with the split")
+    if result is None:
         return
-    check_fields(found, "search")
-    same = np.array_equal(found.weights, fitted.rule.weights)
+    check_fields(result, "search")
+    same = np.array_equal(result.weights, fitted.rule.weights)
     require(same, "its search.weights are not its fitted.weights")
     rows = {
         "vfcp": facts.n_tune, "efcp": facts.n_cal, "dlcp": facts.n_test,
         "dlcp+": facts.n_cal + facts.n_test,
     }  # fmt: skip
-    agree("search.n_size", found.n_size, "the split counts sizes on", rows[facts.split])
-    require(0 <= found.count <= found.n_size * n_classes, "its search.count cannot be")
-    require(1 <= found.n_evaluated < MOST, "its search.n_evaluated cannot be")
-    counted = facts.n_weights in (0, found.n_evaluated)
+    agree("search.n_size", result.n_size, "the split counts sizes on", rows[facts.split])
+    require(0 <= result.count <= result.n_size * n_classes, "its search.count cannot be")
+    require(1 <= result.n_evaluated < MOST, "its search.n_evaluated cannot be")
+    counted = facts.n_weights in (0, result.n_evaluated)
     require(counted, "its facts.n_weights is not the number of weights that the search says")
 
 
@@ -257,8 +257,7 @@ def _check_cells(part: Partition, n_classes: int, n_rare: int) -> None:
     """Refuse cells that this scheme does not lay down (`conformix.calibration`)."""
     cells = part.cells
     if part.what == "cluster":
-        own = cells[cells >= 0]
-        strata = np.unique(own)
+        strata = np.unique(cells[cells >= 0])
         gapless = np.array_equal(strata, np.arange(len(strata)))  # not as many as a file says
         stand = stand_in(part.fallback, pool=int(cells.max()))
         negative = part.fallback != "pooled"

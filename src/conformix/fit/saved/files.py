@@ -79,12 +79,12 @@ def strict_json(content: bytes) -> Any:
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise DuplicateKey(f"it holds {short(repr(twice))} twice")
-    return found
+    return members
 
 
 def _no_number(text: str) -> float:

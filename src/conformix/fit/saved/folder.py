@@ -54,8 +54,8 @@ def arrays_name(target: Path, digest: str) -> str:
 
 def sibling(source: Path, name: Any) -> Path | None:
     """Return the file of that name beside the model: only one that belongs to it by name."""
-    own = isinstance(name, str) and name.startswith(f"{source.name}.") and name.endswith(".npz")
-    return source.with_name(name) if own and Path(name).name == name else None
+    belongs = isinstance(name, str) and name.startswith(f"{source.name}.") and name.endswith(".npz")
+    return source.with_name(name) if belongs and Path(name).name == name else None
 
 
 @contextmanager
