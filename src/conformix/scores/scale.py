@@ -15,6 +15,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -50,6 +52,9 @@ MAX_KNOTS = 2**12
 MAX_VALUES = 2**22
 # Values normalised at once: the eight arrays on the way stay in a core's cache.
 CACHE_ENTRIES = 2**15
+# Scores from which on tables of buckets are made (their kernel compiles at its first call), and
+# used where they are there.
+WORTHWHILE, FEW = 2**17, 2**9
 
 
 class Transform(Protocol):
@@ -140,7 +145,23 @@ class Interpolated:
 
     def __call__(self, scores: FloatArray) -> FloatArray:
         """Return the functions of the scores."""
-        return _by_score(scores, lambda j, v: rising_line(v, self.knots[j], self.levels[j]))
+        tables = not is_tensor(scores) and (
+            scores.size >= WORTHWHILE or (scores.size >= FEW and "_lookups" in vars(self))
+        )
+        lines: Any = self._lookups if tables else (None,) * len(self.knots)
+
+        def line(j: int, values: FloatArray) -> FloatArray:
+            if lines[j] is not None:
+                return lines[j](values)  # type: ignore[no-any-return]
+            return rising_line(values, self.knots[j], self.levels[j])
+
+        return _by_score(scores, line)
+
+    @cached_property
+    def _lookups(self) -> tuple[Any, ...]:
+        """Tables with which many scores are looked up, to the same bits."""
+        tables = import_module("conformix.kernels.host.lookup")  # numba, where it pays
+        return tuple(map(tables.lookup, self.knots, self.levels))
 
     def floors(self, weights: FloatArray, least: float) -> FloatArray:
         """Return the scores (d,) at or below which a label combines to less than `least`.

@@ -1,0 +1,69 @@
+"""Tables of buckets give the line that bisection among all knots gives, to the last bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from conformix.kernels.host.lookup import lookup
+from conformix.scores import scale
+from conformix.scores.scale import Interpolated, rising_line
+
+RNG = np.random.default_rng(7)
+DRAWN = {
+    "even": RNG.random(20_000),
+    "crowded at zero": RNG.random(20_000) ** 40,
+    "on both sides of zero": np.sinh(RNG.normal(size=20_000) * 40),
+    "ranks with a fraction": RNG.random(20_000) - RNG.integers(0, 90, 20_000),
+    "from the smallest to the largest": np.exp(RNG.normal(size=20_000) * 150),
+    "far from zero": 1e9 + RNG.random(20_000),
+    "two clouds": np.concatenate([RNG.random(10_000) * 1e-300, 1 + RNG.random(10_000)]),
+}  # fmt: skip
+
+
+def curve(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    knots = np.unique(np.sort(values)[:: max(1, len(values) // 4000)])
+    return knots, np.sort(RNG.random(len(knots)))
+
+
+def around(knots: np.ndarray) -> np.ndarray:
+    steps = [np.nextafter(knots, np.inf), np.nextafter(knots, -np.inf)]
+    return np.concatenate([knots, *steps, [np.inf, -np.inf, 0.0, -0.0]])
+
+
+@pytest.mark.parametrize("values", DRAWN.values(), ids=DRAWN)
+def test_every_number_and_the_neighbours_of_every_knot_get_the_same_bits(values) -> None:
+    knots, levels = curve(values)
+    table, numbers = lookup(knots, levels), np.concatenate([values, around(knots)])
+    assert table is not None
+    assert table(numbers).tobytes() == rising_line(numbers, knots, levels).tobytes()
+
+
+@given(arrays(float, st.integers(16, 60), elements=st.floats(-1e300, 1e300), unique=True))
+def test_any_knots(knots) -> None:
+    knots = np.unique(knots)
+    levels = 0.3 ** np.arange(len(knots))[::-1]  # steps that round
+    table, numbers = lookup(knots, levels), around(knots)
+    if table is not None:
+        assert table(numbers).tobytes() == rising_line(numbers, knots, levels).tobytes()
+
+
+def test_few_knots_and_knots_without_end_need_no_table() -> None:
+    assert lookup(np.arange(5.0), np.arange(5.0)) is None
+    assert lookup(np.append(np.arange(50.0), np.inf), np.arange(51.0)) is None
+    assert lookup(np.arange(-20.0, 20.0) * 8.5e306, np.arange(40.0)) is None  # too wide
+
+
+def test_many_scores_are_looked_up_in_tables_and_few_are_not(monkeypatch) -> None:
+    """The same function either way; a small problem compiles nothing."""
+    knots, levels = curve(DRAWN["even"])
+    line = Interpolated((knots, knots), (levels, levels))
+    scores = RNG.random((40, 30, 2))
+    plain = line(scores)
+    assert "_lookups" not in vars(line)
+    monkeypatch.setattr(scale, "WORTHWHILE", scores.size)
+    assert line(scores).tobytes() == plain.tobytes()
+    assert "_lookups" in vars(line)
