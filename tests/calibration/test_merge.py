@@ -183,3 +183,12 @@ def test_weighted_votes_and_class_names() -> None:
         merge_sets([])
     with pytest.raises(cx.InvalidInput, match="unknown merge 'average'"):
         merge_pvalues(np.ones((2, 1, 1)), "average")
+
+
+@pytest.mark.parametrize("n_predictors", range(1, 8))
+def test_the_median_is_the_smaller_middle_one_times_what_its_rank_costs(n_predictors) -> None:
+    """Of M p-values the k-th smallest times M/k, k = ceil(M/2); an even number has two middles."""
+    p = np.random.default_rng(n_predictors).permutation(n_predictors)[:, None, None] / 20 + 0.01
+    k = (n_predictors + 1) // 2
+    expected = min(1.0, sorted(p.ravel())[k - 1] * n_predictors / k)
+    assert_allclose(merge_pvalues(list(p), "median"), expected)

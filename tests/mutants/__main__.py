@@ -80,6 +80,12 @@ NEAR = [
     ("data/files/batch.py", "cli/test_files.py"),
     ("data/files/", "data/files"),
     ("data/topk.py", "data/test_truncated_outputs.py"),
+    ("plots/", "plots"),
+    ("report/", "report"),
+    ("experiments/", "experiments"),
+    ("kernels/elementary.py", "kernels"),
+    ("kernels/host/elementary.py", "kernels"),
+    ("kernels/host/lookup.py", "scores/test_lookup.py"),
     ("atomic.py", "environments/test_atomic.py"),
     ("atomic.py", "estimators/test_life_of_a_model.py"),
 ]
