@@ -707,4 +707,6 @@ BUGS = [
     Bug('rare classes join the last cluster', 'calibration/clusters.py',
         'stand_in(self.fallback, pool=int(cells.max(initial=-1)) + 1)',
         'stand_in(self.fallback, pool=int(cells.max(initial=-1)))'),
+    Bug("the median of an even number of p-values is the upper one", "calibration/merge.py",
+        "k = math.ceil(m / 2)", "k = m // 2 + 1"),
 ]  # fmt: skip
