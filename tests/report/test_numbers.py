@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 import conformix as cx
 from conformix import InvalidInput, metrics
@@ -55,6 +55,36 @@ def test_single_scores_of_the_method_table_are_the_corners_of_the_triangle(case)
         column = methods.names.index(name)
         assert_array_equal(methods.columns["size"][:, column], found.labels[:, place] / found.n)
         assert_array_equal(methods.columns["coverage"][:, column], found.hits[:, place] / found.n)
+
+
+def two_kinds_of_models(n: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """One is never far off, the other is right or lost: which is better depends on the level."""
+    rng = np.random.default_rng(4)
+    y = rng.integers(0, 10, n)
+    careful = rng.random((n, 10)) * (rng.random((n, 10)) < 0.4) + 1e-3
+    careful[np.arange(n), y] = rng.uniform(0.5, 1, n)
+    bold = rng.random((n, 10)) * 0.05 + 1e-3
+    right = rng.random(n) < 0.88
+    bold[np.arange(n), np.where(right, y, (y + 1) % 10)] = 1.0
+    return {
+        name: p / p.sum(axis=1, keepdims=True) for name, p in (("careful", careful), ("bold", bold))
+    }, y
+
+
+def test_gains_are_against_the_best_single_score_of_the_same_level() -> None:
+    outputs, y = two_kinds_of_models(1200)
+    first, rest = (
+        {m: p[rows] for m, p in outputs.items()} for rows in (slice(400), slice(400, None))
+    )
+    model = cx.ScoreAverage("thr", random_state=0).fit(first, y[:400])
+    table = build_report(model, rest, y[400:], alphas=(0.02, 0.05, 0.2)).methods
+    singles = [name for name in table.names if name.endswith(".thr")]
+    assert len(set(table.baselines)) == len(singles) == 2, "each is best somewhere"
+    for a, baseline in enumerate(table.baselines):
+        sizes = dict(zip(table.names, table.columns["size"][a], strict=True))
+        assert sizes[baseline] == min(sizes[name] for name in singles)
+        gains = [sizes[baseline] - sizes[name] for name in table.names]
+        assert_allclose(table.columns["gain"][a], gains, atol=1e-12)
 
 
 def test_the_first_method_is_the_model_itself(case) -> None:
