@@ -26,8 +26,9 @@ from mutation import lines
 from mutation.equivalent import PROOFS
 from mutation.generated import PACKAGE, ROOT, WHOLE, Mutant, all_of_the_whole, sample
 
-# Tests that run a line are asked in two stages, quick ones first; seconds of tests in each.
-STAGES, LIMIT = (4.0, 30.0), 200.0
+# Tests that run a line are asked in two stages, quick ones first, then others of the same file
+# (what is remembered from call to call runs in one test and serves many); seconds in each.
+STAGES, OTHERS, LIMIT = (4.0, 30.0), 15.0, 200.0
 
 
 def main() -> int:
@@ -181,24 +182,31 @@ def stages_of(
     run_it = set().union(
         *(tests.get((mutant.file, line), set()) for line in statement.get(mutant.line, ()))
     )
-    if not run_it:
-        run_it = set().union(*(names for (file, _), names in tests.items() if file == mutant.file))
+    same_file = set().union(*(names for (file, _), names in tests.items() if file == mutant.file))
+    left = ranked(run_it or same_file, seconds)
+    stages = [first_of(left, budget, seconds) for budget in STAGES]
+    stages.append(first_of(ranked(same_file - run_it, seconds), OTHERS, seconds))
+    return [stage for stage in stages if stage]
+
+
+def ranked(tests: set[str], seconds: dict[str, float]) -> list[str]:
+    """Return tests, one case of each first, quick ones first."""
     cases: Counter[str] = Counter()
-    ranked = []
-    for name in sorted(run_it, key=lambda name: seconds.get(name, 1.0)):
+    order = []
+    for name in sorted(tests, key=lambda name: (seconds.get(name, 1.0), name)):
         function = name.partition("[")[0]
-        ranked.append((cases[function], seconds.get(name, 1.0), name))
+        order.append((cases[function], seconds.get(name, 1.0), name))
         cases[function] += 1
-    stages, left = [], sorted(ranked)
-    for budget in STAGES:
-        stage, spent = [], 0.0
-        while left and spent + left[0][1] <= budget and len(stage) < 400:
-            _, cost, name = left.pop(0)
-            stage.append(name)
-            spent += cost
-        if stage:
-            stages.append(stage)
-    return stages
+    return [name for _, _, name in sorted(order)]
+
+
+def first_of(tests: list[str], budget: float, seconds: dict[str, float]) -> list[str]:
+    """Take as many tests from the front of a list as a number of seconds allows."""
+    stage: list[str] = []
+    while tests and seconds.get(tests[0], 1.0) <= budget and len(stage) < 400:
+        budget -= seconds.get(tests[0], 1.0)
+        stage.append(tests.pop(0))
+    return stage
 
 
 def statement_lines(file: str) -> dict[int, range]:
