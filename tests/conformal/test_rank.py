@@ -107,6 +107,15 @@ def test_a_level_is_snapped_to_the_simple_fraction_it_stands_for(meant: Fraction
     assert simple_fraction(1 - float(1 - meant)) == meant
 
 
+def test_a_level_of_up_to_six_digits_is_the_decimal_that_it_prints() -> None:
+    rng = np.random.default_rng(0)
+    for digits in range(1, 7):
+        for number in rng.integers(1, 10**digits, 40).tolist():
+            meant = Fraction(number, 10**digits)
+            assert simple_fraction(float(meant)) == meant
+            assert conformal_rank(10**digits - 1, float(meant)) == 10**digits - number
+
+
 @pytest.mark.parametrize("kind", [np.float16, np.float32])
 @pytest.mark.parametrize("percent", [1, 5, 10, 15, 30, 70, 95])
 def test_a_level_of_few_bits_stands_for_the_decimal_that_it_prints(

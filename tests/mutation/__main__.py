@@ -162,6 +162,7 @@ def start(tree: Path) -> subprocess.Popen[str]:
         "PYTHONPATH": str(tree / "src"),
         "CONFORMIX_DATA": os.environ.get("CONFORMIX_DATA", str(ROOT / "data")),
         "NUMBA_CACHE_DIR": str(tree / "compiled"),
+        "PYTHONDONTWRITEBYTECODE": "",
     }
     return subprocess.Popen(
         [sys.executable, str(tree / "tests" / "mutation" / "worker.py"), str(tree)],
