@@ -12,6 +12,7 @@ import oracle
 from conformix.conformal import (
     conformal_rank,
     conformity_ranks,
+    in_words,
     kth_largest,
     rows_needed,
     simple_fraction,
@@ -160,6 +161,19 @@ def test_the_threshold_leaves_its_input_alone() -> None:
     values = np.array([0.3, 0.1, 0.2])
     threshold(values, alpha=0.5)
     assert_array_equal(values, [0.3, 0.1, 0.2])
+
+
+@pytest.mark.parametrize("scores", [5.0, [[1.0, 2.0], [3.0, 4.0]], [1.0, math.nan], [math.inf]])
+def test_a_threshold_is_of_one_row_of_finite_scores(scores: object) -> None:
+    with pytest.raises(
+        cx.InvalidInput, match=r"^true_scores must be finite scores of shape \(n,\)"
+    ):
+        threshold(scores, 0.5)
+
+
+def test_a_number_of_rows_is_written_out_up_to_twelve_digits() -> None:
+    assert [in_words(n) for n in (5, 10**12 - 1)] == ["5", "999999999999"]
+    assert [in_words(n) for n in (10**12, 5 * 10**300)] == ["1.00E+12", "5.00E+300"]
 
 
 def test_conformity_ranks_count_ties_as_conforming() -> None:
