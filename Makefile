@@ -137,6 +137,7 @@ assurance-few-rows: $(STAMP)
 	@cd tests && ../$(BIN)/python -m scores.few_rows
 # Resumable: outcomes stand in .mutation/; survivors of an earlier run are tried again with AGAIN=--again.
 assurance-mutation: $(STAMP)
+	@$(BIN)/python -m pip install --quiet --group mutation
 	@cd tests && ../$(BIN)/python -m mutation $(AGAIN) --table ../docs/results/mutation.md
 assurance-mutants: $(STAMP)
 	@cd tests && ../$(BIN)/python -m mutants --csv ../docs/results/planted.csv
