@@ -54,7 +54,7 @@ MAX_VALUES = 2**22
 CACHE_ENTRIES = 2**15
 # Scores from which on tables of buckets are made (their kernel compiles at its first call), and
 # used where they are there.
-WORTHWHILE, FEW = 2**17, 2**9
+WORTHWHILE, FEW = 2**17, 2**12
 
 
 class Transform(Protocol):
