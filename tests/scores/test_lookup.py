@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -67,3 +69,6 @@ def test_many_scores_are_looked_up_in_tables_and_few_are_not(monkeypatch) -> Non
     monkeypatch.setattr(scale, "WORTHWHILE", scores.size)
     assert line(scores).tobytes() == plain.tobytes()
     assert "_lookups" in vars(line)
+    again = pickle.loads(pickle.dumps(line))
+    assert "_lookups" not in vars(again)  # workers are sent knots and levels alone
+    assert again(scores).tobytes() == plain.tobytes()

@@ -157,6 +157,10 @@ class Interpolated:
 
         return _by_score(scores, line)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is copied and sent to workers: tables are made again where they pay."""
+        return {"knots": self.knots, "levels": self.levels}
+
     @cached_property
     def _lookups(self) -> tuple[Any, ...]:
         """Tables with which many scores are looked up, to the same bits."""
