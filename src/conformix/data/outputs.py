@@ -41,6 +41,10 @@ from conformix.kernels.blocks import BLOCK_ENTRIES, DEVICE_ENTRIES, row_blocks
 
 Kind: TypeAlias = Literal["probs", "logits"]
 KINDS = ("probs", "logits")
+# Whose exponential and logarithm: ours, the same bits everywhere (`conformix.kernels.elementary`),
+# or NumPy's on the host, for models that were saved before there was ours.
+Arithmetic: TypeAlias = Literal["exact", "numpy"]
+ARITHMETICS = ("exact", "numpy")
 
 # How far a row of probabilities may sum from 1, by the width of its numbers: half precision
 # rounds every entry by up to 2**-12 of its size and drops small ones altogether.
@@ -79,6 +83,7 @@ class Outputs:
     kind: Kind
     home: Any = None  # the device that answers go to; None: they are NumPy arrays
     unchecked: Unchecked | None = None  # how the numbers are to be checked when they are read
+    arithmetic: Arithmetic = "exact"
 
     @property
     def n(self) -> int:

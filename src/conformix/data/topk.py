@@ -15,6 +15,7 @@ import numpy as np
 from conformix.data.outputs import SUM_TOLERANCE
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, IntArray, host_array, refuse_missing, to_host
+from conformix.kernels.elementary import exp
 
 
 class TopK:
@@ -124,7 +125,7 @@ def _check_values(values: Any, shape: tuple[int, ...], listed: np.ndarray, kind:
             f"values of TopK must match labels, shape {shape}; got shape {numbers.shape}."
         )
     numbers = np.where(listed, numbers, -np.inf if kind == "logprobs" else 0.0)
-    probs = np.exp(numbers) if kind == "logprobs" else numbers
+    probs = exp(numbers) if kind == "logprobs" else numbers
     sums = probs.sum(axis=1)
     if not (np.isfinite(probs).all() and (probs >= 0).all() and (sums <= 1 + SUM_TOLERANCE).all()):
         bad = ~np.isfinite(probs) | (probs < 0)

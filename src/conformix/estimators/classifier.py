@@ -30,6 +30,7 @@ from conformix.errors import InvalidInput
 from conformix.estimators.average import ScoreAverage
 from conformix.estimators.cross import CrossAverage, Fold
 from conformix.guarantees import Guarantee, Ledger
+from conformix.kernels import elementary
 from conformix.kernels.arrays import (
     FloatArray,
     IntArray,
@@ -79,8 +80,7 @@ def softmax(decisions: FloatArray) -> FloatArray:
     """Return decision values as probabilities: any rule by row keeps the guarantee."""
     binary = decisions.ndim == 1
     values = np.column_stack([np.zeros_like(decisions), decisions]) if binary else decisions
-    powers = np.exp(values - values.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
+    return elementary.softmax(values)
 
 
 MET_IN_FIT = "classes_ are those met in fit, a label first met later is in no set (see classes=)"

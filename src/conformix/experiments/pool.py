@@ -110,7 +110,7 @@ def _outputs_of(values: FloatArray, outputs: Outputs, how: Ensembling) -> FloatA
     """Return the probabilities or log-probabilities of one model, block by block."""
     out = np.empty(values.shape)
     for rows in outputs.blocks():
-        ranked = Ranked(values[rows], outputs.kind)
+        ranked = Ranked(values[rows], outputs.kind, arithmetic=outputs.arithmetic)
         out[rows] = ranked.probs if how == "probs" else ranked.log_probs
     return out
 

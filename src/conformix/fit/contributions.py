@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from conformix.conformal import conformal_rank, kth_largest
+from conformix.data.outputs import Arithmetic
 from conformix.errors import InvalidInput
 from conformix.fit.predictor import Predictor
 from conformix.kernels import combine
@@ -86,7 +87,7 @@ def contributions(
     predictor: Predictor = getattr(estimator, "predictor_", estimator)
     columns, weights, scores = _weighted_scores(predictor, outputs)
     labels = predictor.labels(y, len(scores))
-    blended = predictor.blend is not None
+    blended = None if predictor.blend is None else predictor.arithmetic
     size = _mean_size(scores, labels, weights, predictor.alpha, blended=blended)
     spread = np.sqrt(scores.var(axis=1).mean(axis=0))
     influence = weights * spread
@@ -121,12 +122,17 @@ def _groups(columns: Sequence[Column], by: str) -> dict[str, Any]:
 
 
 def _mean_size(
-    scores: FloatArray, y: IntArray, weights: FloatArray, alpha: float, *, blended: bool
+    scores: FloatArray,
+    y: IntArray,
+    weights: FloatArray,
+    alpha: float,
+    *,
+    blended: Arithmetic | None,
 ) -> float:
     """Return the mean set size when threshold and size come from the same rows."""
     values = combine(scores, weights)
-    if blended:
-        values = Ranked(values, "logits").probs
+    if blended is not None:
+        values = Ranked(values, "logits", arithmetic=blended).probs
     true_values = values[np.arange(len(y)), y]
     threshold = kth_largest(true_values, conformal_rank(len(y), alpha))
     return float(np.count_nonzero(values >= threshold) / len(y))

@@ -15,7 +15,7 @@ import numpy as np
 from conformix.conformal import simple_fraction
 from conformix.data.checks import is_chunked
 from conformix.data.labels import label_indices
-from conformix.data.outputs import Kind, Outputs, check_outputs
+from conformix.data.outputs import Arithmetic, Kind, Outputs, check_outputs
 from conformix.data.row_data import RowData, check_rows
 from conformix.errors import InvalidInput
 from conformix.fit.chunks import predict_chunks
@@ -72,6 +72,8 @@ class Predictor:
         Names of the classes.
     blend : Blend, optional
         The expert that ``scores="auto"`` made of the models; the columns are then its scores.
+    arithmetic : {"exact", "numpy"}
+        Whose exponential and logarithm; NumPy's in models that were saved by 0.1.0.
 
     Examples
     --------
@@ -92,6 +94,7 @@ class Predictor:
     threads: int | None = None
     classes: tuple[Any, ...] | None = None
     blend: Blend | None = None
+    arithmetic: Arithmetic = "exact"
 
     def check(self, outputs: Any, name: str = "outputs", *, later: bool = False) -> Outputs:
         """Return checked outputs of the fitted models, in the fitted order.
@@ -99,6 +102,7 @@ class Predictor:
         With `later` the numbers are checked as `blocks` reads them.
         """
         checked = check_outputs(outputs, self.kind, name=name, later=later)
+        checked = replace(checked, arithmetic=self.arithmetic)
         checked = matching(checked, self.models, self.n_classes, name)
         return checked if self.blend is None else checked.to_host()
 

@@ -9,7 +9,7 @@ A tensor (n, K, d) of all rows and what is gathered here go through the same pip
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
@@ -404,7 +404,7 @@ def assembled(
     """
     tensor: FloatArray = np.empty((0, like.n_classes, len(scoring.columns)))
     if len(tensor_rows):
-        tensor = scoring.tensor(Outputs(models, like.kind))
+        tensor = scoring.tensor(replace(like, models=models, unchecked=None))
     return Gathered((len(true), *tensor.shape[1:]), tensor_rows, tensor, true, reader)
 
 

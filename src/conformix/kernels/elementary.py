@@ -48,7 +48,10 @@ cores. The two sums are added: one rounding. Permuting the labels permutes the r
 from __future__ import annotations
 
 import math
+import sys
 from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from itertools import pairwise
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -276,10 +279,19 @@ def running_sums_of(powers: Any) -> Any:
     return upper.cumsum(1) + lower.cumsum(1)
 
 
-# --- NumPy ---
+# --- arrays: NumPy, or the compiled loops where they are loaded ---
 
 # Numbers that the many passes of a function work on at once: their arrays stay in the cache.
 AT_ONCE = 2**12
+# Numbers for which the compiled loops are worth loading, and from which on they are used then.
+WORTHWHILE = 2**17
+COMPILED = "conformix.kernels.host.elementary"
+
+
+def compile_for(numbers: int) -> None:
+    """Load the compiled loops where so many numbers are to come that they pay."""
+    if numbers >= WORTHWHILE and find_spec("numba") is not None:
+        import_module(COMPILED)
 
 
 def exp(values: Any) -> FloatArray:
@@ -290,7 +302,7 @@ def exp(values: Any) -> FloatArray:
     >>> exp([0.0, 1.0, -np.inf])
     array([1.        , 2.71828183, 0.        ])
     """
-    return _in_blocks(exponential, values)
+    return _elementwise(exponential, "exp_into", values)
 
 
 def log(values: Any) -> FloatArray:
@@ -301,7 +313,7 @@ def log(values: Any) -> FloatArray:
     >>> log([1.0, 10.0, 0.0])
     array([0.        , 2.30258509,       -inf])
     """
-    return _in_blocks(logarithm, values)
+    return _elementwise(logarithm, "log_into", values)
 
 
 def softmax(logits: Any) -> FloatArray:
@@ -316,7 +328,13 @@ def softmax(logits: Any) -> FloatArray:
     array([[0.5, 0.5],
            [1. , 0. ]])
     """
-    powers, _ = _powers(logits)
+    numbers = np.asarray(logits, dtype=np.float64)
+    compiled = _compiled(numbers.size)
+    if compiled is not None:
+        out = np.empty(numbers.shape)
+        compiled.softmax_into(np.ascontiguousarray(numbers), out)
+        return out
+    powers, _ = _powers(numbers)
     return powers / sums_of(powers)
 
 
@@ -339,11 +357,20 @@ def _powers(logits: Any) -> tuple[FloatArray, FloatArray]:
         return exp(numbers - top), top
 
 
-def _in_blocks(function: Any, values: Any) -> FloatArray:
+def _compiled(numbers: int) -> Any:
+    """Return the compiled twin where it is loaded and the numbers are many."""
+    return sys.modules.get(COMPILED) if numbers >= AT_ONCE else None
+
+
+def _elementwise(function: Any, compiled_name: str, values: Any) -> FloatArray:
     numbers = np.asarray(values, dtype=np.float64)
     flat = np.ascontiguousarray(numbers).reshape(-1)
     out = np.empty(flat.shape)
-    with np.errstate(all="ignore"):
-        for block in row_blocks(len(flat), 1, AT_ONCE):
-            out[block] = function(flat[block], host_tables())
+    compiled = _compiled(flat.size)
+    if compiled is not None:
+        getattr(compiled, compiled_name)(flat, out)
+    else:
+        with np.errstate(all="ignore"):
+            for block in row_blocks(len(flat), 1, AT_ONCE):
+                out[block] = function(flat[block], host_tables())
     return out.reshape(numbers.shape)

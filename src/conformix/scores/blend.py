@@ -74,7 +74,10 @@ class Blend:
 
     def logits(self, outputs: Outputs) -> FloatArray:
         """Return ``z`` of all labels of some rows, shape (n, K)."""
-        ranked = {model: Ranked(values, outputs.kind) for model, values in outputs.models.items()}
+        ranked = {
+            model: Ranked(values, outputs.kind, arithmetic=outputs.arithmetic)
+            for model, values in outputs.models.items()
+        }
         total = np.zeros((outputs.n, outputs.n_classes))
         for column, coefficient in zip(self.columns, self.coefficients, strict=True):
             if coefficient:
@@ -110,7 +113,7 @@ class Blended:
         logits = self.blend.logits(self.outputs.rows(rows).to_host())
         if self.outputs.kind == "logits":
             return logits
-        return Ranked(logits, "logits").probs
+        return Ranked(logits, "logits", arithmetic=self.outputs.arithmetic).probs
 
 
 DICTIONARY = ("logp(floor=0.01)", "logp", "logrank", "rank", "thr")

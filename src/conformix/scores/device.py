@@ -1,9 +1,10 @@
 """The score tensor on a device, equal to the host's bit for bit.
 
 Sums, products, quotients and comparisons round the same everywhere when they are done one by one
-and in the same order; exponentials, logarithms and powers do not. Scores made of the former alone
-(``on_device``) are computed where the probabilities are. All others, logits and the uniform numbers
-of randomised scores included, are computed by NumPy, block by block, and sent over.
+and in the same order, and exponentials and logarithms are made of these
+(`conformix.kernels.elementary`). So every score of ours is computed where the outputs are. What is
+not, is computed by NumPy, block by block, and sent over: functions of the user's, the uniform
+numbers of randomised scores, and all scores of models that were saved with NumPy's exponential.
 """
 
 from __future__ import annotations
@@ -12,27 +13,74 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from conformix.data.outputs import Outputs
+from conformix.data.outputs import Kind, Outputs
+from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, to_device, torch_module
+from conformix.kernels.device import elementary
+from conformix.kernels.elementary import sums_of
 from conformix.scores.names import Column
-from conformix.scores.ranked import Ranked
+from conformix.scores.ranked import LOG_TINY, TINY, Ranked
 from conformix.scores.uniforms import row_uniforms
 
 
 class DeviceRanked:
-    """A block of rows of probabilities on a device, sorted on first use; see `Ranked`."""
+    """A block of rows of one model on a device, sorted on first use; see `Ranked`."""
 
-    def __init__(self, block: Any, u: Any = None) -> None:
+    def __init__(self, block: Any, kind: Kind = "probs", u: Any = None) -> None:
         self.xp = torch_module()
-        self.probs = block.double()
+        self.kind: Kind = kind
+        self._raw = block.double()
         self.n_classes = int(block.shape[1])
-        self.u = self.probs.new_zeros((len(block), 1)) if u is None else u
+        self.u = self._raw.new_zeros((len(block), 1)) if u is None else u
+        self._tempered: dict[float, DeviceRanked] = {}
+
+    @cached_property
+    def probs(self) -> Any:
+        """The probabilities, shape (n, K)."""
+        return self._raw if self.kind == "probs" else elementary.softmax(self._raw)
+
+    @property
+    def logits(self) -> Any:
+        """The raw logits, shape (n, K); only where the outputs are logits."""
+        if self.kind != "logits":
+            raise InvalidInput('scores "logit" and "energy" need kind="logits"; got probabilities.')
+        return self._raw
+
+    @cached_property
+    def log_sum_exp(self) -> Any:
+        """``log sum exp z`` of the logits, shape (n, 1)."""
+        return elementary.log_sum_exp(self.logits)
+
+    @cached_property
+    def log_probs(self) -> Any:
+        """``log p_y``, floored at the log of the smallest normal number, shape (n, K)."""
+        if self.kind == "logits":
+            return (self.logits - self.log_sum_exp).clamp(min=LOG_TINY)
+        return self.log(self.probs.clamp(min=TINY))
+
+    @cached_property
+    def entropy(self) -> Any:
+        """``-sum p log p``, shape (n, 1)."""
+        return sums_of(0.0 - self.probs * self.log_probs)
+
+    def log(self, values: Any) -> Any:
+        """Return the logarithm of some numbers."""
+        return elementary.log(values)
 
     def at(self, temperature: float) -> DeviceRanked:
-        """Return the same rows: other temperatures than 1 need powers, hence the host."""
-        if temperature != 1:
-            raise AssertionError("powers are computed on the host")
-        return self
+        """Return the same rows with ``p_y^(1/T)``, renormalised; the sort is shared."""
+        if temperature == 1:
+            return self
+        if temperature not in self._tempered:
+            divisor = self._raw.new_full((), temperature)  # a quotient, not a product
+            if self.kind == "logits":
+                tempered = DeviceRanked(self._raw / divisor, "logits", self.u)
+            else:
+                powers = elementary.exp(self.log(self.probs / self.top) / divisor)
+                tempered = DeviceRanked(powers / sums_of(powers), "probs", self.u)
+            tempered.__dict__.update(_order=self._order, _ties=self._ties)
+            self._tempered[temperature] = tempered
+        return self._tempered[temperature]
 
     @cached_property
     def top(self) -> Any:
@@ -45,15 +93,25 @@ class DeviceRanked:
         return self.probs.topk(2, dim=1).values[:, 1:]
 
     @cached_property
-    def _rising(self) -> tuple[Any, Any]:
-        """The sorted probabilities and their labels, (n, K) each."""
-        result = self.probs.sort(dim=1)
-        return result.values, result.indices
+    def log_ranks(self) -> Any:
+        """The logarithm of the rank from the top, shape (n, K)."""
+        places = self.xp.arange(1, self.n_classes + 1, device=self._raw.device)
+        return self.log(places.double())[self.rank.long() - 1]
+
+    @cached_property
+    def _order(self) -> Any:
+        """The labels of the rising entries of every row, (n, K)."""
+        return self._raw.sort(dim=1).indices
+
+    @cached_property
+    def _rising(self) -> Any:
+        """The probabilities of every row, sorted."""
+        return self.probs.gather(1, self._order)
 
     @cached_property
     def _ties(self) -> tuple[Any, Any]:
         """First and last sorted position of the tie group of every sorted place, (n, K) each."""
-        rising, _ = self._rising
+        rising = self._rising
         step = rising[:, 1:] != rising[:, :-1]
         places = self.xp.arange(self.n_classes, device=rising.device).expand_as(rising)
         first, last = places.clone(), places.clone()
@@ -65,7 +123,7 @@ class DeviceRanked:
         return first, last
 
     def _in_label_order(self, rising: Any) -> Any:
-        return self.xp.empty_like(rising).scatter_(1, self._rising[1], rising)
+        return self.xp.empty_like(rising).scatter_(1, self._order, rising)
 
     @cached_property
     def below(self) -> Any:
@@ -84,7 +142,7 @@ class DeviceRanked:
         One addition after the other, for all rows at once: a parallel scan would add in another
         order and round differently.
         """
-        rows = self._rising[0].T.contiguous()
+        rows = self._rising.T.contiguous()
         for k in range(1, self.n_classes):
             self.xp.add(rows[k - 1], rows[k], out=rows[k])
         mass = rows.T.contiguous()
@@ -107,9 +165,11 @@ def fill_on_device(
             host = part.to_host()
             if randomized and u is None:
                 uniforms = row_uniforms(host, slice(0, host.n), key)
-            on_host = {m: Ranked(v, part.kind, uniforms) for m, v in host.models.items()}
+            on_host = {
+                m: Ranked(v, part.kind, uniforms, part.arithmetic) for m, v in host.models.items()
+            }
         tau = None if uniforms is None else to_device(uniforms.reshape(-1, 1), planes)
-        ranked = {m: DeviceRanked(v, tau) for m, v in part.models.items()}
+        ranked = {m: DeviceRanked(v, part.kind, tau) for m, v in part.models.items()}
         for plane, column, stays in zip(planes, columns, here, strict=True):
             if stays:
                 plane[rows] = column.score(ranked[column.model])  # type: ignore[arg-type]
@@ -120,5 +180,4 @@ def fill_on_device(
 
 def _stays(column: Column, outputs: Outputs) -> bool:
     """Whether a score of these outputs is made of exactly rounded operations alone."""
-    plain = outputs.kind == "probs" and getattr(column.score, "temperature", 1) == 1
-    return plain and column.score.on_device
+    return outputs.arithmetic == "exact" and column.score.on_device

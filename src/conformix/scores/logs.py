@@ -10,8 +10,6 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray
 from conformix.scores.ranked import Ranked
@@ -40,6 +38,7 @@ class Logp(Score):
     """
 
     name: ClassVar[str] = "logp"
+    on_device: ClassVar[bool] = True
     temperature: float = 1.0
     floor: float = 0.0
 
@@ -57,7 +56,7 @@ class Logp(Score):
         ranked = ranked.at(self.temperature)
         if not self.floor:
             return ranked.log_probs
-        return np.log(ranked.probs + self.floor / ranked.n_classes)
+        return ranked.log(ranked.probs + self.floor / ranked.n_classes)
 
 
 @dataclass(frozen=True)
@@ -72,6 +71,7 @@ class Logit(Score):
     """
 
     name: ClassVar[str] = "logit"
+    on_device: ClassVar[bool] = True
 
     def unit(self, n_classes: int) -> float:
         """Return ``log K``, the width between certainty and ignorance."""

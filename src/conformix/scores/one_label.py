@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from conformix.data.outputs import Kind, Outputs
+from conformix.data.outputs import Arithmetic, Kind, Outputs
 from conformix.kernels import available_threads, run_blocks
 from conformix.kernels.arrays import FloatArray, IntArray, of_labels
 from conformix.kernels.blocks import row_blocks
@@ -29,12 +29,17 @@ class OneLabel:
     xp = np
 
     def __init__(
-        self, block: FloatArray, y: IntArray, kind: Kind = "probs", u: FloatArray | None = None
+        self,
+        block: FloatArray,
+        y: IntArray,
+        kind: Kind = "probs",
+        u: FloatArray | None = None,
+        arithmetic: Arithmetic = "exact",
     ) -> None:
         # NumPy 2.4 with AVX-512 sorts half precision wrongly where 0.0 and -0.0 meet.
         half = block.dtype == np.float16
         rising = np.sort(block.astype(np.float32) if half else block, axis=1)
-        self.rows = Ranked.of_sorted(rising, kind, u)
+        self.rows = Ranked.of_sorted(rising, kind, u, arithmetic)
         values = block[np.arange(len(y)), y][:, None]
         # Of several equal numbers any place will do: all of them score alike.
         self.places: IntArray = np.count_nonzero(rising < values, axis=1)
@@ -109,6 +114,15 @@ class OneLabel:
         """``#{y' : p_y' < p_y}``."""
         return self._ends[0]
 
+    def log(self, values: FloatArray) -> FloatArray:
+        """Return the logarithm of some numbers."""
+        return self.rows.log(values)
+
+    @property
+    def log_ranks(self) -> FloatArray:
+        """The logarithm of the rank from the top."""
+        return self.log(self.rank.astype(np.float64))
+
     @property
     def rank(self) -> IntArray:
         """Rank from the top, ``1 + #{y' : p_y' > p_y}``."""
@@ -145,7 +159,7 @@ def true_label_scores(
     def fill(rows: slice) -> None:
         uniforms = uniforms_of(outputs, rows, columns, key)
         ranked: dict[str, Any] = {
-            model: OneLabel(values[rows], y[rows], outputs.kind, uniforms)
+            model: OneLabel(values[rows], y[rows], outputs.kind, uniforms, outputs.arithmetic)
             for model, values in outputs.models.items()
         }
         for j, column in enumerate(columns):

@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-import numpy as np
-
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, quotient
 from conformix.scores.ranked import Ranked
@@ -57,6 +55,7 @@ class Logrank(Score):
     """
 
     name: ClassVar[str] = "logrank"
+    on_device: ClassVar[bool] = True
 
     def unit(self, n_classes: int) -> float:
         """Return ``log K``, the width between certainty and ignorance."""
@@ -64,7 +63,7 @@ class Logrank(Score):
 
     def __call__(self, ranked: Ranked) -> FloatArray:
         """Return ``-log r_y``, with zero (not minus zero) at the top."""
-        return 0.0 - np.log(ranked.rank)
+        return 0.0 - ranked.log_ranks
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,15 @@ group share one rank and one mass, so no result depends on how a sort orders equ
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from conformix.data.outputs import Kind
+from conformix.data.outputs import Arithmetic, Kind
 from conformix.errors import InvalidInput
+from conformix.kernels import elementary
 from conformix.kernels.arrays import FloatArray, IntArray
 
 
@@ -38,6 +40,29 @@ def rising_order(values: FloatArray) -> IntArray:
 
 # Logarithms are cut at the smallest normal number: smaller probabilities carry no information.
 TINY = float(np.finfo(np.float64).tiny)
+LOG_TINY = float(np.log(TINY))
+
+
+class Functions(NamedTuple):
+    """Exponential, logarithm, and the sums (n, 1) of rows of numbers in [0, 1].
+
+    Row sums are the same bits however the labels are arranged; they are given the order of the
+    rows, which only sums that are not exact have to ask for.
+    """
+
+    exp: Callable[[FloatArray], FloatArray]
+    log: Callable[[FloatArray], FloatArray]
+    row_sums: Callable[[FloatArray, Callable[[], IntArray]], FloatArray]
+
+
+FUNCTIONS: dict[Arithmetic, Functions] = {
+    "exact": Functions(
+        elementary.exp, elementary.log, lambda values, order: elementary.sums_of(values)
+    ),
+    "numpy": Functions(
+        np.exp, np.log, lambda values, order: np.take(values, order()).sum(axis=1, keepdims=True)
+    ),
+}
 
 
 class Ranked:
@@ -51,6 +76,8 @@ class Ranked:
         What the numbers are.
     u : array of shape (n,), optional
         One number in [0, 1) per row for randomised scores; 0 where none is given.
+    arithmetic : {"exact", "numpy"}
+        Whose exponential and logarithm.
 
     Attributes
     ----------
@@ -77,18 +104,30 @@ class Ranked:
     xp = np  # where array functions come from; rows on a device have PyTorch's
 
     def __init__(
-        self, block: FloatArray, kind: Kind = "probs", u: FloatArray | None = None
+        self,
+        block: FloatArray,
+        kind: Kind = "probs",
+        u: FloatArray | None = None,
+        arithmetic: Arithmetic = "exact",
     ) -> None:
         numbers = np.ascontiguousarray(block, dtype=np.float64)
         self._raw: FloatArray = numbers
         self.kind: Kind = kind
+        self.arithmetic: Arithmetic = arithmetic
+        self._functions = FUNCTIONS[arithmetic]
         self.u: FloatArray = np.zeros((len(numbers), 1)) if u is None else u.reshape(-1, 1)
         self._tempered: dict[float, Ranked] = {}
 
     @classmethod
-    def of_sorted(cls, rising: FloatArray, kind: Kind = "probs", u: Any = None) -> Ranked:
+    def of_sorted(
+        cls,
+        rising: FloatArray,
+        kind: Kind = "probs",
+        u: Any = None,
+        arithmetic: Arithmetic = "exact",
+    ) -> Ranked:
         """Return rows whose numbers rise already: no sort, and label order is sorted order."""
-        ranked = cls(rising, kind, u)
+        ranked = cls(rising, kind, u, arithmetic)
         ranked.__dict__["_order"] = np.arange(rising.size).reshape(rising.shape)
         return ranked
 
@@ -97,7 +136,17 @@ class Ranked:
         """The probabilities, shape (n, K)."""
         if self.kind == "probs":
             return self._raw
-        return self._normalized(np.exp(_minus(self._raw, self._raw.max(axis=1, keepdims=True))))
+        if self.arithmetic == "exact":
+            return elementary.softmax(self._raw)
+        return self._normalized(self.exp(_minus(self._raw, self._raw.max(axis=1, keepdims=True))))
+
+    def exp(self, values: FloatArray) -> FloatArray:
+        """Return the exponential of some numbers."""
+        return self._functions.exp(values)
+
+    def log(self, values: FloatArray) -> FloatArray:
+        """Return the logarithm of some numbers."""
+        return self._functions.log(values)
 
     @property
     def n_classes(self) -> int:
@@ -115,20 +164,22 @@ class Ranked:
     def log_sum_exp(self) -> FloatArray:
         """``log sum exp z`` of the logits, shape (n, 1), without overflow."""
         top = self.logits.max(axis=1, keepdims=True)
-        return top + np.log(self._row_sum(np.exp(_minus(self.logits, top))))
+        return top + self.log(self._row_sums(self.exp(_minus(self.logits, top))))
 
     @cached_property
     def log_probs(self) -> FloatArray:
         """``log p_y``, floored at the log of the smallest normal number, shape (n, K)."""
         if self.kind == "logits":
-            return np.maximum(_minus(self.logits, self.log_sum_exp), np.log(TINY))
-        return np.log(np.maximum(self.probs, TINY))
+            return np.maximum(_minus(self.logits, self.log_sum_exp), LOG_TINY)
+        return self.log(np.maximum(self.probs, TINY))
 
     @cached_property
     def entropy(self) -> FloatArray:
-        """``-sum p log p``, shape (n, 1); added in sorted order so that no label order matters."""
-        terms = np.sort(self.probs * self.log_probs, axis=1)
-        return 0.0 - terms.sum(axis=1, keepdims=True)
+        """``-sum p log p``, shape (n, 1)."""
+        terms = self.probs * self.log_probs
+        if self.arithmetic == "exact":
+            return self._row_sums(0.0 - terms)
+        return 0.0 - np.sort(terms, axis=1).sum(axis=1, keepdims=True)
 
     def at(self, temperature: float) -> Ranked:
         """Return the same rows with ``p_y^(1/T)``, renormalised; the sort is shared."""
@@ -140,20 +191,23 @@ class Ranked:
 
     def _at(self, temperature: float) -> Ranked:
         if self.kind == "logits":
-            tempered = Ranked(self._raw / temperature, "logits", self.u)
+            tempered = Ranked(self._raw / temperature, "logits", self.u, self.arithmetic)
         else:
-            powers = (self.probs / self.top) ** (1 / temperature)
-            tempered = Ranked(self._normalized(powers), "probs", self.u)
+            shares = self.probs / self.top
+            if self.arithmetic == "exact":
+                powers = self.exp(self.log(shares) / temperature)
+            else:
+                powers = shares ** (1 / temperature)
+            tempered = Ranked(self._normalized(powers), "probs", self.u, self.arithmetic)
         # Order and tie groups are those of the untempered rows, whatever underflows.
         tempered.__dict__.update(_order=self._order, _ties=self._ties)
         return tempered
 
-    def _row_sum(self, values: FloatArray) -> FloatArray:
-        """Add up rows in sorted order: the same bits however the labels are arranged."""
-        return np.take(values, self._order).sum(axis=1, keepdims=True)
+    def _row_sums(self, values: FloatArray) -> FloatArray:
+        return self._functions.row_sums(values, lambda: self._order)
 
     def _normalized(self, values: FloatArray) -> FloatArray:
-        return values / self._row_sum(values)
+        return values / self._row_sums(values)
 
     @cached_property
     def _order(self) -> IntArray:
@@ -202,6 +256,12 @@ class Ranked:
     def rank(self) -> IntArray:
         """Rank from the top, ``1 + #{y' : p_y' > p_y}``, shape (n, K)."""
         return self.n_classes - self._positions(self._ties[2])
+
+    @cached_property
+    def log_ranks(self) -> FloatArray:
+        """The logarithm of the rank from the top, shape (n, K)."""
+        table: FloatArray = self.log(np.arange(1.0, self.n_classes + 1))
+        return table[self.rank - 1]
 
     @cached_property
     def mass_up_to(self) -> FloatArray:

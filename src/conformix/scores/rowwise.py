@@ -65,6 +65,7 @@ class Entropy(RowScore):
     """
 
     name: ClassVar[str] = "entropy"
+    on_device: ClassVar[bool] = True
 
     def unit(self, n_classes: int) -> float:
         """Return ``log K``, the width between certainty and ignorance."""
@@ -87,6 +88,7 @@ class Energy(RowScore):
     """
 
     name: ClassVar[str] = "energy"
+    on_device: ClassVar[bool] = True
 
     def unit(self, n_classes: int) -> float:
         """Return ``log K``, the width between certainty and ignorance."""

@@ -35,8 +35,9 @@ class Score(ABC):
     """
 
     name: ClassVar[str]
-    # Whether sums, products and comparisons, through `ranked` and `ranked.xp`, are all it needs:
-    # such a score of a CUDA tensor is computed on its device, all others on the host.
+    # Whether sums, products, quotients and comparisons, through `ranked` and `ranked.xp`, and
+    # `ranked.log` are all it needs: such a score of a CUDA tensor is computed on its device, all
+    # others on the host.
     on_device: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

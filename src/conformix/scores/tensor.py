@@ -50,7 +50,7 @@ def fill_tensor(
     def fill(rows: slice) -> None:
         uniforms = u[rows] if u is not None else uniforms_of(outputs, rows, columns, key)
         ranked = {
-            model: Ranked(values[rows], outputs.kind, uniforms)
+            model: Ranked(values[rows], outputs.kind, uniforms, outputs.arithmetic)
             for model, values in outputs.models.items()
         }
         for plane, column in zip(planes, columns, strict=True):

@@ -4,10 +4,13 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import conformix as cx
 from conformix.fit.saved.migrations import SCHEMA, STEPS
+from conformix.kernels.elementary import softmax
+from conformix.scores import Ranked
 from fit.golden.write import RECIPES, inputs, outputs_of, ranks_out, sets_out
 
 HERE = Path(__file__).parent
@@ -47,3 +50,21 @@ def test_class_names_survive() -> None:
     names = cx.load(HERE / f"schema{SCHEMA}" / "class_names.json").predictor_.classes
     assert names == tuple(RECIPES["class_names"]["classes"])
     assert cx.load(HERE / "schema1" / "vfcp.json").predictor_.classes is None
+
+
+@pytest.mark.parametrize(("schema", "arithmetic"), [(1, "numpy"), (2, "numpy"), (SCHEMA, "exact")])
+def test_models_of_0_1_keep_the_exponential_of_their_day(schema: int, arithmetic: str) -> None:
+    for name in ("logits", "temperatures"):
+        predictor = cx.load_predictor(HERE / f"schema{schema}" / f"{name}.json")
+        assert predictor.arithmetic == arithmetic
+        assert predictor.check(outputs_of(RECIPES[name], GIVEN, "test")).arithmetic == arithmetic
+
+
+def test_the_exponential_of_a_model_decides_its_probabilities() -> None:
+    rows = np.random.default_rng(0).normal(size=(2000, 7)) * 4
+    ours, numpys = (Ranked(rows, "logits", arithmetic=a) for a in ("exact", "numpy"))  # type: ignore[arg-type]
+    assert (ours.probs != numpys.probs).any()
+    np.testing.assert_allclose(ours.probs, numpys.probs, rtol=1e-14)
+    np.testing.assert_array_equal(ours.probs, softmax(rows))
+    halved = Ranked(rows / 2, "logits", arithmetic="numpy")
+    np.testing.assert_array_equal(numpys.at(2.0).probs, halved.probs)

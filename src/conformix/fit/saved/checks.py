@@ -17,7 +17,7 @@ import numpy as np
 from conformix.calibration import resolve_calibration
 from conformix.calibration.strata import FALLBACKS, Partition, stand_in
 from conformix.conformal import simple_fraction
-from conformix.data.outputs import KINDS
+from conformix.data.outputs import ARITHMETICS, KINDS
 from conformix.errors import InvalidInput
 from conformix.fit.predictor import Predictor
 from conformix.fit.rule import Calibrated, Fitted
@@ -65,6 +65,8 @@ def check_predictor(predictor: Predictor) -> None:
     require(d > 0, "its predictor.columns name no score")
     require(len(set(predictor.columns)) == d, "its predictor.columns name a score twice")
     require(predictor.kind in KINDS, "its predictor.kind is neither probs nor logits")
+    known = predictor.arithmetic in ARITHMETICS
+    require(known, "its predictor.arithmetic is neither exact nor numpy")
     require(0 < predictor.n_classes < MOST, "its predictor.n_classes cannot be")
     require(0 <= predictor.key < 2**63, "its predictor.key is out of range")
     distinct = len(set(predictor.models)) == len(predictor.models) > 0

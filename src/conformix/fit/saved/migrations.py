@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 SCHEMA = 3
-"""What `save` writes: 1 was without class names, 2 without what only verdicts need."""
+"""What `save` writes: 1 was without class names, 2 without what only verdicts need; both with
+NumPy's exponential and logarithm."""
 
 Document = dict[str, Any]
 
@@ -21,8 +22,11 @@ def _with_class_names(document: Document) -> Document:
     return document | {"predictor": document["predictor"] | {"classes": None}}
 
 
-def _with_what_verdicts_need(document: Document) -> Document:
-    """Take rows for exchangeable, as every statement of such a file did; no reference scores."""
+def _with_references_and_arithmetic(document: Document) -> Document:
+    """Take rows for exchangeable, as every statement of such a file did; no reference scores.
+
+    Such a model goes on with NumPy's exponential, so that it predicts what it did.
+    """
     predictor = document["predictor"]
     fitted = predictor["fitted"]
     if fitted["type"] == "exact":
@@ -30,13 +34,13 @@ def _with_what_verdicts_need(document: Document) -> Document:
     else:
         facts = fitted["facts"] | {"grouped": False}
         fitted = fitted | {"facts": facts, "reference": None}
-    return document | {"predictor": predictor | {"fitted": fitted}}
+    return document | {"predictor": predictor | {"fitted": fitted, "arithmetic": "numpy"}}
 
 
 # From each earlier schema to the next.
 STEPS: dict[int, Callable[[Document], Document]] = {
     1: _with_class_names,
-    2: _with_what_verdicts_need,
+    2: _with_references_and_arithmetic,
 }
 
 

@@ -69,6 +69,7 @@ from conformix.splits import SPLITS
 _DOCUMENT = ("format", "schema", "version", "params", "predictor", "npz", "npz_sha256")
 _PREDICTOR = (
     "columns", "models", "n_classes", "kind", "key", "alpha", "classes", "fitted", "blend",
+    "arithmetic",
 )  # fmt: skip
 _RULE = (
     "type", "weights", "transform", "allow_empty", "calibration", "guarantee", "facts",
@@ -204,6 +205,7 @@ def _predictor_out(predictor: Predictor, arrays: Arrays) -> dict[str, Any]:
         "models": list(predictor.models),
         "n_classes": predictor.n_classes,
         "kind": predictor.kind,
+        "arithmetic": predictor.arithmetic,
         "key": predictor.key,
         "alpha": float(predictor.alpha),
         "classes": None if predictor.classes is None else list(predictor.classes),
@@ -223,6 +225,7 @@ def _predictor_in(document: Any, arrays: Arrays) -> Predictor:
         n_classes=n_classes,
         kind=field_of(document, "kind", "str", where),
         key=field_of(document, "key", "int", where),
+        arithmetic=field_of(document, "arithmetic", "str", where),
         alpha=field_of(document, "alpha", "float", where),
         fitted=FITTED.read(field_of(document, "fitted", "dict", where), arrays, "fitted"),
         classes=check_classes(field_of(document, "classes", "list | None", where), n_classes),
