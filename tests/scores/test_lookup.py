@@ -66,7 +66,7 @@ def test_many_scores_are_looked_up_in_tables_and_few_are_not(monkeypatch) -> Non
     scores = RNG.random((40, 30, 2))
     plain = line(scores)
     assert "_lookups" not in vars(line)
-    monkeypatch.setattr(scale, "WORTHWHILE", scores.size)
+    monkeypatch.setattr(scale, "WORTHWHILE_THEN", scores.size)  # numba is loaded by these tests
     assert line(scores).tobytes() == plain.tobytes()
     assert "_lookups" in vars(line)
     again = pickle.loads(pickle.dumps(line))

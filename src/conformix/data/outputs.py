@@ -7,7 +7,7 @@ memory are read as arrays; tensors on a CUDA device stay where they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -95,9 +95,13 @@ class Outputs:
         """Number of classes, K."""
         return int(next(iter(self.models.values())).shape[1])
 
-    def rows(self, rows: slice) -> Outputs:
-        """Return the outputs on some of the rows."""
-        return replace(self, models={name: values[rows] for name, values in self.models.items()})
+    def rows(self, rows: slice | IntArray) -> Outputs:
+        """Return the outputs on some of the rows; those of a blend are not computed yet."""
+        models = {}
+        for name, values in self.models.items():
+            later = getattr(values, "later_rows", None)
+            models[name] = values[rows] if later is None else later(rows)
+        return replace(self, models=models)
 
     def read(self, rows: slice) -> Outputs:
         """Return the outputs on a block of rows, whose numbers are checked now if not before."""
@@ -148,6 +152,15 @@ class Outputs:
         if self.home is None or is_tensor(answer):
             return answer
         return torch_module().from_numpy(answer).to(self.home)
+
+
+def one_below_the_other(blocks: Sequence[Outputs]) -> Outputs:
+    """Return the checked outputs of several blocks of rows as those of one."""
+    models = {}
+    for name, values in blocks[0].models.items():
+        joined = getattr(values, "joined", np.concatenate)
+        models[name] = joined([block.models[name] for block in blocks])
+    return replace(blocks[0], models=models, unchecked=None)
 
 
 def check_outputs(

@@ -91,6 +91,10 @@ class OnlyBlend:
         """Return one."""
         return 1
 
+    def only_counts(self, d: int) -> bool:
+        """Return that labels are counted for a positive weight, and no more."""
+        return True
+
     def __call__(
         self, objective: SizeObjective, rng: np.random.Generator | None = None
     ) -> SearchResult:

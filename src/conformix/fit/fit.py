@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -21,14 +21,16 @@ from conformix.fit.rule import Calibrated, Fitted, Rule
 from conformix.fit.scored import (
     Scored,
     Scoring,
-    TuningRows,
     can_be_read,
     no_roles,
     rows_in_place,
     rows_of,
+    scores_of_tuning_rows,
     summed,
 )
 from conformix.fit.settings import Settings, is_symmetric
+from conformix.fit.tuning import TuningRows
+from conformix.fit.upper_ends import n_members
 from conformix.guarantees import (
     EXACT,
     UNBOUNDED,
@@ -44,7 +46,7 @@ from conformix.kernels.combine import RankLimits
 from conformix.scores.names import Column, score_columns
 from conformix.scores.scale import Normalizer, Scaled
 from conformix.scores.tensor import draw_key
-from conformix.search.goals import bind
+from conformix.search.goals import bind, is_mean_size
 from conformix.search.nonempty import NonEmptyObjective
 from conformix.search.objective import SizeObjective, tuning_rank
 from conformix.search.weights import Search, counted, n_candidates
@@ -115,8 +117,7 @@ def with_searched_weights(
     k = tuning_rank(len(roles.tune), settings.tune_level, RankRule() if separate else rank)
     normalizer = settings.normalizer(separate=separate)
     tune = _tuning_rows(scores, y, roles.tune, normalizer, columns)  # and their scale
-    size_scores = _normalised_size_rows(scores, test, roles, tune)
-    objective = _objective(tune, size_scores, k, settings)
+    objective = _objective(tune, scores, test, roles, k, search, settings)
     if scheme.tune:  # the sizes of sets with a threshold per class
         objective = class_objective(objective, scheme, tune.y, alpha=settings.tune_level, rank=rank)
     objective = bind(objective, settings.goal, lambda: tune.scores, tune.y, settings.tune_level)
@@ -132,11 +133,11 @@ def with_searched_weights(
     if hasattr(scheme, "limits"):
         rule = replace(rule, limits=_limits(scheme, rule, tune, alpha=alpha, separate=separate))
     rows = roles.tune if separate else roles.calibrate
-    plan_scores = tune.scores if separate else cal[0]
     early = _on_scale(rule) if separate else rule  # the tuning rows are normalised by now
     plan = lay_down(
-        scheme, early, plan_scores, y[rows], data.take(rows), alpha=alpha, rng=rng,
-        names=group_names(data), n_cal=len(roles.calibrate), separate=separate,
+        scheme, early, lambda: tune.scores if separate else cal[0], y[rows], data.take(rows),
+        alpha=alpha, rng=rng, names=group_names(data), n_cal=len(roles.calibrate),
+        separate=separate,
     )  # fmt: skip
     fitted = calibrated(
         *cal, rule, alpha=alpha, ledger=ledger, normalizer=normalizer.name, plan=plan,
@@ -165,7 +166,7 @@ def with_settled_weights(
     rule = Rule(normalizer.fit(scores, columns), weights, settings.allow_empty)
     ledger = fixed_ledger(*scores.shape, alpha=alpha, delta=settings.delta, grouped=scored.grouped)
     plan = lay_down(
-        settings.calibration, rule, scores, y, data, alpha=alpha, rng=rng,
+        settings.calibration, rule, lambda: scores, y, data, alpha=alpha, rng=rng,
         names=group_names(data), n_cal=len(y), separate=False,
     )  # fmt: skip
     fitted = calibrated(
@@ -205,18 +206,9 @@ def _tuning_rows(
     scores: Any, y: IntArray, rows: IntArray, normalizer: Normalizer, columns: Sequence[Column]
 ) -> TuningRows:
     """Return the tuning rows: a copy of theirs, or what is gathered, is theirs to change."""
-    tune_scores = rows_of(scores, rows)
+    source = scores_of_tuning_rows(scores, rows)
     labels = y[rows].astype(np.intp, copy=False)
-    return TuningRows(tune_scores, labels, normalizer, columns, spare=tune_scores is not scores)
-
-
-def _normalised_size_rows(
-    scores: Any, test: FloatArray | None, roles: Roles, tune: TuningRows
-) -> list[FloatArray]:
-    """Return the normalised scores of the size rows, mostly those of the tuning rows."""
-    if np.array_equal(roles.size, roles.tune):
-        return [tune.scores]
-    return [tune.transform(part) for part in size_rows(scores, test, roles)]
+    return TuningRows(source, labels, normalizer, columns)
 
 
 def _limits(
@@ -239,12 +231,37 @@ def _on_scale(rule: Rule) -> Rule:
 
 
 def _objective(
-    tune: TuningRows, size_scores: list[FloatArray], k: int, settings: Settings
+    tune: TuningRows,
+    scores: Any,
+    test: FloatArray | None,
+    roles: Roles,
+    k: int,
+    search: Search,
+    settings: Settings,
 ) -> SizeObjective:
-    """Return the sizes on `size_scores` (normalised) with the threshold set on the tuning rows."""
+    """Return the sizes on the size rows with the threshold set on the tuning rows."""
+    same_rows = np.array_equal(roles.size, roles.tune)
+    d = tune.true_scores.shape[1]
+    if same_rows and tune.in_order and _only_counts(search, settings, d):
+        labels = tune.within_reach(k)
+        return SizeObjective(
+            tune.true_scores, [labels.scores], k, threads=settings.threads,
+            shape=(labels.n_rows, labels.n_classes),
+        )  # fmt: skip
+    if same_rows:
+        size_scores = [tune.scores]
+    else:
+        size_scores = [tune.transform(part) for part in size_rows(scores, test, roles)]
     if settings.allow_empty:
         return SizeObjective(tune.true_scores, size_scores, k, threads=settings.threads)
     return NonEmptyObjective(tune.scores, tune.y, size_scores, k, threads=settings.threads)
+
+
+def _only_counts(search: Search, settings: Settings, d: int) -> bool:
+    """Whether a search asks for nothing but how many labels are in, with weights not negative."""
+    plain = settings.allow_empty and not settings.calibration.tune and is_mean_size(settings.goal)
+    only_counts: Any = getattr(search, "only_counts", None)
+    return plain and only_counts is not None and only_counts(d)
 
 
 def calibrated(
@@ -279,7 +296,7 @@ def calibrated(
 def lay_down(
     scheme: Calibration,
     rule: Rule,
-    scores: FloatArray,
+    scores: Callable[[], FloatArray],
     y: IntArray,
     data: RowData,
     *,
@@ -292,8 +309,9 @@ def lay_down(
     """Return the plan of a calibration from rows that it may look at."""
     if scheme.name == Marginal.name:
         return SinglePlan()
-    values = rule.of_true_labels(scores, y)
-    return scheme.learn(Seen(values, y, data, names, scores.shape[1], n_cal, alpha, separate, rng))
+    seen = scores()
+    values = rule.of_true_labels(seen, y)
+    return scheme.learn(Seen(values, y, data, names, seen.shape[1], n_cal, alpha, separate, rng))
 
 
 def fixed_ledger(
@@ -357,6 +375,10 @@ def mean_size(
     """Return the mean set size on the rows of `scores`, or None where there are none to read."""
     if not len(scores) or not can_be_read(scores):
         return None
+    ordered, thresholds = getattr(scores, "ordered", None), fitted.row_thresholds(alpha, data)
+    if ordered is not None and thresholds is not None and fitted.rule.rises:
+        rows: IntArray = scores.rows  # type: ignore[attr-defined]
+        return n_members(ordered, fitted.rule, thresholds, rows) / len(rows)
     rank = fitted.ledger.facts.rank
     # Thresholds that are the same for all rows travel alone: other machines may do the counting.
     cuts = fitted.cuts if fitted.cuts.plan.needs else fitted.at(alpha)

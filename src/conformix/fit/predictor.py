@@ -21,7 +21,8 @@ from conformix.errors import InvalidInput
 from conformix.fit.chunks import predict_chunks
 from conformix.fit.rule import Fitted, Rule
 from conformix.fit.scored import Scoring, gather_rows
-from conformix.kernels import combine
+from conformix.fit.upper_ends import UpperEnds, upper_ends
+from conformix.kernels import available_threads, combine, run_blocks
 from conformix.kernels.arrays import (
     BoolArray,
     FloatArray,
@@ -32,15 +33,19 @@ from conformix.kernels.arrays import (
     to_device,
     to_host,
 )
-from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks
+from conformix.kernels.blocks import DEVICE_ENTRIES, batched, row_blocks
+from conformix.kernels.elementary import compile_for
 from conformix.registry import check_flag
 from conformix.scores import Column
 from conformix.scores.blend import Blend
+from conformix.scores.sorted_rows import SORTED_ENTRIES
 from conformix.scores.uniforms import row_uniforms
 from conformix.sets import NestedSets, PredictionSets
 
 # Entries of the sets whose members are put in order at once.
 ORDERED_ENTRIES = 2**16
+# Blocks that are sorted between two looks at the memory of a mapped file.
+BLOCKS_PER_THREAD = 8
 
 
 @dataclass(frozen=True)
@@ -169,10 +174,44 @@ class Predictor:
         data = self.row_data(checked.n, **rows)
         mask = checked.empty("bool")
         order = []
-        for block, scores in self.blocks(checked):
-            mask[block] = beside(self.fitted.member(scores, alpha, data.take(block)), mask)
-            order.append(best_first(mask[block], scores, self.fitted.rule))
+        for block, member, best in self.sets(checked, alpha, data):
+            mask[block] = beside(member, mask)
+            order.append(best)
         return PredictionSets(checked.to_caller(mask), self.classes, np.concatenate(order))
+
+    def sets(
+        self, outputs: Outputs, alpha: float, data: RowData
+    ) -> Iterator[tuple[slice, BoolArray, IntArray]]:
+        """Yield blocks of rows with their sets (r, K), and the labels in these, best first."""
+        thresholds = self.fitted.row_thresholds(alpha, data)
+        blended = outputs if self.blend is None else self.blend.over(outputs)
+        ends = None if thresholds is None else upper_ends(self.scoring, self.fitted.rule, blended)
+        if ends is not None:
+            yield from self._upper_ends(ends, outputs, thresholds)
+            return
+        for block, scores in self.blocks(outputs):
+            member = self.fitted.member(scores, alpha, data.take(block))
+            yield block, member, best_first(member, scores, self.fitted.rule)
+
+    def _upper_ends(
+        self, ends: UpperEnds, outputs: Outputs, thresholds: Any
+    ) -> Iterator[tuple[slice, BoolArray, IntArray]]:
+        compile_for(outputs.n * outputs.n_classes)
+
+        def sets(rows: slice) -> tuple[BoolArray, IntArray]:
+            part = outputs.read(rows)
+            if self.blend is not None:
+                part = self.blend.over(part)
+            cuts = thresholds if isinstance(thresholds, float) else thresholds[rows]
+            return ends.sets(part, slice(0, part.n), cuts)
+
+        blocks = list(row_blocks(outputs.n, outputs.n_classes, SORTED_ENTRIES))
+        threads = available_threads(self.threads)
+        for some in batched(blocks, threads * BLOCKS_PER_THREAD):
+            yield from (
+                (b, *found) for b, found in zip(some, run_blocks(sets, some, threads), strict=True)
+            )
+            outputs.release_pages()
 
     def predict_nested(self, outputs: Any, alphas: Sequence[float], **rows: Any) -> NestedSets:
         """Return the sets at several levels, from one pass over the rows."""
@@ -226,11 +265,15 @@ def _best_first(mask: BoolArray, scores: FloatArray, rule: Rule) -> IntArray:
     rows, labels = np.divmod(np.flatnonzero(mask), mask.shape[1])
     small = labels.astype(np.min_scalar_type(mask.shape[1] - 1))
     sizes = np.bincount(rows, minlength=len(mask))
-    if sizes.max(initial=0) <= 1:
+    several = sizes > 1
+    if not several.any():
         return small
+    chosen = np.flatnonzero(np.repeat(several, sizes))  # sets of one label are in order
+    rows, labels = rows[chosen], labels[chosen]
     member_scores = scores[to_device(rows, scores), to_device(labels, scores)]
     values = to_host(combine(rule.transform(member_scores), rule.weights))
-    return small[falling_within_rows(values, sizes)]
+    small[chosen] = small[chosen[falling_within_rows(values, sizes[several])]]
+    return small
 
 
 def matching(new: Outputs, models: tuple[str, ...], n_classes: int, name: str) -> Outputs:

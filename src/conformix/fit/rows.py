@@ -90,6 +90,7 @@ class ArrayRows(OfModels):
         """Return the scores: all of them, or where they are too many those that a fit needs."""
         n, d = self.outputs.n, len(scoring.columns)
         large = are_too_many(self.outputs, d)
+        on_host = not self.outputs.on_device
         test = None
         if split is None:
             roles = no_roles(n)
@@ -98,7 +99,7 @@ class ArrayRows(OfModels):
             test = self._test_scores(split, scoring)
             if roles is None:
                 roles = split.roles(n, 0 if test is None else len(test), rng, self.groups)
-        if large and (split is None or hasattr(split, "held_in")):
+        if on_host and (split is None or hasattr(split, "held_in")):
             scores: Any = gather_rows(self.outputs, self.y, roles.tune, scoring)
         else:
             if large and split is not None:

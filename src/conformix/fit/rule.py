@@ -86,6 +86,18 @@ class Rule:
         return maybe if 2 * np.count_nonzero(maybe) < maybe.size else None
 
     @property
+    def rises(self) -> bool:
+        """Whether a label whose scores are all as large never counts for less, to the last bit.
+
+        Labels beyond a rank of their own class do not, and a transform of the user's may not.
+        """
+        return (
+            self.limits is None
+            and getattr(self.transform, "rises", False)
+            and not (self.weights < 0).any()
+        )
+
+    @property
     def looks_around(self) -> bool:
         """Whether the number of a label depends on the other labels of its row."""
         return not self.allow_empty or self.limits is not None
@@ -190,6 +202,9 @@ class Fitted(Protocol):
     def at_level(self, alpha: float) -> Any:
         """Return what gives the sets at one level and no more: what travels to workers."""
 
+    def row_thresholds(self, alpha: float, data: RowData = NO_DATA) -> Any:
+        """Return one threshold for all rows, or one per row (r, 1); None where labels differ."""
+
     def member(self, scores: FloatArray, alpha: float, data: RowData = NO_DATA) -> BoolArray:
         """Return the sets of some rows (r, K, d) as a boolean array (r, K)."""
 
@@ -255,6 +270,11 @@ class Calibrated:
         """Return the thresholds of some rows, broadcasting against their labels (r, K)."""
         return self.cuts.at(alpha, self.ledger.facts.rank, data)
 
+    def row_thresholds(self, alpha: float, data: RowData = NO_DATA) -> Any:
+        thresholds = self.at(alpha, data)
+        one = isinstance(thresholds, float) or thresholds.shape[-1:] == (1,)
+        return thresholds if one else None
+
     def member(self, scores: FloatArray, alpha: float, data: RowData = NO_DATA) -> BoolArray:
         return self.rule.reaches(scores, self.at(alpha, data))
 
@@ -286,6 +306,9 @@ class AtLevel:
 
     rule: Rule
     thresholds: Any
+
+    def row_thresholds(self, alpha: float, data: RowData = NO_DATA) -> Any:
+        return self.thresholds if isinstance(self.thresholds, float) else None
 
     def member(self, scores: FloatArray, alpha: float, data: RowData = NO_DATA) -> BoolArray:
         return self.rule.reaches(scores, self.thresholds)

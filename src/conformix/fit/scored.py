@@ -10,19 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
-from conformix.data.outputs import Kind, Outputs
+from conformix.data.outputs import Kind, Outputs, one_below_the_other
 from conformix.data.row_data import NO_DATA, RowData
 from conformix.errors import InvalidInput
-from conformix.kernels.arrays import FloatArray, IntArray, is_tensor, of_labels, some_rows
+from conformix.kernels.arrays import FloatArray, IntArray, of_labels, some_rows
 from conformix.kernels.blocks import row_blocks
 from conformix.scores.names import Column
-from conformix.scores.one_label import true_label_scores
-from conformix.scores.scale import CACHE_ENTRIES, Normalizer
+from conformix.scores.sorted_rows import SortedOutputs, rise, sorting_pays, true_label_scores
 from conformix.scores.tensor import fill_tensor
 from conformix.splits import Roles
 
@@ -92,6 +90,9 @@ def no_roles(n: int) -> Roles:
     none: IntArray = np.arange(0)
     return Roles(none, none, np.arange(n))
 
+
+# Outputs that are all sorted at once and held so (256 MiB of float64), not row by row as needed.
+SORTED_TOGETHER = 2**25
 
 # From scores (r, d) to numbers (r,), each made of its own row alone.
 Combination: TypeAlias = Callable[[FloatArray], FloatArray]
@@ -247,25 +248,101 @@ def cut(arrays: tuple[Any, ...], rows: Any) -> list[Any]:
 
 
 @dataclass(frozen=True, eq=False)
+class HeldTensor:
+    """The scores (m, K, d) of all labels of some rows."""
+
+    tensor: FloatArray
+    spare: bool = False  # whether nobody else needs them: they may be changed where they are
+
+    ordered: ClassVar[None] = None
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self.tensor.shape
+
+    def true_scores(self, y: IntArray) -> FloatArray:
+        """Return the scores (m, d) of the true labels."""
+        return of_labels(self.tensor, y)  # type: ignore[no-any-return]
+
+    def some(self, rows: slice) -> FloatArray:
+        """Return the scores (r, K, d) of some rows."""
+        return self.tensor[rows]
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutputs:
+    """Outputs of rows in memory, for the scores of all their labels, made when asked for.
+
+    Where all scores rise with the outputs of one model, the rows have been sorted once (`ordered`).
+    """
+
+    outputs: Outputs
+    scoring: Scoring
+    ordered: SortedOutputs | None = None
+    chosen: IntArray | None = None  # rising: which of the outputs' rows are meant; None: all
+
+    spare: ClassVar[bool] = True  # every `tensor` is a new one
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return len(self), self.outputs.n_classes, len(self.scoring.columns)
+
+    def __len__(self) -> int:
+        return self.outputs.n if self.chosen is None else len(self.chosen)
+
+    @property
+    def rows(self) -> IntArray:
+        return np.arange(self.outputs.n) if self.chosen is None else self.chosen
+
+    @property
+    def tensor(self) -> FloatArray:
+        """The scores (m, K, d) of all labels."""
+        return self._of(slice(None))
+
+    def true_scores(self, y: IntArray) -> FloatArray:
+        """Return the scores (m, d) of the true labels."""
+        if self.ordered is not None:
+            return self.ordered.true_scores(y, self.rows)
+        return self.scoring.of_true_labels(self.outputs.rows(self.rows), y)
+
+    def some(self, rows: slice) -> FloatArray:
+        """Return the scores (r, K, d) of some rows, in whatever order of the labels is at hand."""
+        return self._of(rows) if self.ordered is None else self.ordered.scores(self.rows[rows])
+
+    def _of(self, rows: slice) -> FloatArray:
+        some = self.rows[rows]
+        if not len(some):
+            return np.empty((0, *self.shape[1:]))
+        return self.scoring.tensor(self.outputs.rows(some))
+
+
+@dataclass(frozen=True, eq=False)
 class Gathered:
     """The scores of n rows, as far as a fit needs them.
 
     Examples
     --------
-    >>> scores = np.arange(12.0).reshape(3, 2, 2)
-    >>> true = HeldScores(scores[[0, 1, 2], [0, 0, 1]])
-    >>> some = Gathered((3, 2, 2), np.array([1]), scores[[1]], true)
+    >>> from conformix.data.outputs import check_outputs
+    >>> from conformix.scores import score_columns
+    >>> scoring = Scoring(score_columns(("",), ("thr", "rank")), key=0)
+    >>> tuning = HeldOutputs(check_outputs([[0.7, 0.3]]), scoring)
+    >>> true = HeldScores(np.array([[0.2, 0.0], [0.7, 1.0], [0.5, 1.0]]))
+    >>> some = Gathered((3, 2, 2), np.array([1]), tuning, true)
     >>> some.take(np.array([1])).shape
     (1, 2, 2)
     >>> some.take(np.array([0, 2])).true.combined(lambda values: values[:, 0])
-    array([ 0., 10.])
+    array([0.2, 0.5])
     """
 
     shape: tuple[int, int, int]  # n, K and d
-    tensor_rows: IntArray  # rising numbers of the m rows whose scores are all here
-    tensor: FloatArray  # their scores (m, K, d)
+    tensor_rows: IntArray  # rising numbers of the m rows whose scores of all labels can be had
+    tuning: HeldOutputs  # their outputs
     true: TrueScores  # the scores (n, d) of the true labels of all rows
     reader: Reader | None = None  # None where rows came from an iterator, which ends
+
+    @property
+    def tensor(self) -> FloatArray:
+        return self.tuning.tensor
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -308,6 +385,12 @@ class GatheredRows:
     def true(self) -> TrueScores:
         return self.whole.true.take(self.rows)
 
+    @property
+    def ordered(self) -> SortedOutputs | None:
+        """All rows of the whole, sorted, where they are held so."""
+        tuning = self.whole.tuning
+        return None if tuning.chosen is None else tuning.ordered
+
     def map(self, function: Callable[..., Any], *arrays: Any) -> Iterator[tuple[slice, Any]]:
         return self._reader.map(function, self.rows, arrays)
 
@@ -340,6 +423,14 @@ def rows_of(scores: Any, rows: IntArray) -> Any:
     return scores if whole else some_rows(scores, rows)
 
 
+def scores_of_tuning_rows(scores: Any, rows: IntArray) -> HeldTensor | HeldOutputs:
+    """Return the scores of the tuning rows, or the outputs that they are made of."""
+    if isinstance(scores, Gathered) and np.array_equal(rows, scores.tensor_rows):
+        return scores.tuning
+    tensor = rows_of(scores, rows)
+    return HeldTensor(tensor, spare=tensor is not scores)
+
+
 def rows_in_place(scores: Any, y: IntArray, rows: IntArray) -> Any:
     """Return some of the labelled rows of a tensor, or of gathered ones, without copying scores.
 
@@ -354,8 +445,9 @@ def rows_in_place(scores: Any, y: IntArray, rows: IntArray) -> Any:
     if np.array_equal(rows, np.arange(len(scores))):
         return scores
     true = HeldScores(of_labels(scores, y))
-    none: IntArray = np.arange(0)
-    return GatheredRows(Gathered(scores.shape, none, scores[:0], true, TensorReader(scores)), rows)
+    return GatheredRows(
+        Gathered(scores.shape, np.arange(0), NOTHING, true, TensorReader(scores)), rows
+    )
 
 
 def in_blocks(
@@ -402,10 +494,12 @@ def assembled(
 
     `like` are any outputs of the same models.
     """
-    tensor: FloatArray = np.empty((0, like.n_classes, len(scoring.columns)))
-    if len(tensor_rows):
-        tensor = scoring.tensor(replace(like, models=models, unchecked=None))
-    return Gathered((len(true), *tensor.shape[1:]), tensor_rows, tensor, true, reader)
+    models = models or {name: values[:0] for name, values in like.models.items()}
+    tuning = with_order(HeldOutputs(replace(like, models=models, unchecked=None), scoring))
+    return Gathered((len(true), *tuning.shape[1:]), tensor_rows, tuning, true, reader)
+
+
+NOTHING = HeldOutputs(Outputs({"": np.empty((0, 1))}, "probs"), Scoring((), 0))
 
 
 def side_by_side(blocks: Sequence[dict[str, FloatArray]]) -> dict[str, FloatArray]:
@@ -432,59 +526,39 @@ def gather_rows(outputs: Outputs, y: IntArray, tensor_rows: IntArray, scoring: S
             yield outputs.read(rows)
             outputs.release_pages()
 
-    true_blocks, model_blocks, first = [], [], 0
+    reader = BlockReader(blocks, scoring)
+    few = outputs.n * outputs.n_classes <= SORTED_TOGETHER
+    if few and rise(scoring.columns, outputs) and sorting_pays(scoring.columns, outputs):
+        ordered = SortedOutputs(outputs, scoring.columns, scoring.key, scoring.threads)
+        outputs = replace(outputs, unchecked=None)
+        tuning = HeldOutputs(outputs, scoring, ordered, tensor_rows)
+        true = ordered.true_scores(y, np.arange(outputs.n))
+        shape = (outputs.n, *tuning.shape[1:])
+        return Gathered(shape, tensor_rows, tuning, HeldScores(true), reader)
+    # The true labels of the tuning rows are scored with all their others.
+    others = np.setdiff1d(np.arange(outputs.n), tensor_rows, assume_unique=True)
+    true = np.empty((outputs.n, len(scoring.columns)))
+    kept, first = [], 0
     for block in blocks():
-        keep = chosen(tensor_rows, first, block.n)[1]
-        scores, models = summarised(block, y[first : first + block.n], keep, scoring)
-        true_blocks.append(scores)
-        model_blocks.append(models)
+        kept.append(block.rows(chosen(tensor_rows, first, block.n)[1]))
+        rest = chosen(others, first, block.n)[1]
+        if len(rest):
+            part = block if len(rest) == block.n else block.rows(rest)
+            true[first + rest] = scoring.of_true_labels(part, y[first + rest])
         first += block.n
-    true, models = HeldScores(np.concatenate(true_blocks)), side_by_side(model_blocks)
-    model_blocks.clear()  # what is kept of the outputs is held once
-    return assembled(
-        true, models, tensor_rows, outputs, scoring, reader=BlockReader(blocks, scoring)
-    )
+    tuning = HeldOutputs(one_below_the_other(kept), scoring)
+    kept.clear()  # what is kept of the outputs is held once
+    if len(tensor_rows):
+        tuning = with_order(tuning)
+        true[tensor_rows] = tuning.true_scores(y[tensor_rows])
+    shape = (outputs.n, *tuning.shape[1:])
+    return Gathered(shape, tensor_rows, tuning, HeldScores(true), reader)
 
 
-class TuningRows:
-    """The scores (m, K, d) of the tuning rows, normalised by what is learnt from them.
-
-    Where nobody else needs these scores (`spare`) they are normalised where they are, and the
-    search of a large fit holds them once.
-
-    Examples
-    --------
-    >>> from conformix.scores.scale import NaturalScale
-    >>> scores = np.array([[[2.0], [4.0]]])
-    >>> rows = TuningRows(scores, np.array([1]), NaturalScale((2.0,)), (), spare=True)
-    >>> rows.true_scores, rows.scores.ravel(), rows.scores is scores
-    (array([[2.]]), array([1., 2.]), True)
-    """
-
-    def __init__(
-        self,
-        scores: FloatArray,
-        y: IntArray,
-        normalizer: Normalizer,
-        columns: Sequence[Column],
-        *,
-        spare: bool,
-    ) -> None:
-        self.y = y
-        self.transform = normalizer.fit(scores, columns)
-        self.true_scores: FloatArray = self.transform(of_labels(scores, y))
-        self._raw: Any = scores
-        # A transform of the user's may hold on to the rows that it was learnt from.
-        ours = not getattr(self.transform, "holds_rows", True)
-        # Scores in single precision have no room for what becomes of them.
-        self._in_place = spare and ours and not is_tensor(scores) and scores.dtype == np.float64
-
-    @cached_property
-    def scores(self) -> FloatArray:
-        """Normalised scores of all labels, shape (m, K, d), made at first use."""
-        raw, self._raw = self._raw, None
-        if not self._in_place:
-            return self.transform(raw)
-        for block in row_blocks(raw.shape[0], raw.shape[1], CACHE_ENTRIES):
-            raw[block] = self.transform(raw[block])
-        return raw  # type: ignore[no-any-return]
+def with_order(held: HeldOutputs) -> HeldOutputs:
+    """Return rows sorted where their scores rise with the outputs."""
+    columns = held.scoring.columns
+    if not len(held) or not rise(columns, held.outputs) or not sorting_pays(columns, held.outputs):
+        return held
+    how = held.scoring
+    return replace(held, ordered=SortedOutputs(held.outputs, columns, how.key, how.threads))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
@@ -55,6 +55,12 @@ def available_threads(threads: int | None = None) -> int:
     if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
         raise InvalidInput(f"threads must be a positive integer or None; got {shown(threads)}.")
     return int(threads)
+
+
+def batched(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Yield the items in runs of at most `size`."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
 
 
 def run_blocks(work: Callable[[T], R], blocks: Iterable[T], threads: int) -> list[R]:

@@ -42,6 +42,11 @@ class Aps(Score):
     temperature: float = 1.0
     u: float = 0.0
 
+    @property
+    def rises(self) -> bool:
+        """A mass less a share of the label's own is rounded: it may fall by a last bit."""
+        return not self.randomized and self.u == 0
+
     def __call__(self, ranked: Ranked) -> FloatArray:
         """Return the mass of ``{y' : p_y' <= p_y}``, less ``u p_y``."""
         ranked = ranked.at(self.temperature)

@@ -15,18 +15,20 @@ nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
 from conformix.conformal import rows_needed, simple_fraction
-from conformix.data.outputs import Outputs
+from conformix.data.outputs import Outputs, one_below_the_other
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.scores.names import Column, parse_score, score_columns
-from conformix.scores.ranked import Ranked
+from conformix.scores.ranked import Ranked, Rising
+from conformix.scores.sorted_rows import SortedRows, rise
 from conformix.scores.tensor import fill_tensor
 
 __all__ = ["DICTIONARY", "Blend", "fit_blend", "plan_rows"]
@@ -78,7 +80,11 @@ class Blend:
             model: Ranked(values, outputs.kind, arithmetic=outputs.arithmetic)
             for model, values in outputs.models.items()
         }
-        total = np.zeros((outputs.n, outputs.n_classes))
+        return self.added_up(ranked, (outputs.n, outputs.n_classes))
+
+    def added_up(self, ranked: Mapping[str, Ranked], shape: tuple[int, int]) -> FloatArray:
+        """Return ``z`` of ranked rows of all models."""
+        total = np.zeros(shape)
         for column, coefficient in zip(self.columns, self.coefficients, strict=True):
             if coefficient:
                 total += coefficient * column.score(ranked[column.model])
@@ -114,6 +120,47 @@ class Blended:
         if self.outputs.kind == "logits":
             return logits
         return Ranked(logits, "logits", arithmetic=self.outputs.arithmetic).probs
+
+    def later_rows(self, rows: slice | IntArray) -> Blended:
+        """Return the blend of some rows, not computed yet."""
+        return replace(self, outputs=self.outputs.rows(rows))
+
+    @staticmethod
+    def joined(blocks: Sequence[Blended]) -> Blended:
+        """Return the blend of several blocks of rows, not computed yet."""
+        return replace(blocks[0], outputs=one_below_the_other([block.outputs for block in blocks]))
+
+    @property
+    def rises(self) -> bool:
+        """Whether it is of one model and has that model's order, since all its scores rise."""
+        return rise(self.blend.columns, self.outputs)
+
+    def sorted_rows(self, rows: slice) -> SortedBlend:
+        """Return some rows in the order of the model."""
+        return SortedBlend(self.blend, self.outputs.rows(rows))
+
+
+class SortedBlend(SortedRows):
+    """A block of rows of a blend of one model, sorted by the model's outputs."""
+
+    def __init__(self, blend: Blend, outputs: Outputs) -> None:
+        ((self._model, values),) = outputs.models.items()
+        super().__init__(values, outputs.kind, None, outputs.arithmetic)
+        self._blend, self._outputs = blend, outputs
+
+    @cached_property
+    def ranked(self) -> Ranked:
+        base = Rising(self.outputs, *self._how)
+        z = self._blend.added_up({self._model: base}, base.probs.shape)  # type: ignore[arg-type]
+        kind, _, arithmetic = self._how
+        if kind == "logits":
+            return Rising(z, "logits", arithmetic=arithmetic)
+        return Rising(Ranked(z, "logits", arithmetic=arithmetic).probs, arithmetic=arithmetic)
+
+    @property
+    def unsorted(self) -> Ranked:
+        values = Blended(self._blend, self._outputs)[:]
+        return Ranked(values, *self._how)
 
 
 DICTIONARY = ("logp(floor=0.01)", "logp", "logrank", "rank", "thr")

@@ -38,9 +38,15 @@ class Logp(Score):
     """
 
     name: ClassVar[str] = "logp"
+    sorts: ClassVar[bool] = False
     on_device: ClassVar[bool] = True
     temperature: float = 1.0
     floor: float = 0.0
+
+    @property
+    def rises(self) -> bool:
+        """The larger output never scores lower."""
+        return True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -71,7 +77,13 @@ class Logit(Score):
     """
 
     name: ClassVar[str] = "logit"
+    sorts: ClassVar[bool] = False
     on_device: ClassVar[bool] = True
+
+    @property
+    def rises(self) -> bool:
+        """The larger output never scores lower."""
+        return True
 
     def unit(self, n_classes: int) -> float:
         """Return ``log K``, the width between certainty and ignorance."""

@@ -34,6 +34,11 @@ class Margin(Score):
     on_device: ClassVar[bool] = True
     temperature: float = 1.0
 
+    @property
+    def rises(self) -> bool:
+        """The larger output never scores lower."""
+        return True
+
     def unit(self, n_classes: int) -> float:
         """Return 2: the margin lies between -1 and 1."""
         return 2.0

@@ -33,6 +33,11 @@ class Rank(Score):
     on_device: ClassVar[bool] = True
     tie_break: Literal["none", "prob"] = "none"
 
+    @property
+    def rises(self) -> bool:
+        """The larger output never scores lower."""
+        return True
+
     def __post_init__(self) -> None:
         if self.tie_break not in ("none", "prob"):
             raise InvalidInput(f'tie_break must be "none" or "prob"; got {self.tie_break!r}.')
@@ -57,6 +62,11 @@ class Logrank(Score):
     name: ClassVar[str] = "logrank"
     on_device: ClassVar[bool] = True
 
+    @property
+    def rises(self) -> bool:
+        """The larger output never scores lower."""
+        return True
+
     def unit(self, n_classes: int) -> float:
         """Return ``log K``, the width between certainty and ignorance."""
         return max(math.log(n_classes), 1.0)
@@ -79,6 +89,11 @@ class Invrank(Score):
 
     name: ClassVar[str] = "invrank"
     on_device: ClassVar[bool] = True
+
+    @property
+    def rises(self) -> bool:
+        """The larger output never scores lower."""
+        return True
 
     def __call__(self, ranked: Ranked) -> FloatArray:
         """Return ``1 / r_y``."""

@@ -117,19 +117,8 @@ class Ranked:
         self._functions = FUNCTIONS[arithmetic]
         self.u: FloatArray = np.zeros((len(numbers), 1)) if u is None else u.reshape(-1, 1)
         self._tempered: dict[float, Ranked] = {}
-
-    @classmethod
-    def of_sorted(
-        cls,
-        rising: FloatArray,
-        kind: Kind = "probs",
-        u: Any = None,
-        arithmetic: Arithmetic = "exact",
-    ) -> Ranked:
-        """Return rows whose numbers rise already: no sort, and label order is sorted order."""
-        ranked = cls(rising, kind, u, arithmetic)
-        ranked.__dict__["_order"] = np.arange(rising.size).reshape(rising.shape)
-        return ranked
+        # Order and tie groups of tempered rows are those of the rows, whatever underflows.
+        self._untempered: Ranked | None = None
 
     @cached_property
     def probs(self) -> FloatArray:
@@ -191,16 +180,15 @@ class Ranked:
 
     def _at(self, temperature: float) -> Ranked:
         if self.kind == "logits":
-            tempered = Ranked(self._raw / temperature, "logits", self.u, self.arithmetic)
+            tempered = type(self)(self._raw / temperature, "logits", self.u, self.arithmetic)
         else:
             shares = self.probs / self.top
             if self.arithmetic == "exact":
                 powers = self.exp(self.log(shares) / temperature)
             else:
                 powers = shares ** (1 / temperature)
-            tempered = Ranked(self._normalized(powers), "probs", self.u, self.arithmetic)
-        # Order and tie groups are those of the untempered rows, whatever underflows.
-        tempered.__dict__.update(_order=self._order, _ties=self._ties)
+            tempered = type(self)(self._normalized(powers), "probs", self.u, self.arithmetic)
+        tempered._untempered = self
         return tempered
 
     def _row_sums(self, values: FloatArray) -> FloatArray:
@@ -212,6 +200,8 @@ class Ranked:
     @cached_property
     def _order(self) -> IntArray:
         """Places of the rising entries of every row, counted through the whole block, (n, K)."""
+        if self._untempered is not None:
+            return self._untempered._order
         order = rising_order(self._raw)
         order += np.arange(0, order.size, order.shape[1])[:, None]
         return order
@@ -224,6 +214,8 @@ class Ranked:
     @cached_property
     def _ties(self) -> tuple[IntArray, IntArray, IntArray]:
         """Rows with ties (m,); first and last sorted position of each place's tie group (m, K)."""
+        if self._untempered is not None:
+            return self._untempered._ties
         step = self._rising[:, 1:] != self._rising[:, :-1]
         rows = np.flatnonzero(~step.all(axis=1))
         places = np.arange(self.n_classes)
@@ -266,10 +258,15 @@ class Ranked:
     @cached_property
     def mass_up_to(self) -> FloatArray:
         """Mass of the labels no likelier than y, shape (n, K); added from the smallest up."""
-        mass = np.cumsum(self._rising, axis=1)
         rows, _, last = self._ties
+        mass = self.running_mass if not len(rows) else self.running_mass.copy()
         mass[rows] = np.take_along_axis(mass[rows], last, axis=1)
         return self._in_label_order(mass)
+
+    @cached_property
+    def running_mass(self) -> FloatArray:
+        """Sums of the sorted probabilities, from the smallest up, shape (n, K)."""
+        return np.cumsum(self._rising, axis=1)
 
     @cached_property
     def top(self) -> FloatArray:
@@ -280,6 +277,31 @@ class Ranked:
     def runner_up(self) -> FloatArray:
         """The second largest probability, which equals the largest in a tie, shape (n, 1)."""
         return np.partition(self.probs, -2, axis=1)[:, -2:-1]
+
+
+class Rising(Ranked):
+    """A block of rows whose numbers rise: no sort, and label order is sorted order."""
+
+    @cached_property
+    def _order(self) -> IntArray:
+        return np.arange(self._raw.size).reshape(self._raw.shape)
+
+    @cached_property
+    def _rising(self) -> FloatArray:
+        return self.probs
+
+    def _in_label_order(self, rising: Any) -> Any:
+        return rising
+
+    @cached_property
+    def top(self) -> FloatArray:
+        """The last of every row."""
+        return self.probs[:, -1:]
+
+    @cached_property
+    def runner_up(self) -> FloatArray:
+        """The last but one."""
+        return self.probs[:, -2:-1]
 
 
 def _minus(logits: FloatArray, top: FloatArray) -> FloatArray:

@@ -47,6 +47,11 @@ class Raps(Score):
     temperature: float = 1.0
     u: float = 0.0
 
+    @property
+    def rises(self) -> bool:
+        """As in APS."""
+        return not self.randomized and self.u == 0
+
     def unit(self, n_classes: int) -> float:
         """Return the width of the mass and of the largest penalty."""
         return 1.0 + abs(self.penalty) * max(n_classes - self.k_reg, 0)

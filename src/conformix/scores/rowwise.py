@@ -24,6 +24,11 @@ class RowScore(Score):
     negative: bool = False
     temperature: float = 1.0
 
+    @property
+    def rises(self) -> bool:
+        """One number for all labels never falls."""
+        return True
+
     @abstractmethod
     def of_row(self, ranked: Ranked) -> FloatArray:
         """Return the number of every row, shape (n, 1)."""

@@ -44,6 +44,11 @@ class Saps(Score):
     temperature: float = 1.0
     u: float = 0.0
 
+    @property
+    def rises(self) -> bool:
+        """The larger output never scores lower."""
+        return True
+
     def unit(self, n_classes: int) -> float:
         """Return the width of the top probability and of the largest penalty."""
         return 1.0 + abs(self.penalty) * max(n_classes - 1, 0)

@@ -13,6 +13,7 @@ the calibration rows, and no finite-sample bound is known.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -48,13 +49,14 @@ __all__ = [
 
 # Half of the knots are even in rank, half are ever closer towards the top, where thresholds lie.
 MAX_KNOTS = 2**12
-# Values sorted per score; beyond it rows are thinned evenly.
+# Values sorted per score: so many, or those of so many rows, at most. Beyond it rows are thinned.
+SOME_VALUES, SOME_ROWS = 2**16, 2**9
 MAX_VALUES = 2**22
 # Values normalised at once: the eight arrays on the way stay in a core's cache.
 CACHE_ENTRIES = 2**15
-# Scores from which on tables of buckets are made (their kernel compiles at its first call), and
-# used where they are there.
-WORTHWHILE, FEW = 2**17, 2**12
+# Scores from which on tables of buckets are made (their kernel compiles at its first call), the
+# same where a compiler is loaded already, and from which on tables that are there are used.
+WORTHWHILE, WORTHWHILE_THEN, FEW = 2**17, 2**13, 2**10
 
 
 class Transform(Protocol):
@@ -109,6 +111,11 @@ class Scaled:
 
     holds_rows: ClassVar[bool] = False
 
+    @property
+    def rises(self) -> bool:
+        """Whether larger scores stay no smaller: no factor is negative."""
+        return all(factor >= 0 for factor in self.factors)
+
     def __call__(self, scores: FloatArray) -> FloatArray:
         """Return ``factor_j * s_j``; the scores themselves where all factors are one."""
         if all(factor == 1 for factor in self.factors):
@@ -137,6 +144,7 @@ class Interpolated:
     levels: tuple[FloatArray, ...]
 
     holds_rows: ClassVar[bool] = False
+    rises: ClassVar[bool] = True
 
     @property
     def ends(self) -> FloatArray:
@@ -145,9 +153,9 @@ class Interpolated:
 
     def __call__(self, scores: FloatArray) -> FloatArray:
         """Return the functions of the scores."""
-        tables = not is_tensor(scores) and (
-            scores.size >= WORTHWHILE or (scores.size >= FEW and "_lookups" in vars(self))
-        )
+        least = WORTHWHILE_THEN if "numba" in sys.modules else WORTHWHILE
+        least = FEW if "_lookups" in vars(self) else least
+        tables = not is_tensor(scores) and scores.size >= least
         lines: Any = self._lookups if tables else (None,) * len(self.knots)
 
         def line(j: int, values: FloatArray) -> FloatArray:
@@ -249,6 +257,10 @@ class Unscaled:
     name = "none"
     learns = False
 
+    def rows(self, n: int, n_classes: int) -> slice:
+        """Return that no row is looked at."""
+        return slice(0)
+
     def fit(self, scores: FloatArray, columns: Sequence[Column]) -> Transform:
         """Return the identity."""
         return Scaled((1.0,) * scores.shape[-1])
@@ -273,6 +285,10 @@ class NaturalScale:
 
     name = "scale"
     learns = False
+
+    def rows(self, n: int, n_classes: int) -> slice:
+        """Return that no row is looked at."""
+        return slice(0)
 
     def fit(self, scores: FloatArray, columns: Sequence[Column]) -> Transform:
         """Return division by the widths."""
@@ -304,11 +320,14 @@ class Ecdf:
     name = "ecdf"
     learns = True
 
+    def rows(self, n: int, n_classes: int) -> slice:
+        """Return which of n rows are looked at: all, or evenly so many that sorting is quick."""
+        values = min(max(SOME_VALUES, SOME_ROWS * n_classes), MAX_VALUES)
+        return slice(None, None, max(1, math.ceil(n * n_classes / values)))
+
     def fit(self, scores: FloatArray, columns: Sequence[Column]) -> Transform:
-        """Return the interpolated distribution functions of the scores."""
-        n, n_classes, d = scores.shape
-        rows = slice(None, None, max(1, n * n_classes // MAX_VALUES))
-        curves = [_curve(scores[rows, :, j]) for j in range(d)]
+        """Return the interpolated distribution functions of the scores of all these rows."""
+        curves = [_curve(scores[..., j]) for j in range(scores.shape[-1])]
         return Interpolated(tuple(c[0] for c in curves), tuple(c[1] for c in curves))
 
 

@@ -39,6 +39,13 @@ class Score(ABC):
     # `ranked.log` are all it needs: such a score of a CUDA tensor is computed on its device, all
     # others on the host.
     on_device: ClassVar[bool] = False
+    # Whether it asks for the order of the labels.
+    sorts: ClassVar[bool] = True
+
+    @property
+    def rises(self) -> bool:
+        """Whether in every row a label with a larger output never scores lower, to the last bit."""
+        return False
 
     def __post_init__(self) -> None:
         """Check the options that several scores share."""

@@ -31,8 +31,14 @@ class Thr(Score):
     """
 
     name: ClassVar[str] = "thr"
+    sorts: ClassVar[bool] = False
     on_device: ClassVar[bool] = True
     temperature: float = 1.0
+
+    @property
+    def rises(self) -> bool:
+        """The larger output never scores lower."""
+        return True
 
     def __call__(self, ranked: Ranked) -> FloatArray:
         """Return ``p_y``."""

@@ -45,6 +45,10 @@ class GridSearch:
         """Return the number of grid weights over `d` scores."""
         return grid_size(d, self.steps(d))
 
+    def only_counts(self, d: int) -> bool:
+        """Return that labels are counted for weights that are not negative, and no more."""
+        return True
+
     def candidate_weights(self, d: int) -> FloatArray:
         """Return the grid weights (M, d) in the order that breaks ties."""
         grid = simplex_grid(d, self.steps(d))

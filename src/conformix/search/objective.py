@@ -98,6 +98,9 @@ class SizeObjective:
         The conformal rank; ``n + 1`` puts every label in.
     threads : int or None
         Threads to use; None takes the available cores.
+    shape : pair of int, optional
+        Rows and classes, where `size_parts` hold only labels that may be in a set, as rows of one
+        label each.
 
     Examples
     --------
@@ -117,7 +120,9 @@ class SizeObjective:
         k: int,
         *,
         threads: int | None = None,
+        shape: tuple[int, int] | None = None,
     ) -> None:
+        self._shape = shape
         self.true_scores = np.ascontiguousarray(true_scores, dtype=np.float64)
         self.size_parts = tuple(size_parts)
         self.k = k
@@ -131,11 +136,15 @@ class SizeObjective:
     @property
     def n_size(self) -> int:
         """Number of size rows."""
+        if self._shape is not None:
+            return self._shape[0]
         return sum(part.shape[0] for part in self.size_parts)
 
     @property
     def n_pairs(self) -> int:
         """Number of (row, label) pairs of the size rows."""
+        if self._shape is not None:
+            return self._shape[0] * self._shape[1]
         return sum(part.shape[0] * part.shape[1] for part in self.size_parts)
 
     @property

@@ -62,6 +62,10 @@ class AutoSearch:
         reason = f"{d} scores, {n:,} rows, {n_classes:,} classes: no grid is fine enough"
         return LineSearch(budget), reason
 
+    def only_counts(self, d: int) -> bool:
+        """Return whether it is the grid."""
+        return d <= MOST_GRID_SCORES
+
     def n_candidates(self, d: int) -> int:
         """Return the number of weights of the grid, or 0 where the weights are continuous."""
         return self.counted.n_candidates(d) if d <= MOST_GRID_SCORES else 0
@@ -70,7 +74,7 @@ class AutoSearch:
         self, objective: SizeObjective, rng: np.random.Generator | None = None
     ) -> SearchResult:
         """Return what the picked strategy finds, and the reason why it was picked."""
-        n_classes = max((part.shape[1] for part in objective.size_parts), default=0)
+        n_classes = objective.n_pairs // max(1, objective.n_size)
         search, reason = self.picked(objective.d, objective.n_size, n_classes)
         return replace(search(objective, rng), reason=reason)
 

@@ -135,6 +135,9 @@ class FullFitted:
                 self._tables[k] = make_tables(self.scores, self.y, self.weights, k, self.threads)
             return self._tables[k]
 
+    def row_thresholds(self, alpha: float, data: RowData = NO_DATA) -> None:
+        """Every label has weights of its own."""
+
     def member(self, scores: FloatArray, alpha: float, data: RowData = NO_DATA) -> BoolArray:
         if conformal_rank(self.n, alpha) > self.n:
             return np.ones(tuple(scores.shape[:2]), dtype=bool)

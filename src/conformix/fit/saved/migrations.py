@@ -49,8 +49,8 @@ def migrated(document: Document) -> Document:
 
     Examples
     --------
-    >>> migrated({"schema": 1, "predictor": {"fitted": {"type": "exact"}}})
-    {'schema': 3, 'predictor': {'fitted': {'type': 'exact', 'grouped': False}, 'classes': None}}
+    >>> migrated({"schema": 1, "predictor": {"fitted": {"type": "exact"}}})["predictor"]
+    {'fitted': {'type': 'exact', 'grouped': False}, 'classes': None, 'arithmetic': 'numpy'}
     """
     for schema in range(document["schema"], SCHEMA):
         document = STEPS[schema](document) | {"schema": schema + 1}

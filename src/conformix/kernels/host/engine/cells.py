@@ -242,7 +242,9 @@ def draw_sample(true_scores: FloatArray, k: int, size_parts: Sequence[FloatArray
     rank = 1 + (k - 1) * len(rows) // len(true_scores)
     pairs = [rows[:NEAR_PAIRS]]
     for part in size_parts:
-        some = part[:: 1 + part.shape[0] // SAMPLE_ROWS, :: 1 + part.shape[1] // SAMPLE_LABELS]
+        # Rows of few labels are more: parts of one label each give as many pairs.
+        n_rows = SAMPLE_ROWS * SAMPLE_LABELS // min(SAMPLE_LABELS, part.shape[1])
+        some = part[:: 1 + part.shape[0] // n_rows, :: 1 + part.shape[1] // SAMPLE_LABELS]
         pairs.append(some.reshape(-1, part.shape[2]))
     return Sample(rows, rank, np.ascontiguousarray(np.concatenate(pairs, dtype=np.float64)))
 

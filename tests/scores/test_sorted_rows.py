@@ -16,8 +16,8 @@ from cases import probability_rows
 from conformix.data.outputs import check_outputs
 from conformix.kernels.arrays import of_labels
 from conformix.scores import SCORES, Aps, Score, score_columns
-from conformix.scores import one_label as module
-from conformix.scores.one_label import true_label_scores
+from conformix.scores import sorted_rows as module
+from conformix.scores.sorted_rows import true_label_scores
 from conformix.scores.tensor import fill_tensor
 
 NEED_LOGITS = {"logit", "energy"}

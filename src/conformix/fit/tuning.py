@@ -1,0 +1,137 @@
+"""The rows that tune: their scale, the scores of their true labels, and the labels that may be in.
+
+The search counts the labels in the sets of these rows, with all weights. Of K labels nearly all are
+in no set under any weights, and none of their scores is needed. Let n true-label score vectors v be
+given, t(w) the k-th largest of ``<w, v>``, and w not negative. If for each of the d scores at most
+``(n - k) / d`` of the ``v_j`` lie below ``s_j``, then at least k of the v lie above s in every
+component, and ``<w, s> < t(w)`` for every w: s is out of reach. "Above" leaves a margin that is
+larger than what rounding can do, so the counts are those of all labels, exactly. In rows where the
+scores rise with the output, the labels within reach are the upper end of the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from conformix.fit.scored import HeldOutputs, HeldTensor
+from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, is_tensor
+from conformix.kernels.blocks import row_blocks
+from conformix.scores.names import Column
+from conformix.scores.scale import CACHE_ENTRIES, Normalizer, Transform
+from conformix.scores.sorted_rows import SortedRows, scores_at, upper_windows
+
+# How far above a label true-label scores must lie to count as above it, relative to the largest
+# score: thousands of times what rounding does to a sum.
+MARGIN = 1e-12
+
+
+@dataclass(frozen=True)
+class WithinReach:
+    """The normalised scores of all labels that some weights may put into a set."""
+
+    scores: FloatArray  # (L, 1, d): L rows of one label
+    n_rows: int
+    n_classes: int
+
+
+class TuningRows:
+    """The tuning rows, normalised by what is learnt from them.
+
+    Parameters
+    ----------
+    source : HeldTensor or HeldOutputs
+        Their scores, or the outputs that these are made of. Scores that nobody else needs are
+        normalised where they are, and the search of a large fit holds them once.
+    y : integer array of shape (m,)
+        Their labels.
+    normalizer : Normalizer
+        Learns the scale.
+    columns : sequence of Column
+        Which scores.
+
+    Examples
+    --------
+    >>> from conformix.scores.scale import NaturalScale
+    >>> scores = np.array([[[2.0], [4.0]]])
+    >>> source = HeldTensor(scores, spare=True)
+    >>> rows = TuningRows(source, np.array([1]), NaturalScale((2.0,)), ())
+    >>> rows.true_scores, rows.scores.ravel(), rows.scores is scores
+    (array([[2.]]), array([1., 2.]), True)
+    """
+
+    def __init__(
+        self,
+        source: HeldTensor | HeldOutputs,
+        y: IntArray,
+        normalizer: Normalizer,
+        columns: Sequence[Column],
+    ) -> None:
+        self.y = y
+        self._source: Any = source
+        # A normaliser of the library says which rows it looks at; one of the user's sees all.
+        looks_at = getattr(normalizer, "rows", None)
+        some = slice(None) if looks_at is None else looks_at(*source.shape[:2])
+        self.transform: Transform = normalizer.fit(source.some(some), columns)
+        self.true_scores: FloatArray = self.transform(source.true_scores(y))
+        # A transform of the user's may hold on to the rows that it was learnt from.
+        self._ours = not getattr(self.transform, "holds_rows", True)
+        self.in_order = self._ours and source.ordered is not None
+
+    @cached_property
+    def scores(self) -> FloatArray:
+        """Normalised scores of all labels, shape (m, K, d), made at first use."""
+        source, self._source = self._source, None
+        raw = source.tensor
+        # Scores in single precision have no room for what becomes of them.
+        wide = not is_tensor(raw) and raw.dtype == np.float64
+        if not (source.spare and self._ours and wide):
+            return self.transform(raw)
+        for block in row_blocks(raw.shape[0], raw.shape[1], CACHE_ENTRIES):
+            raw[block] = self.transform(raw[block])
+        return raw  # type: ignore[no-any-return]
+
+    def within_reach(self, k: int) -> WithinReach:
+        """Return the labels that are in a set under some weights, none of them negative.
+
+        The threshold is the k-th largest combined score of the true labels. Only where the scores
+        rise with the outputs (`in_order`).
+        """
+        source: HeldOutputs = self._source
+        columns = source.scoring.columns
+        n, d = self.true_scores.shape
+        rising = np.sort(self.true_scores, axis=0)
+        # As many true labels lie below these numbers as may, and the next one lies on them.
+        lowest = rising[(n - k) // d] if k <= n else np.full(d, -np.inf)
+        largest = float(np.abs(rising[[0, -1]]).max())
+
+        def of_block(block: SortedRows, rows: IntArray, _: slice) -> FloatArray:
+            ends = (0, block.block.shape[1] - 1)
+            scores = [scores_at(block.at(rows, np.full(len(rows), end)), columns) for end in ends]
+            reach = max(largest, *(float(np.abs(self.transform(end)).max()) for end in scores))
+            cuts = lowest - MARGIN * reach
+
+            def may_be_in(scores: FloatArray, _: IntArray) -> BoolArray:
+                normalised.append(self.transform(scores))
+                inside = normalised[-1][..., 0] > cuts[0]
+                for j in range(1, d):
+                    inside |= normalised[-1][..., j] > cuts[j]
+                return inside
+
+            normalised: list[FloatArray] = []
+            windows = upper_windows(block, columns, may_be_in, rows)
+            inside = [within for _, _, within in windows]
+            return np.array(
+                [
+                    np.concatenate([s[..., j][i] for s, i in zip(normalised, inside, strict=True)])
+                    for j in range(d)
+                ]
+            )
+
+        lists = source.ordered.map(of_block, source.rows)  # type: ignore[union-attr]
+        planes = np.concatenate(lists, axis=1)  # one plane per score
+        return WithinReach(planes.T[:, None, :], *source.shape[:2])

@@ -1,0 +1,549 @@
+"""Rows of one model in sorted order, and the scores of labels at places of them.
+
+Scores are functions of sorted rows, and permuting the labels of a row permutes its scores bit for
+bit. So the score of a label is that of its place in the sorted row. Numbers alone are sorted, in
+the precision that they come in, instead of numbers with their labels; and what a sorted row says is
+looked up at the places that are asked for, instead of being put back into the order of the labels.
+
+A calibration row is asked at one place, that of its true label. Where all scores rise with the
+output (`Score.rises`), a weighted mean does too, and a set is the upper end of a sorted row: it is
+found by bisection over the places, and no score of any other label is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import numpy as np
+
+from conformix.data.outputs import Arithmetic, Kind, Outputs
+from conformix.kernels import available_threads, run_blocks
+from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, of_labels
+from conformix.kernels.blocks import row_blocks
+from conformix.kernels.elementary import compile_for
+from conformix.scores.names import SCORES, Column
+from conformix.scores.ranked import Ranked, Rising
+from conformix.scores.tensor import fill_tensor, uniforms_of
+
+# Outputs of the rows that one thread sorts at once: enough for its calls to be few and long.
+SORTED_ENTRIES = 2**18
+# Labels of a row that are looked at together, from the top; four times as many the next time.
+WINDOW = 4
+
+
+class SortedRows:
+    """A block of rows, sorted upwards on first use.
+
+    Parameters
+    ----------
+    block : array of shape (n, K)
+        Probabilities or logits.
+    kind : {"probs", "logits"}
+        What the numbers are.
+    u : array of shape (n,), optional
+        One number in [0, 1) per row for randomised scores.
+    arithmetic : {"exact", "numpy"}
+        Whose exponential and logarithm.
+
+    Examples
+    --------
+    >>> rows = SortedRows(np.array([[0.5, 0.2, 0.3]]))
+    >>> rows.of_labels(np.array([2])).mass_up_to
+    array([[0.5]])
+    """
+
+    def __init__(
+        self,
+        block: FloatArray,
+        kind: Kind = "probs",
+        u: FloatArray | None = None,
+        arithmetic: Arithmetic = "exact",
+    ) -> None:
+        # NumPy 2.4 with AVX-512 sorts half precision wrongly where 0.0 and -0.0 meet.
+        self.block = block.astype(np.float32) if block.dtype == np.float16 else block
+        self._how: Any = (kind, u, arithmetic)
+
+    @cached_property
+    def outputs(self) -> FloatArray:
+        """The outputs of every row, rising, (n, K), in the precision that they came in."""
+        return np.sort(self.block, axis=1)
+
+    @cached_property
+    def ranked(self) -> Ranked:
+        """What scores are functions of, in sorted order."""
+        return Rising(self.outputs, *self._how)
+
+    @property
+    def unsorted(self) -> Ranked:
+        """What scores are functions of, in the order of the labels."""
+        return Ranked(self.block, *self._how)
+
+    def of_labels(self, y: IntArray, rows: IntArray | None = None) -> Places:
+        """Return one label each of some rows, of all by default."""
+        if rows is None:
+            rows = np.arange(len(self.block))
+        # Of several equal numbers any place will do: all of them score alike.
+        values = self.block[rows, y]
+        high = np.full(len(rows), self.block.shape[1] - 1)
+        return Places(self.ranked, rows, _first_place(self.outputs, rows, high, values))
+
+    def at(self, rows: IntArray, places: IntArray) -> Places:
+        """Return the labels at sorted places (m,) of some rows (m,)."""
+        return Places(self.ranked, rows, places)
+
+
+class Places:
+    """What a score asks of `Ranked`, for m labels of a block; arrays have shape (m, 1)."""
+
+    xp = np
+
+    def __init__(self, ranked: Ranked, rows: IntArray, places: IntArray) -> None:
+        self._ranked, self._rows, self._places = ranked, rows, places
+        self._untempered = self
+
+    def at(self, temperature: float) -> Places:
+        """Return the same labels with ``p_y^(1/T)``, renormalised; order and ties are shared."""
+        if temperature == 1:
+            return self
+        tempered = Places(self._ranked.at(temperature), self._rows, self._places)
+        tempered._untempered = self
+        return tempered
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes, K."""
+        return self._ranked.n_classes
+
+    @property
+    def u(self) -> FloatArray:
+        """One number in [0, 1) per row."""
+        return self._ranked.u[self._rows]
+
+    def log(self, values: FloatArray) -> FloatArray:
+        """Return the logarithm of some numbers."""
+        return self._ranked.log(values)
+
+    @property
+    def probs(self) -> FloatArray:
+        """The probability of the label."""
+        return self._column(self._ranked.probs)
+
+    @property
+    def log_probs(self) -> FloatArray:
+        """Its logarithm, floored."""
+        return self._column(self._ranked.log_probs)
+
+    @property
+    def logits(self) -> FloatArray:
+        """The raw logit of the label."""
+        return self._column(self._ranked.logits)
+
+    @property
+    def log_sum_exp(self) -> FloatArray:
+        """``log sum exp z`` of the row."""
+        return self._ranked.log_sum_exp[self._rows]
+
+    @property
+    def entropy(self) -> FloatArray:
+        """The entropy of the row."""
+        return self._ranked.entropy[self._rows]
+
+    @property
+    def top(self) -> FloatArray:
+        """The largest probability of the row."""
+        return self._ranked.top[self._rows]
+
+    @property
+    def runner_up(self) -> FloatArray:
+        """The second largest probability of the row."""
+        return self._ranked.runner_up[self._rows]
+
+    @cached_property
+    def ends(self) -> tuple[IntArray, IntArray]:
+        """First and last sorted place of the label's tie group, (m,) each."""
+        if self._untempered is not self:
+            return self._untempered.ends
+        rising, rows, places = self._ranked.probs, self._rows, self._places
+        values = rising[rows, places]
+        first, last = places.astype(np.intp), places.astype(np.intp)
+        left = rising[rows, np.maximum(places - 1, 0)] == values
+        tied = np.flatnonzero(left & (places > 0))
+        first[tied] = _first_place(rising, rows[tied], places[tied], values[tied])
+        right = rising[rows, np.minimum(places + 1, self.n_classes - 1)] == values
+        tied = np.flatnonzero(right & (places < self.n_classes - 1))
+        last[tied] = _last_place(rising, rows[tied], places[tied], values[tied])
+        return first, last
+
+    @property
+    def below(self) -> IntArray:
+        """``#{y' : p_y' < p_y}``."""
+        return self.ends[0][:, None]
+
+    @property
+    def rank(self) -> IntArray:
+        """Rank from the top, ``1 + #{y' : p_y' > p_y}``."""
+        return self.n_classes - self.ends[1][:, None]
+
+    @property
+    def log_ranks(self) -> FloatArray:
+        """The logarithm of the rank from the top."""
+        return self.log(self.rank.astype(np.float64))
+
+    @property
+    def mass_up_to(self) -> FloatArray:
+        """Mass of the labels no likelier than y, added from the smallest up."""
+        return self._ranked.running_mass[self._rows, self.ends[1]][:, None]
+
+    def _column(self, values: FloatArray) -> FloatArray:
+        return values[self._rows, self._places][:, None]
+
+
+class Window:
+    """What a score asks of `Ranked`, for neighbouring places of sorted rows; arrays are (m, w)."""
+
+    xp = np
+
+    def __init__(
+        self, ranked: Ranked, rows: IntArray | slice, places: slice, base: Window | None = None
+    ) -> None:
+        self._ranked, self._rows, self._places = ranked, rows, places
+        self._untempered = self if base is None else base
+
+    def at(self, temperature: float) -> Window:
+        """Return the same labels with ``p_y^(1/T)``, renormalised; order and ties are shared."""
+        if temperature == 1:
+            return self
+        return Window(self._ranked.at(temperature), self._rows, self._places, self)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes, K."""
+        return self._ranked.n_classes
+
+    @property
+    def u(self) -> FloatArray:
+        """One number in [0, 1) per row."""
+        return self._ranked.u[self._rows]
+
+    def log(self, values: FloatArray) -> FloatArray:
+        """Return the logarithm of some numbers."""
+        return self._ranked.log(values)
+
+    @property
+    def probs(self) -> FloatArray:
+        """The probabilities of the labels."""
+        return self._ranked.probs[self._rows, self._places]
+
+    @property
+    def log_probs(self) -> FloatArray:
+        """Their logarithms, floored."""
+        return self._ranked.log_probs[self._rows, self._places]
+
+    @property
+    def logits(self) -> FloatArray:
+        """The raw logits of the labels."""
+        return self._ranked.logits[self._rows, self._places]
+
+    @property
+    def log_sum_exp(self) -> FloatArray:
+        """``log sum exp z`` of the row, (m, 1)."""
+        return self._ranked.log_sum_exp[self._rows]
+
+    @property
+    def entropy(self) -> FloatArray:
+        """The entropy of the row, (m, 1)."""
+        return self._ranked.entropy[self._rows]
+
+    @property
+    def top(self) -> FloatArray:
+        """The largest probability of the row, (m, 1)."""
+        return self._ranked.top[self._rows]
+
+    @property
+    def runner_up(self) -> FloatArray:
+        """The second largest probability of the row, (m, 1)."""
+        return self._ranked.runner_up[self._rows]
+
+    @cached_property
+    def ends(self) -> tuple[IntArray, IntArray]:
+        """First and last sorted place of the labels' tie groups: (1, w) where nothing ties."""
+        if self._untempered is not self:
+            return self._untempered.ends
+        rising, start, stop = self._ranked.probs, self._places.start, self._places.stop
+        first = last = np.arange(start, stop)[None, :]
+        seen = rising[self._rows, max(start - 1, 0) : min(stop + 1, self.n_classes)]
+        tied = np.flatnonzero((seen[:, 1:] == seen[:, :-1]).any(axis=1))
+        if not len(tied):
+            return first, last
+        first, last = (np.repeat(first, len(seen), axis=0) for _ in range(2))
+        rows = tied if isinstance(self._rows, slice) else self._rows[tied]
+        places = Places(
+            self._ranked, np.repeat(rows, stop - start), np.tile(np.arange(start, stop), len(tied))
+        )
+        first[tied], last[tied] = (ends.reshape(len(tied), -1) for ends in places.ends)
+        return first, last
+
+    @property
+    def below(self) -> IntArray:
+        """``#{y' : p_y' < p_y}``."""
+        return self.ends[0]
+
+    @property
+    def rank(self) -> IntArray:
+        """Rank from the top, ``1 + #{y' : p_y' > p_y}``."""
+        return self.n_classes - self.ends[1]
+
+    @property
+    def log_ranks(self) -> FloatArray:
+        """The logarithm of the rank from the top."""
+        return self.log(self.rank.astype(np.float64))
+
+    @property
+    def mass_up_to(self) -> FloatArray:
+        """Mass of the labels no likelier than y, added from the smallest up."""
+        last = self.ends[1]
+        if len(last) == 1:
+            return self._ranked.running_mass[self._rows, self._places]
+        mass = self._ranked.running_mass
+        rows = np.arange(len(mass))[self._rows]
+        return mass[rows[:, None], last]
+
+
+def _first_place(
+    rising: FloatArray, rows: IntArray, places: IntArray, values: FloatArray
+) -> IntArray:
+    """Return the first place (m,) of some rows whose number is `values`, that at `places`."""
+    low, high = np.zeros_like(places), places
+    while (open_ := low < high).any():
+        middle = (low + high) // 2
+        reached = rising[rows, middle] >= values
+        high = np.where(open_ & reached, middle, high)
+        low = np.where(open_ & ~reached, middle + 1, low)
+    return low
+
+
+def _last_place(
+    rising: FloatArray, rows: IntArray, places: IntArray, values: FloatArray
+) -> IntArray:
+    """Return the last place (m,) of some rows whose number is `values`, that at `places`."""
+    low, high = places, np.full_like(places, rising.shape[1] - 1)
+    while (open_ := low < high).any():
+        middle = (low + high + 1) // 2
+        reached = rising[rows, middle] <= values
+        low = np.where(open_ & reached, middle, low)
+        high = np.where(open_ & ~reached, middle - 1, high)
+    return low
+
+
+def scores_at(places: Any, columns: Sequence[Column]) -> FloatArray:
+    """Return the scores (m, d) of labels at places of sorted rows."""
+    return np.concatenate([column.score(places) for column in columns], axis=1)
+
+
+def upper_windows(
+    source: SortedRows,
+    columns: Sequence[Column],
+    reaches: Callable[[FloatArray, IntArray], BoolArray],
+    rows: IntArray | None = None,
+) -> Iterator[tuple[IntArray, FloatArray, BoolArray]]:
+    """Yield the upper ends of sorted rows, window by window, down to where labels are out.
+
+    Each time: which of `rows` (m,), all rows by default; the scores (m', w, d) of their next labels
+    from the top, rising; and which of these are in (m', w), as ``reaches(scores, which)`` says.
+    Scores must rise with the output and `reaches` with the scores: below a label that is out, all
+    are.
+    """
+    n_classes, d = source.block.shape[1], len(columns)
+    n_rows = len(source.block) if rows is None else len(rows)
+    which, below, width = np.arange(n_rows), n_classes, WINDOW
+    while len(which) and below:
+        places = slice(max(below - width, 0), below)
+        w = places.stop - places.start
+        if len(which) < n_rows or rows is not None:
+            some: Any = which if rows is None else rows[which]
+        else:
+            some = slice(None)  # a view
+        window: Any = Window(source.ranked, some, places)
+        planes = np.empty((d, len(which), w))
+        for plane, column in zip(planes, columns, strict=True):
+            plane[:] = column.score(window)
+        scores = np.moveaxis(planes, 0, -1)
+        inside = reaches(scores, which)
+        yield which, scores, inside
+        which, below, width = which[inside[:, 0]], places.start, 4 * width
+
+
+def first_reaching(
+    source: SortedRows,
+    columns: Sequence[Column],
+    reaches: Callable[[FloatArray, IntArray], BoolArray],
+    rows: IntArray | None = None,
+) -> IntArray:
+    """Return the first sorted place of some rows from which on all labels are in; K if none is.
+
+    Arguments are those of `upper_windows`.
+
+    Examples
+    --------
+    >>> rows = SortedRows(np.array([[0.5, 0.2, 0.3], [0.1, 0.1, 0.8]]))
+    >>> thr = (Column("", SCORES["thr"]()),)
+    >>> first_reaching(rows, thr, lambda scores, which: scores[..., 0] >= 0.25)
+    array([1, 2])
+    """
+    first = np.full(len(source.block) if rows is None else len(rows), source.block.shape[1])
+    for which, _, inside in upper_windows(source, columns, reaches, rows):
+        first[which] -= inside.sum(axis=1)
+    return first
+
+
+T = TypeVar("T")
+
+
+class SortedOutputs:
+    """All rows of one model in memory, sorted once, in blocks.
+
+    Parameters
+    ----------
+    outputs : Outputs
+        Numbers that are not checked yet are checked as the rows are sorted.
+    columns : sequence of Column
+        Scores that rise with the outputs.
+    key : int
+        Of the uniform numbers of randomised scores.
+    threads : int or None
+        Threads to use.
+    """
+
+    def __init__(
+        self,
+        outputs: Outputs,
+        columns: Sequence[Column],
+        key: int = 0,
+        threads: int | None = None,
+    ) -> None:
+        self.columns, self._threads = tuple(columns), available_threads(threads)
+        compile_for(outputs.n * outputs.n_classes)
+
+        def sort(rows: slice) -> SortedRows:
+            part = outputs.read(rows)
+            block = sorted_rows(part, slice(0, part.n), columns, key)[columns[0].model]
+            block.ranked  # noqa: B018  sorted here, by a thread
+            return block
+
+        self._slices = list(row_blocks(outputs.n, outputs.n_classes, SORTED_ENTRIES))
+        self._blocks = run_blocks(sort, self._slices, self._threads)
+
+    def map(self, function: Callable[[SortedRows, IntArray, slice], T], rows: IntArray) -> list[T]:
+        """Return ``function(block, within, places)`` of all blocks that hold some of the `rows`.
+
+        `rows` rise; `within` says where in the block some of them are, `places` where in `rows`.
+        """
+
+        def of_block(which: int) -> T:
+            return function(self._blocks[which], within[which], places[which])
+
+        starts = [span.start for span in self._slices]
+        ends = np.searchsorted(rows, [*starts, self._slices[-1].stop]).tolist()
+        places = [slice(*pair) for pair in pairwise(ends)]
+        within = [rows[place] - start for place, start in zip(places, starts, strict=True)]
+        some = [i for i in range(len(starts)) if len(within[i])]
+        return run_blocks(of_block, some, self._threads)
+
+    def true_scores(self, y: IntArray, rows: IntArray) -> FloatArray:
+        """Return the scores (m, d) of one label each of some rows."""
+        if not len(rows):
+            return np.empty((0, len(self.columns)))
+
+        def of_block(block: SortedRows, within: IntArray, places: slice) -> FloatArray:
+            return scores_at(block.of_labels(y[places], within), self.columns)
+
+        return np.concatenate(self.map(of_block, rows))
+
+    def scores(self, rows: IntArray) -> FloatArray:
+        """Return the scores (m, K, d) of some rows, labels in sorted order."""
+        planes = np.empty((len(self.columns), len(rows), self._blocks[0].block.shape[1]))
+
+        def of_block(block: SortedRows, within: IntArray, places: slice) -> None:
+            labels: Any = Window(block.ranked, within, slice(0, block.block.shape[1]))
+            for plane, column in zip(planes, self.columns, strict=True):
+                plane[places] = column.score(labels)
+
+        self.map(of_block, rows)
+        return np.moveaxis(planes, 0, -1)
+
+
+def are_symmetric(columns: Sequence[Column]) -> bool:
+    """Whether the scores are ours: those of the user's own may look at which label is which."""
+    ours = {SCORES[name] for name in SCORES}
+    return all(type(column.score) in ours for column in columns)
+
+
+def rise(columns: Sequence[Column], outputs: Outputs) -> bool:
+    """Whether all scores are of one model on the host, and rise with its outputs."""
+    model = outputs.models[columns[0].model]
+    one_model = len({column.model for column in columns}) == 1
+    blended_in_order = getattr(model, "rises", True)
+    return (
+        one_model
+        and not outputs.on_device
+        and outputs.arithmetic == "exact"
+        and are_symmetric(columns)
+        and all(column.score.rises for column in columns)
+        and blended_in_order
+    )
+
+
+def sorting_pays(columns: Sequence[Column], outputs: Outputs) -> bool:
+    """Whether rows are sorted anyway, for a score or within a blend; else labels do without."""
+    blended = any(hasattr(values, "rises") for values in outputs.models.values())
+    return blended or any(column.score.sorts for column in columns)
+
+
+def sorted_rows(
+    outputs: Outputs, rows: slice, columns: Sequence[Column], key: int = 0
+) -> dict[str, SortedRows]:
+    """Return a block of rows of every model, to be sorted."""
+    uniforms = uniforms_of(outputs, rows, columns, key)
+    sources = {}
+    for model, values in outputs.models.items():
+        if getattr(values, "rises", False):  # a blend of one model, which has the model's order
+            sources[model] = values.sorted_rows(rows)  # type: ignore[attr-defined]
+        else:
+            sources[model] = SortedRows(values[rows], outputs.kind, uniforms, outputs.arithmetic)
+    return sources
+
+
+def true_label_scores(
+    outputs: Outputs,
+    y: IntArray,
+    columns: Sequence[Column],
+    *,
+    key: int = 0,
+    threads: int | None = None,
+) -> FloatArray:
+    """Return ``of_labels(fill_tensor(outputs, columns, key=key), y)``, bit for bit, sooner.
+
+    Scores of the user's own are computed for all labels.
+    """
+    if outputs.on_device or not are_symmetric(columns):
+        whole = fill_tensor(outputs, columns, key=key, threads=threads)
+        return of_labels(whole, y)  # type: ignore[no-any-return]
+    scores = np.empty((outputs.n, len(columns)))
+    sort = any(column.score.sorts for column in columns)
+    compile_for(outputs.n * outputs.n_classes)
+
+    def fill(rows: slice) -> None:
+        ranked: dict[str, Any] = {}
+        for model, source in sorted_rows(outputs, rows, columns, key).items():
+            # Scores that look at no order are had sooner in the order of the labels.
+            ranked[model] = source.of_labels(y[rows]) if sort else source.unsorted
+        for j, column in enumerate(columns):
+            values = column.score(ranked[column.model])
+            scores[rows, j] = values[:, 0] if sort else values[np.arange(len(values)), y[rows]]
+
+    blocks = row_blocks(outputs.n, outputs.n_classes, SORTED_ENTRIES)
+    run_blocks(fill, blocks, available_threads(threads))
+    return scores

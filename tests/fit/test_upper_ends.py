@@ -1,0 +1,201 @@
+"""Sets found as the upper ends of sorted rows are those of the scores of all labels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+import conformix as cx
+from cases import probability_rows
+from conformix.data.outputs import check_outputs
+from conformix.fit import predictor as predicting
+from conformix.fit import scored as scoring
+from conformix.fit import upper_ends as module
+from conformix.scores import SCORES, parse_score, score_columns, score_tensor
+from conformix.scores import sorted_rows as sorting
+from conformix.scores.scale import Interpolated, Scaled
+from conformix.search import GridSearch
+
+NEED_LOGITS = {"logit", "energy"}
+VARIANTS = [
+    *SCORES,
+    "thr(temperature=0.3)", "aps(temperature=0.5)", "aps(u=0.5)", "aps(randomized=True)",
+    "raps(penalty=0.3, k_reg=1)", "raps(u=1.0)", "saps(randomized=True)", "saps(u=1.0)",
+    "saps(temperature=3.0)", "rank(tie_break='prob')", "logp(temperature=2.0)", "logp(floor=0.1)",
+    "-entropy", "-maxprob", "margin(temperature=0.2)",
+]  # fmt: skip
+THREE = ("thr", "aps", "rank")
+
+
+def rows_and_labels(n: int = 300, n_classes: int = 12, *, digits: int | None = None):
+    rng = np.random.default_rng(n_classes)
+    y = rng.integers(n_classes, size=n)
+    logits = rng.normal(0, 2, (n, n_classes)) + 3 * np.eye(n_classes)[y]
+    return (logits if digits is None else logits.round(digits)), y
+
+
+def both_ways(monkeypatch, **settings):
+    """Return the sets of a fit that sorts rows, and of one that scores all labels."""
+    outputs, y = settings.pop("rows")
+    new = settings.pop("new", outputs)
+    found = []
+    for least in (0, 2**62):
+        monkeypatch.setattr(module, "WORTHWHILE", least)
+        monkeypatch.setattr(scoring, "SORTED_TOGETHER", 2**25 if least == 0 else -1)
+        monkeypatch.setattr(scoring, "with_order", (lambda held: held) if least else ORDER)
+        cp = cx.ScoreAverage(random_state=0, **settings).fit(outputs, y)
+        found.append((cp, cp.predict_set(new)))
+    return found
+
+
+ORDER = scoring.with_order
+
+
+def assert_same(found) -> None:
+    (one, these), (other, those) = found
+    assert_array_equal(these.mask, those.mask)
+    assert these.sizes.sum() > 0
+    for i in range(len(these.sizes)):
+        assert these.labels(i) == those.labels(i)  # best first, ties too
+    assert_array_equal(one.weights_, other.weights_)
+    assert_array_equal(one.predictor_.fitted.calibration, other.predictor_.fitted.calibration)
+    assert one.predictor_.fitted.held_out_size == other.predictor_.fitted.held_out_size
+    results = one.predictor_.fitted.search, other.predictor_.fitted.search
+    assert repr(results[0]) == repr(results[1])
+
+
+@pytest.mark.parametrize("digits", [None, 0], ids=["no ties", "ties"])
+@pytest.mark.parametrize("kind", ["logits", "probs"])
+@pytest.mark.parametrize("score", VARIANTS)
+def test_every_score_beside_two_others(monkeypatch, score, kind, digits) -> None:
+    if kind == "probs" and parse_score(score).name in NEED_LOGITS:
+        pytest.skip("needs logits")
+    logits, y = rows_and_labels(digits=digits)
+    outputs = (
+        logits if kind == "logits" else cx.scores.score_tensor(logits, "thr", kind="logits")[..., 0]
+    )
+    scores = tuple(dict.fromkeys(("aps", score, "rank")))
+    assert_same(both_ways(monkeypatch, rows=(outputs, y), scores=scores, kind=kind, alpha=0.15))
+
+
+SETTINGS = {
+    "never empty": {"allow_empty": False, "alpha": 0.6},
+    "labels that score alike": {"scores": "saps(penalty=0.0)", "alpha": 0.05},
+    "no scale": {"normalize": "none"},
+    "natural scale": {"normalize": "scale"},
+    "one score": {"scores": "aps"},
+    "given weights": {"weights": [0.2, 0.5, 0.3], "normalize": "scale"},
+    "nearly all labels": {"alpha": 0.01},
+    "few labels": {"alpha": 0.9},
+    "by class": {"calibration": "class", "alpha": 0.3},
+    "efcp": {"split": "efcp"},
+    "automatic": {"scores": "auto"},
+    "automatic, many labels": {"scores": "auto", "alpha": 0.01},
+    "candidates": {"search": [[1.0, 0.0, 0.0], [0.0, 1.0, -0.5]]},
+    "lines": {"scores": ("thr", "aps", "rank", "margin", "logp")},
+    "wide steps": {"search": GridSearch(7)},
+    "pac": {"guarantee": "pac", "delta": 0.2},
+}
+
+
+@pytest.mark.parametrize("digits", [None, 0], ids=["no ties", "ties"])
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+def test_every_kind_of_fit(monkeypatch, settings, digits) -> None:
+    settings = {"scores": THREE, "alpha": 0.15} | settings
+    rows = rows_and_labels(digits=digits)
+    assert_same(both_ways(monkeypatch, rows=rows, kind="logits", **settings))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_single_and_half_precision(monkeypatch, dtype) -> None:
+    logits, y = rows_and_labels()
+    assert_same(both_ways(monkeypatch, rows=(logits.astype(dtype), y), scores=THREE, kind="logits"))
+
+
+def test_strata_with_a_threshold_each(monkeypatch) -> None:
+    logits, y = rows_and_labels()
+    strata = np.arange(len(y)) % 3
+    found = []
+    for least in (0, 2**62):
+        monkeypatch.setattr(module, "WORTHWHILE", least)
+        cp = cx.ScoreAverage(THREE, kind="logits", calibration="group", random_state=0)
+        cp.fit(logits, y, strata=strata)
+        found.append((cp, cp.predict_set(logits, strata=strata)))
+    assert_same(found)
+
+
+def test_blocks_and_threads_do_not_matter(monkeypatch) -> None:
+    logits, y = rows_and_labels(n=500)
+    monkeypatch.setattr(module, "WORTHWHILE", 0)
+    found = []
+    for entries, threads in [(2**18, 1), (37, 3), (500, 2)]:
+        monkeypatch.setattr(sorting, "SORTED_ENTRIES", entries)
+        monkeypatch.setattr(predicting, "SORTED_ENTRIES", entries)
+        cp = cx.ScoreAverage(THREE, kind="logits", random_state=0, threads=threads).fit(logits, y)
+        found.append((cp, cp.predict_set(logits)))
+    assert_same(found[:2])
+    assert_same(found[1:])
+
+
+@given(data=st.data(), n_classes=st.integers(1, 9))
+def test_scores_said_to_rise_rise(data, n_classes) -> None:
+    probs = data.draw(probability_rows(n_classes, 7))
+    order = np.argsort(probs, axis=1, kind="stable")
+    for name in VARIANTS:
+        score = parse_score(name)
+        if not score.rises or score.name in NEED_LOGITS:
+            continue
+        values = score_tensor(probs, score, random_state=0)[..., 0]
+        rising = np.take_along_axis(values, order, axis=1)
+        assert (np.diff(rising, axis=1) >= 0).all(), name
+
+
+def test_scores_said_to_rise_rise_in_long_rows_and_others_do_not() -> None:
+    probs = np.random.default_rng(0).dirichlet(np.full(300, 0.05), 200)
+    order = np.argsort(probs, axis=1, kind="stable")
+
+    def falls(name: str) -> bool:
+        values = score_tensor(probs, name, random_state=0)[..., 0]
+        return bool((np.diff(np.take_along_axis(values, order, axis=1), axis=1) < 0).any())
+
+    named = [name for name in VARIANTS if parse_score(name).name not in NEED_LOGITS]
+    assert not [name for name in named if parse_score(name).rises and falls(name)]
+    assert all(falls(name) for name in ("aps(u=1.0)", "raps(penalty=0.0, u=1.0)"))
+
+
+def test_only_rules_that_rise_say_so() -> None:
+    knots = np.array([0.0, 1.0])
+    for transform, rises in [
+        (Scaled((1.0, 0.0)), True), (Scaled((1.0, -1.0)), False),
+        (Interpolated((knots,), (knots,)), True), (lambda scores: -scores, False),
+    ]:  # fmt: skip
+        assert module.Rule(transform, np.ones(2)).rises is rises
+    assert not module.Rule(Scaled((1.0, 1.0)), np.array([1.0, -0.1])).rises
+
+
+def test_user_scores_and_several_models_are_scored_label_by_label() -> None:
+    logits, _ = rows_and_labels()
+    one = check_outputs(logits, "logits")
+    two = check_outputs({"a": logits, "b": logits}, "logits")
+    assert sorting.rise(score_columns(("",), THREE), one)
+    assert not sorting.rise(score_columns(("",), ("thr", np.sqrt)), one)
+    assert not sorting.rise(score_columns(("a", "b"), THREE), two)
+    assert not sorting.rise(score_columns(("",), ("aps(randomized=True)",)), one)
+
+
+@pytest.mark.parametrize("window", [1, 2, 5, 100])
+def test_windows_of_any_width_end_where_labels_are_out(monkeypatch, window) -> None:
+    monkeypatch.setattr(sorting, "WINDOW", window)
+    rows = sorting.SortedRows(np.sort(np.random.default_rng(0).random((40, 23)), axis=1))
+    cuts = np.linspace(-0.1, 1.1, 40)
+    columns = score_columns(("",), "thr")
+    first = sorting.first_reaching(rows, columns, lambda s, which: s[..., 0] >= cuts[which, None])
+    assert_array_equal(23 - first, (rows.block >= cuts[:, None]).sum(axis=1))
+    some = np.array([3, 9, 30])
+    part = sorting.first_reaching(
+        rows, columns, lambda s, which: s[..., 0] >= cuts[some[which], None], some
+    )
+    assert_array_equal(part, first[some])
