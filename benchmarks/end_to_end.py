@@ -201,23 +201,31 @@ def no_wait() -> None:
     """Return at once: the host has finished when a call returns."""
 
 
-def seconds_of(contender: Contender, wait: Callable[[], None] = no_wait) -> tuple[float, float]:
-    """Return the seconds of both steps, each from idle to done."""
+class Taken(NamedTuple):
+    """Seconds of one call: of both steps, each from idle to done, and of all threads together."""
+
+    fit: float
+    predict: float
+    processor: float
+
+
+def seconds_of(contender: Contender, wait: Callable[[], None] = no_wait) -> Taken:
     wait()
-    start = time.perf_counter()
+    start, busy = time.perf_counter(), time.process_time()
     fitted = contender.fit()
     wait()
     middle = time.perf_counter()
     contender.predict(fitted)
     wait()
-    return middle - start, time.perf_counter() - middle
+    end = time.perf_counter()
+    return Taken(middle - start, end - middle, time.process_time() - busy)
 
 
 def in_turns(
     contenders: list[Contender], rounds: int, wait: Callable[[], None] = no_wait
 ) -> dict[str, np.ndarray]:
-    """Return the seconds (rounds, 2) of all contenders; the order shifts from round to round."""
-    seconds: dict[str, list[tuple[float, float]]] = {each.name: [] for each in contenders}
+    """Return the seconds (rounds, 3) of all contenders; the order shifts from round to round."""
+    seconds: dict[str, list[Taken]] = {each.name: [] for each in contenders}
     for number in range(rounds):
         shift = number % len(contenders)
         for contender in contenders[shift:] + contenders[:shift]:
@@ -238,13 +246,15 @@ def quality(contender: Contender, y: np.ndarray) -> tuple[dict[str, float], Any]
 
 
 def timed(seconds: np.ndarray) -> dict[str, Any]:
-    """Return the columns of a row: the median of the whole call, its interval, both steps."""
-    whole = seconds.sum(axis=1)
+    """Return the columns of a row: the median of the whole call, its interval, its parts."""
+    fit, predict, processor = seconds.T
+    whole = fit + predict
     return {
         "seconds": short(np.median(whole)),
         "interval": [short(end) for end in interval(whole)],
-        "fit_s": short(np.median(seconds[:, 0])),
-        "predict_s": short(np.median(seconds[:, 1])),
+        "fit_s": short(np.median(fit)),
+        "predict_s": short(np.median(predict)),
+        "cpu_s": short(np.median(processor)),
         "rounds_s": [short(value) for value in whole],
     }
 

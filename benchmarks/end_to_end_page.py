@@ -121,7 +121,10 @@ def goals_table(rows: Iterable[Row]) -> str:
 
 
 def times_table(rows: list[Row]) -> str:
-    """Return the medians with intervals of one place, by case, size and threads."""
+    """Return the medians with intervals of one place, by case, size and threads.
+
+    Processor seconds are those of the fewest threads: on a busy machine the steadier numbers.
+    """
     columns = distinct((size_of(row), row.get("threads")) for row in rows)
     sizes = distinct(size for size, _ in columns)
     titles = [size + threads_in_words(threads) for size, threads in columns]
@@ -134,9 +137,11 @@ def times_table(rows: list[Row]) -> str:
             line.append(with_interval(row) if row else "")
         for size in sizes:
             row = next((r for r in rows if r["case"] == case and size_of(r) == size), {})
+            line.append(f"{row['cpu_s']:.3g}" if row else "")
             line.append(f"{row['mean_size']:.2f}" if "mean_size" in row else "")
         lines.append(line)
-    return table(("seconds", *titles, *(f"labels in a set, {size}" for size in sizes)), lines)
+    extra = [f"{what}, {size}" for size in sizes for what in ("processor", "labels in a set")]
+    return table(("seconds", *titles, *extra), lines)
 
 
 def stages_table(rows: list[Row]) -> str:
@@ -215,7 +220,7 @@ def line(row: Row) -> str:
         both = {stage: sum(row["shares"][step].get(stage, 0) for step in STEPS) for stage in STAGES}
         return f"{head:<70} " + ", ".join(f"{k} {100 * v:.0f} %" for k, v in both.items() if v)
     size = f"   mean size {row['mean_size']}" if "mean_size" in row else ""
-    return f"{head:<70} {with_interval(row)} s{size}"
+    return f"{head:<70} {with_interval(row)} s, {row['cpu_s']:.3g} s cpu{size}"
 
 
 def with_interval(row: Row) -> str:

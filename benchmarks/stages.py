@@ -1,6 +1,6 @@
 """Where the time of a call goes, by the room of the house that is working.
 
-A thread looks at what all others are doing, once a millisecond. The innermost frame whose file
+A thread looks at what all others are doing, once a millisecond. The innermost frame that
 belongs to a stage decides, so that work of NumPy or of a kernel counts for whoever asked for it,
 and what happens inside of a room may change without a word here. No function is wrapped and nothing
 is traced: the call runs as it does without. A look that comes late (some calls do not let go of the
@@ -21,10 +21,14 @@ from types import FrameType
 import conformix
 
 PACKAGE = Path(conformix.__file__).resolve().parent
-# Of the places that hold a file the longest decides; the kernels not named here count for callers.
+# Rooms, files, and functions of a file. Of those that hold a frame the longest decides; kernels
+# that are not named here count for whoever calls them.
 STAGES = {
     "checks": ("data",),
-    "exp and log": tuple(f"kernels/{place}elementary.py" for place in ("", "host/", "device/")),
+    "exp and log": (
+        *(f"kernels/{place}elementary.py" for place in ("", "host/", "device/")),
+        *(f"scores/ranked.py/{name}" for name in ("probs", "log_probs", "log_sum_exp", "_minus")),
+    ),
     "sort and scores": ("scores",),
     "blend": ("scores/blend.py", "fit/blend.py"),
     "scale": ("scores/scale.py", "kernels/host/lookup.py"),
@@ -39,10 +43,11 @@ SECONDS = 0.001
 WAITING = ("threading.py", "concurrent/futures", "queue.py")
 
 
-def stage_of_file(file: str) -> str | None:
-    """Return the stage of a source file, None where it has none."""
-    inside = file.removeprefix(f"{PACKAGE.as_posix()}/")
-    if inside == file:
+def stage_of(file: str, function: str) -> str | None:
+    """Return the stage of a function in a source file, None where it has none."""
+    whole = f"{Path(file).as_posix()}/{function}"
+    inside = whole.removeprefix(f"{PACKAGE.as_posix()}/")
+    if inside == whole:
         return None
     places = {place: stage for stage, some in STAGES.items() for place in some}
     holding = [place for place in places if inside == place or inside.startswith(f"{place}/")]
@@ -54,17 +59,17 @@ class Watch:
 
     def __init__(self) -> None:
         self.seconds: Counter[str] = Counter()
-        self._stages: dict[str, str | None] = {}  # by file
+        self._stages: dict[tuple[str, str], str | None] = {}  # by file and function
         self._over = threading.Event()
 
     def stage(self, frame: FrameType | None) -> str | None:
         """Return the stage that a stack of frames is in, from the innermost outwards."""
         while frame is not None:
-            file = frame.f_code.co_filename
-            if file not in self._stages:
-                self._stages[file] = stage_of_file(Path(file).as_posix())
-            if self._stages[file] is not None:
-                return self._stages[file]
+            function = frame.f_code.co_filename, frame.f_code.co_name
+            if function not in self._stages:
+                self._stages[function] = stage_of(*function)
+            if self._stages[function] is not None:
+                return self._stages[function]
             frame = frame.f_back
         return None
 

@@ -92,22 +92,29 @@ def test_labels_are_drawn_from_outputs_that_are_probabilities_of_their_logits() 
 
 @pytest.mark.parametrize("place", [p for some in stages.STAGES.values() for p in some])
 def test_every_place_of_a_stage_is_in_the_house(place: str) -> None:
-    assert (stages.PACKAGE / place).exists()
+    file, _, function = place.partition(".py/")
+    path = stages.PACKAGE / (f"{file}.py" if function else file)
+    assert path.exists()
+    assert not function or f"def {function}(" in path.read_text("utf-8")
 
 
 @pytest.mark.parametrize(
-    ("file", "stage"),
+    ("file", "function", "stage"),
     [
-        ("scores/aps.py", "sort and scores"),
-        ("scores/scale.py", "scale"),
-        ("kernels/host/engine/walk.py", "search"),
-        ("kernels/blocks.py", None),
-        ("fit/fit.py", "rows"),
-        ("fit/rule.py", "sets"),
+        ("scores/aps.py", "__call__", "sort and scores"),
+        ("scores/scale.py", "_curve", "scale"),
+        ("scores/ranked.py", "rising_order", "sort and scores"),
+        ("scores/ranked.py", "probs", "exp and log"),
+        ("kernels/host/engine/walk.py", "walk", "search"),
+        ("kernels/blocks.py", "run_blocks", None),
+        ("fit/fit.py", "fit", "rows"),
+        ("fit/rule.py", "reaches", "sets"),
     ],
 )
-def test_the_longest_place_that_holds_a_file_decides(file: str, stage: str | None) -> None:
-    assert stages.stage_of_file(f"{stages.PACKAGE.as_posix()}/{file}") == stage
+def test_the_longest_place_that_holds_a_function_decides(
+    file: str, function: str, stage: str | None
+) -> None:
+    assert stages.stage_of(str(stages.PACKAGE / file), function) == stage
 
 
 def in_the_house(file: str, body: str) -> Any:
