@@ -464,7 +464,8 @@ def main() -> None:
     results = Results(arguments.out)
     absent = [name for name in ("mapie", "torchcp") if not find_spec(name)]
     if absent:
-        print(f"left out, not installed: {', '.join(absent)}; `make bench WHAT=end-to-end` does")
+        names = " and ".join(absent)
+        print(f"left out, not installed: {names}; `make bench WHAT=end-to-end` installs them")
     for place in arguments.places:
         places[place](results, arguments.parts, arguments.sizes, arguments.rounds)
     end_to_end_page.write(results.rows, arguments.tables)

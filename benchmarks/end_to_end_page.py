@@ -27,7 +27,8 @@ RATIOS = (
     ("conformix auto", "MAPIE APS", 0.5),
     ("conformix thr, aps, rank", "np.sort", 3.0),
 )
-# At most so many seconds on a device, 50,000 rows of 1,000 classes.
+# At most so many seconds on a device, for so many rows and classes.
+DEVICE_SIZE = (50_000, 1_000)
 DEVICE_SECONDS = (
     ("conformix thr", 0.01),
     ("conformix thr, logits", 0.01),
@@ -102,11 +103,18 @@ def _thread_goals(rows: list[Row]) -> Iterator[Goal]:
 
 def _device_goals(rows: list[Row]) -> Iterator[Goal]:
     limits = dict(DEVICE_SECONDS)
-    for row in rows:
-        if row["part"] == "times" and "threads" not in row and row["case"] in limits:
+    times = [row for row in rows if row["part"] == "times" and "threads" not in row]
+    for row in times:
+        if row["case"] in limits and (row["n"], row["K"]) == DEVICE_SIZE:
             values = np.array(row["rounds_s"])
             what = f"{row['case']}, seconds"
             yield Goal(what, row["place"], size_of(row), limits[row["case"]], values)
+    compared = [row for row in times if "sets_of_the_host" in row]
+    for place, size in distinct((row["place"], size_of(row)) for row in compared):
+        here = [row for row in compared if (row["place"], size_of(row)) == (place, size)]
+        different = sum(not row["sets_of_the_host"] for row in here)
+        what = f"of {len(here)} cases with other sets than on the host"
+        yield Goal(what, place, size, 0, np.array([float(different)]))
 
 
 def goals_table(rows: Iterable[Row]) -> str:
