@@ -41,6 +41,8 @@ HOST_SIZES = {(10_000, 100): 25, (20_000, 1_000): 9}
 DEVICE_SIZES = {(50_000, 1_000): 15}
 SCORES = ("thr", "aps", "rank", "logp", "margin", "invrank")
 GROWTH_ROUNDS = 5
+# Seconds per gigabyte.
+SLOW_MEMORY = 3
 
 
 @dataclass(frozen=True)
@@ -366,9 +368,14 @@ class Results:
 
     def renew(self, part: str, place: str, fresh: Iterable[dict[str, Any]]) -> None:
         """Print rows as they come, and write all when a part is complete."""
-        around = surroundings() | {
-            name: peer_version(name) for name in ("torch", "mapie", "torchcp")
-        }
+        around = surroundings()
+        around |= {name: peer_version(name) for name in ("torch", "mapie", "torchcp")}
+        around["fresh_gib_s"] = short(fresh_memory())
+        if around["fresh_gib_s"] > SLOW_MEMORY:
+            print(
+                f"a gigabyte of fresh memory takes {around['fresh_gib_s']} s here, so that the "
+                "machine is measured; NUMPY_MADVISE_HUGEPAGE=0 may help"
+            )
         kept = [row for row in self.rows if (row["part"], row["place"]) != (part, place)]
         for row in fresh:
             print(end_to_end_page.line(row), flush=True)

@@ -215,7 +215,8 @@ def surroundings_in_words(place: str, rows: list[Row]) -> str:
     sizes = distinct(size_of(row) for row in rows if row["part"] == "stages")
     cases = f", {', '.join(sizes)}" if sizes else ""
     load = f"; load {min(loads):.1f} to {max(loads):.1f}" if loads else ""
-    memory = f"; {row['fresh_gib_s']:.2g} s per gigabyte of fresh memory"
+    memory = row.get("fresh_gib_s")
+    memory = f"; {memory:.2g} s per gigabyte of fresh memory" if memory else ""
     return f"**{place}** ({row['cpu']}){cases}, commit {row['commit']}, {versions}{load}{memory}."
 
 
