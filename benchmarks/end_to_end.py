@@ -371,6 +371,7 @@ class Results:
         around = surroundings()
         around |= {name: peer_version(name) for name in ("torch", "mapie", "torchcp")}
         around["fresh_gib_s"] = short(fresh_memory())
+        around["NUMPY_MADVISE_HUGEPAGE"] = os.environ.get("NUMPY_MADVISE_HUGEPAGE", "1")
         if around["fresh_gib_s"] > SLOW_MEMORY:
             print(
                 f"a gigabyte of fresh memory takes {around['fresh_gib_s']} s here, so that the "
@@ -390,7 +391,7 @@ class Results:
 def fresh_memory() -> float:
     """Return the seconds that a gigabyte of fresh memory costs when it is first touched.
 
-    Usually a fifth of a second. Where memory is fragmented the large pages that NumPy asks for can
+    Usually a fraction of one. Where memory is fragmented the large pages that NumPy asks for can
     cost a hundred times as much, and whoever allocates most loses: NUMPY_MADVISE_HUGEPAGE=0 asks
     for none.
     """

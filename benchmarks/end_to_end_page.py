@@ -175,10 +175,10 @@ def growth_table(rows: list[Row]) -> str:
                 row["threads"]
             )
             step = f"{row['seconds'] / before['seconds']:.2f}" if before else ""
-            steps = (f"{row[f'{name}_s']:.3g}" for name in STEPS)
+            steps = (f"{row[f'{name}_s']:.3g}" for name in (*STEPS, "cpu"))
             lines.append([axis, point, with_interval(row), *steps, step])
             before = row
-    head = ("what grows", "point", "seconds", *STEPS, "times the point before")
+    head = ("what grows", "point", "seconds", *STEPS, "processor", "times the point before")
     return table(head, lines)
 
 
@@ -215,8 +215,9 @@ def surroundings_in_words(place: str, rows: list[Row]) -> str:
     sizes = distinct(size_of(row) for row in rows if row["part"] == "stages")
     cases = f", {', '.join(sizes)}" if sizes else ""
     load = f"; load {min(loads):.1f} to {max(loads):.1f}" if loads else ""
-    memory = row.get("fresh_gib_s")
-    memory = f"; {memory:.2g} s per gigabyte of fresh memory" if memory else ""
+    memory = ", no large pages" if row.get("NUMPY_MADVISE_HUGEPAGE") == "0" else ""
+    if "fresh_gib_s" in row:
+        memory += f", {row['fresh_gib_s']:.2g} s per gigabyte of fresh memory"
     return f"**{place}** ({row['cpu']}){cases}, commit {row['commit']}, {versions}{load}{memory}."
 
 
