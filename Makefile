@@ -67,7 +67,7 @@ results-paper: $(STAMP)
 results-frontier: $(STAMP)
 	@$(BIN)/python -m studies.frontier docs/results/frontier
 
-bench: ## speed, rows in benchmarks/results: WHAT="search scale gpu peers versions" (OLD=a revision)
+bench: ## speed, rows in benchmarks/results: WHAT="search scale gpu peers end-to-end versions" (OLD=a revision)
 	$(call chosen,bench,search)
 bench-search: $(STAMP)
 	@$(BIN)/python -m benchmarks
@@ -100,6 +100,9 @@ bench-peers: $(PUNCC)/.tried
 	@PUNCC_PYTHON=$(PUNCC)/bin/python $(PEERS)/bin/python benchmarks/aps.py
 	@$(PEERS)/bin/python benchmarks/pvalues.py
 	@$(PEERS)/bin/python -W ignore benchmarks/sets.py
+# Writes the tables of docs/end_to_end.md too; OPTIONS="--parts times --rounds 3" measures less.
+bench-end-to-end: $(PEERS)/.installed
+	@$(PEERS)/bin/python -m benchmarks.end_to_end $(OPTIONS)
 
 versions: ## other releases and peers: WHAT="sklearn oldest interpreters peers"
 	$(call chosen,versions,sklearn oldest interpreters)

@@ -62,6 +62,14 @@ def _mib(status: Path, field: str) -> float:
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(field + ":"))
 
 
+def interval(values: np.ndarray) -> tuple[float, float]:
+    """Return the 95 % bootstrap interval of the median."""
+    rng = np.random.default_rng(0)
+    drawn = np.median(rng.choice(values, (2000, len(values))), axis=1)
+    low, high = np.sort(drawn)[[50, 1949]]
+    return float(low), float(high)
+
+
 def surroundings() -> dict[str, object]:
     """Return commit, machine and versions: what a number is worth nothing without."""
     import numba

@@ -2,8 +2,9 @@
 
 Both run at the same time, each in a process of its own, and take turns: every case is timed in one
 and then in the other, so that a busy machine slows both. Printed is the median of the paired ratios
-new / old with a 95 % bootstrap interval. OLD and NEW are checkouts or revisions of this repository;
-NEW is this tree by default.
+new / old with a 95 % bootstrap interval, and beside it the peak of the memory that Python traces
+(arrays included), which hardly varies. OLD and NEW are checkouts or revisions of this
+repository; NEW is this tree by default.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ sys.path.insert(0, str(ROOT / "release"))
 
 from identity import checkout  # noqa: E402  the one place that lays out a revision
 
-# What a version does for a living: it reads the number of a case and answers with seconds.
+from benchmarks.measure import interval  # noqa: E402
+
+# What a version does for a living: it reads what to measure of which case, and answers.
 SERVER = r"""
-import sys, tempfile, time, warnings
+import sys, tempfile, time, tracemalloc, warnings
 warnings.simplefilter("ignore")
 import numpy as np
 import dask.array as da
@@ -72,8 +75,15 @@ for case in CASES.values():
     case()
 print(*CASES, sep="|", flush=True)
 for line in sys.stdin:
+    what, name = line.strip().split("|")
+    if what == "memory":
+        tracemalloc.start()
+        CASES[name]()
+        print(tracemalloc.get_traced_memory()[1] / 2**20, flush=True)
+        tracemalloc.stop()
+        continue
     start = time.perf_counter()
-    CASES[line.strip()]()
+    CASES[name]()
     print(time.perf_counter() - start, flush=True)
 """
 
@@ -100,17 +110,16 @@ class Version:
 
     def seconds(self, case: str) -> float:
         """Return how long a case takes."""
-        self.process.stdin.write(case + "\n")
+        return self._answer(f"seconds|{case}")
+
+    def peak_mib(self, case: str) -> float:
+        """Return the peak of the memory that a case asks for."""
+        return self._answer(f"memory|{case}")
+
+    def _answer(self, question: str) -> float:
+        self.process.stdin.write(question + "\n")
         self.process.stdin.flush()
         return float(self.process.stdout.readline())
-
-
-def interval(ratios: np.ndarray[Any, Any]) -> tuple[float, float]:
-    """Return the 95 % bootstrap interval of the median."""
-    rng = np.random.default_rng(0)
-    drawn = np.median(rng.choice(ratios, (2000, len(ratios))), axis=1)
-    low, high = np.sort(drawn)[[50, 1949]]
-    return float(low), float(high)
 
 
 def main() -> None:
@@ -132,16 +141,19 @@ def main() -> None:
                 order = (old, new) if number % 2 else (new, old)
                 times = {version: version.seconds(name) for version in order}
                 pairs[name].append((times[old], times[new]))
+        peaks = {name: (old.peak_mib(name), new.peak_mib(name)) for name in names}
         for version in (old, new):
             version.process.stdin.close()
             version.process.wait()
-    print(f"{'case':<28} {'old ms':>9} {'new ms':>9} {'new / old':>10}  95 % interval")
+    head = f"{'case':<28} {'old ms':>9} {'new ms':>9} {'new / old':>10}  95 % interval "
+    print(f"{head} {'old MiB':>8} {'new MiB':>8}")
     for name, taken in pairs.items():
         a, b = np.array(taken).T
         low, high = interval(b / a)
         print(
             f"{name:<28} {1e3 * np.median(a):9.1f} {1e3 * np.median(b):9.1f} "
-            f"{np.median(b / a):10.3f}  [{low:.3f}, {high:.3f}]"
+            f"{np.median(b / a):10.3f}  [{low:.3f}, {high:.3f}] "
+            f"{peaks[name][0]:8.1f} {peaks[name][1]:8.1f}"
         )
 
 
