@@ -25,7 +25,9 @@ import numpy as np
 from conformix.conformal import rows_needed, simple_fraction
 from conformix.data.outputs import Outputs, one_below_the_other
 from conformix.errors import InvalidInput
+from conformix.kernels import available_threads, run_blocks
 from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.kernels.blocks import row_blocks
 from conformix.scores.names import Column, parse_score, score_columns
 from conformix.scores.ranked import Ranked, Rising
 from conformix.scores.sorted_rows import SortedRows, rise
@@ -255,6 +257,8 @@ def plan_rows(
 
 STEPS = 40
 DIGITS = 6
+# Scores that one thread works on at once.
+LIKELIHOOD_ENTRIES = 2**16
 
 
 def fit_blend(
@@ -293,17 +297,18 @@ def fit_blend(
     """
     listed = tuple(columns)
     scores = fill_tensor(outputs, listed, threads=threads)
-    coefficients = most_likely(scores, y, prior_of(listed), ridge_of(listed))
+    coefficients = most_likely(scores, y, prior_of(listed), ridge_of(listed), threads)
     return Blend(listed, coefficients, name)
 
 
-def most_likely(scores: FloatArray, y: IntArray, prior: FloatArray, ridge: float) -> FloatArray:
+def most_likely(
+    scores: FloatArray, y: IntArray, prior: FloatArray, ridge: float, threads: int | None = None
+) -> FloatArray:
     """Return the coefficients (p,) that maximise the penalised likelihood of the labels."""
-    problem = Likelihood(scores, y, np.asarray(prior, dtype=np.float64), ridge)
+    problem = Likelihood(scores, y, np.asarray(prior, dtype=np.float64), ridge, threads)
     c = problem.prior.copy()
-    value, shares = problem(c)
+    value, gradient, curvature = problem(c)
     for _ in range(STEPS):
-        gradient, curvature = problem.derivatives(c, shares)
         step = bounded_step(gradient, curvature, c)
         gain = -float(gradient @ step)
         if gain <= 1e-12 * len(y):
@@ -311,42 +316,60 @@ def most_likely(scores: FloatArray, y: IntArray, prior: FloatArray, ridge: float
         length = 1.0  # halved until the value falls enough
         while True:
             there = np.maximum(c + length * step, 0.0)
-            value_there, shares_there = problem(there)
-            if value_there <= value - 1e-4 * length * gain or length < 1e-6:
+            found = problem(there)
+            if found[0] <= value - 1e-4 * length * gain or length < 1e-6:
                 break
             length /= 2
-        c, value, shares = there, value_there, shares_there
+        c, (value, gradient, curvature) = there, found
     return np.asarray(np.round(c, DIGITS))
 
 
 class Likelihood:
     """Minus the log-likelihood of the labels, with the pull towards the prior."""
 
-    def __init__(self, scores: FloatArray, y: IntArray, prior: FloatArray, ridge: float) -> None:
-        self.x = np.ascontiguousarray(scores)  # (n, K, p): one matrix product gives all z
-        self.of_labels = self.x[np.arange(len(y)), y].sum(axis=0)
-        self.prior = prior
-        self.ridge = ridge
+    def __init__(
+        self,
+        scores: FloatArray,
+        y: IntArray,
+        prior: FloatArray,
+        ridge: float,
+        threads: int | None = None,
+    ) -> None:
+        self.planes = np.moveaxis(scores, -1, 0)  # (p, n, K)
+        self.of_labels = scores[np.arange(len(y)), y].sum(axis=0)
+        self.prior, self.ridge = prior, ridge
+        self._threads = available_threads(threads)
 
-    def __call__(self, c: FloatArray) -> tuple[float, FloatArray]:
-        """Return the value at c, and the probabilities (n, K)."""
-        z = self.x @ c
-        top = z.max(axis=1, keepdims=True)
-        powers = np.exp(z - top)
-        sums = powers.sum(axis=1, keepdims=True)
-        value = float((top + np.log(sums)).sum() - self.of_labels @ c)
-        return value + self.ridge * float(((c - self.prior) ** 2).sum()), powers / sums
+    def __call__(self, c: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        """Return the value at c, the gradient (p,) and the second derivatives (p, p).
 
-    def derivatives(self, c: FloatArray, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the gradient (p,) and the matrix of second derivatives (p, p)."""
-        p = len(c)
-        means = np.matmul(shares[:, None, :], self.x)[:, 0, :]
-        rooted = (self.x * np.sqrt(shares)[..., None]).reshape(-1, p)
-        curvature = rooted.T @ rooted - means.T @ means
+        Blocks of rows stay in a core's cache; they are added up in their order, whatever the
+        number of threads.
+        """
+        p, n, n_classes = self.planes.shape
+        value, first, second = 0.0, np.zeros(p), np.zeros((p, p))
+        blocks = row_blocks(n, n_classes * p, LIKELIHOOD_ENTRIES)
+        for part in run_blocks(lambda rows: self._of_block(rows, c), blocks, self._threads):
+            value, first, second = value + part[0], first + part[1], second + part[2]
         # A trace of ridge keeps scores that are constant within rows from dividing by zero.
-        curvature[np.diag_indices(p)] += 2 * self.ridge + 1e-9
-        pull = 2 * self.ridge * (c - self.prior)
-        return means.sum(axis=0) - self.of_labels + pull, curvature
+        second[np.diag_indices(p)] += 2 * self.ridge + 1e-9
+        away = c - self.prior
+        value += self.ridge * float((away**2).sum()) - float(self.of_labels @ c)
+        return value, first - self.of_labels + 2 * self.ridge * away, second
+
+    def _of_block(self, rows: slice, c: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        block = np.ascontiguousarray(self.planes[:, rows])
+        z = np.tensordot(c, block, 1)
+        top = z.max(axis=1, keepdims=True)
+        shares = np.exp(z - top)
+        sums = shares.sum(axis=1, keepdims=True)
+        value = float((top + np.log(sums)).sum())
+        shares /= sums
+        weighted = block * shares
+        means = weighted.sum(axis=2)  # (p, rows)
+        p = len(block)
+        second = weighted.reshape(p, -1) @ block.reshape(p, -1).T - means @ means.T
+        return value, means.sum(axis=1), second
 
 
 def bounded_step(gradient: FloatArray, curvature: FloatArray, c: FloatArray) -> FloatArray:
