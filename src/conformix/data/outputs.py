@@ -130,7 +130,9 @@ class Outputs:
     @property
     def on_device(self) -> bool:
         """Whether the outputs are tensors that are computed on their device."""
-        return on_device(next(iter(self.models.values())))
+        values: Any = next(iter(self.models.values()))
+        blended = getattr(values, "outputs", None)  # those that a blend is made of
+        return on_device(values) if blended is None else bool(blended.on_device)
 
     def empty(self, dtype: str) -> Any:
         """Return room for one answer per label, shape (n, K), where the outputs are computed."""
@@ -146,6 +148,11 @@ class Outputs:
             return self
         home = self.home or next(iter(self.models.values())).device  # type: ignore[attr-defined]
         return replace(self, models={m: to_host(v) for m, v in self.models.items()}, home=home)
+
+    @property
+    def stays_on_device(self) -> bool:
+        """Whether every score of ours is computed where these outputs are: on their device."""
+        return self.on_device and self.arithmetic == "exact"
 
     def to_caller(self, answer: Any) -> Any:
         """Return an answer as the user's kind of array, on the user's device."""

@@ -49,10 +49,14 @@ def learn_blend(rows: Any, settings: Settings, rng: np.random.Generator) -> Blen
     split = blend_split(settings, len(rows.y), len(columns), rows.n_classes, rows.groups)
     # Drawn once: the rows that the blend learns from are those that do not calibrate.
     roles = None if split is None else split.roles(len(rows.y), 0, rng, rows.groups)
-    rows = replace(rows, outputs=rows.outputs.to_host())
     tuning = rows.take(np.arange(0) if roles is None else roles.tune)
+    # On the host, in one arithmetic: a device learns the same coefficients.
     blend = fit_blend(
-        tuning.outputs, tuning.y, columns, name=_free_name(rows.models), threads=settings.threads
+        tuning.outputs.to_host(),
+        tuning.y,
+        columns,
+        name=_free_name(rows.models),
+        threads=settings.threads,
     )
     if is_symmetric(settings.split) and roles is not None:
         rows = rows.take(roles.calibrate)

@@ -38,7 +38,7 @@ from conformix.kernels.elementary import compile_for
 from conformix.registry import check_flag
 from conformix.scores import Column
 from conformix.scores.blend import Blend
-from conformix.scores.sorted_rows import SORTED_ENTRIES
+from conformix.scores.sorted_rows import sorted_slices
 from conformix.scores.uniforms import row_uniforms
 from conformix.sets import NestedSets, PredictionSets
 
@@ -109,7 +109,7 @@ class Predictor:
         checked = check_outputs(outputs, self.kind, name=name, later=later)
         checked = replace(checked, arithmetic=self.arithmetic)
         checked = matching(checked, self.models, self.n_classes, name)
-        return checked if self.blend is None else checked.to_host()
+        return checked if self.blend is None or checked.stays_on_device else checked.to_host()
 
     @property
     def scoring(self) -> Scoring:
@@ -196,7 +196,7 @@ class Predictor:
     def _upper_ends(
         self, ends: UpperEnds, outputs: Outputs, thresholds: Any
     ) -> Iterator[tuple[slice, BoolArray, IntArray]]:
-        compile_for(outputs.n * outputs.n_classes)
+        compile_for(0 if outputs.on_device else outputs.n * outputs.n_classes)
 
         def sets(rows: slice) -> tuple[BoolArray, IntArray]:
             part = outputs.read(rows)
@@ -205,8 +205,8 @@ class Predictor:
             cuts = thresholds if isinstance(thresholds, float) else thresholds[rows]
             return ends.sets(part, slice(0, part.n), cuts)
 
-        blocks = list(row_blocks(outputs.n, outputs.n_classes, SORTED_ENTRIES))
-        threads = available_threads(self.threads)
+        blocks = list(sorted_slices(outputs))
+        threads = 1 if outputs.on_device else available_threads(self.threads)
         for some in batched(blocks, threads * BLOCKS_PER_THREAD):
             yield from (
                 (b, *found) for b, found in zip(some, run_blocks(sets, some, threads), strict=True)

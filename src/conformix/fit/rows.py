@@ -22,6 +22,7 @@ from conformix.fit.predictor import matching
 from conformix.fit.scored import OfModels, Scored, Scoring, gather_rows, no_roles
 from conformix.fit.settings import Settings
 from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.scores.sorted_rows import rise
 from conformix.splits import Roles, Split
 
 # Scores of all rows are kept where they take no more than this; else they are gathered.
@@ -73,9 +74,8 @@ class ArrayRows(OfModels):
     classes: tuple[Any, ...] | None = None
 
     def take(self, rows: IntArray) -> ArrayRows:
-        models: dict[str, FloatArray] = {m: v[rows] for m, v in self.outputs.models.items()}
         groups = None if self.groups is None else self.groups[rows]
-        outputs = replace(self.outputs, models=models)
+        outputs = self.outputs.rows(rows)
         return replace(
             self, outputs=outputs, y=self.y[rows], data=self.data.take(rows), groups=groups
         )
@@ -90,7 +90,6 @@ class ArrayRows(OfModels):
         """Return the scores: all of them, or where they are too many those that a fit needs."""
         n, d = self.outputs.n, len(scoring.columns)
         large = are_too_many(self.outputs, d)
-        on_host = not self.outputs.on_device
         test = None
         if split is None:
             roles = no_roles(n)
@@ -99,7 +98,8 @@ class ArrayRows(OfModels):
             test = self._test_scores(split, scoring)
             if roles is None:
                 roles = split.roles(n, 0 if test is None else len(test), rng, self.groups)
-        if on_host and (split is None or hasattr(split, "held_in")):
+        gathered = not self.outputs.on_device or rise(scoring.columns, self.outputs)
+        if gathered and (split is None or hasattr(split, "held_in")):
             scores: Any = gather_rows(self.outputs, self.y, roles.tune, scoring)
         else:
             if large and split is not None:

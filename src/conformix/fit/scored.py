@@ -527,8 +527,11 @@ def gather_rows(outputs: Outputs, y: IntArray, tensor_rows: IntArray, scoring: S
             outputs.release_pages()
 
     reader = BlockReader(blocks, scoring)
-    few = outputs.n * outputs.n_classes <= SORTED_TOGETHER
-    if few and rise(scoring.columns, outputs) and sorting_pays(scoring.columns, outputs):
+    # A device has room for what fits on it, and sorts whatever it is given.
+    few = outputs.n * outputs.n_classes <= SORTED_TOGETHER and sorting_pays(
+        scoring.columns, outputs
+    )
+    if (few or outputs.on_device) and rise(scoring.columns, outputs):
         ordered = SortedOutputs(outputs, scoring.columns, scoring.key, scoring.threads)
         outputs = replace(outputs, unchecked=None)
         tuning = HeldOutputs(outputs, scoring, ordered, tensor_rows)

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from conformix.fit.scored import HeldOutputs, HeldTensor
-from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, is_tensor
+from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, is_tensor, joined, stacked
 from conformix.kernels.blocks import row_blocks
 from conformix.scores.names import Column
 from conformix.scores.scale import CACHE_ENTRIES, Normalizer, Transform
-from conformix.scores.sorted_rows import SortedRows, scores_at, upper_windows
+from conformix.scores.sorted_rows import upper_windows, window_scores
 
 # How far above a label true-label scores must lie to count as above it, relative to the largest
 # score: thousands of times what rounding does to a sum.
@@ -109,11 +109,13 @@ class TuningRows:
         lowest = rising[(n - k) // d] if k <= n else np.full(d, -np.inf)
         largest = float(np.abs(rising[[0, -1]]).max())
 
-        def of_block(block: SortedRows, rows: IntArray, _: slice) -> FloatArray:
-            ends = (0, block.block.shape[1] - 1)
-            scores = [scores_at(block.at(rows, np.full(len(rows), end)), columns) for end in ends]
-            reach = max(largest, *(float(np.abs(self.transform(end)).max()) for end in scores))
-            cuts = lowest - MARGIN * reach
+        def of_block(block: Any, rows: IntArray, _: slice) -> FloatArray:
+            every, last = block.numbers(len(rows)), block.block.shape[1] - 1
+            scores = [
+                window_scores(block, columns, every, rows, slice(end, end + 1)) for end in (0, last)
+            ]
+            reach = max(largest, *(float(abs(self.transform(end)).max()) for end in scores))
+            cuts = (lowest - MARGIN * reach).tolist()
 
             def may_be_in(scores: FloatArray, _: IntArray) -> BoolArray:
                 normalised.append(self.transform(scores))
@@ -125,13 +127,14 @@ class TuningRows:
             normalised: list[FloatArray] = []
             windows = upper_windows(block, columns, may_be_in, rows)
             inside = [within for _, _, within in windows]
-            return np.array(
+            # One plane per score.
+            return stacked(
                 [
-                    np.concatenate([s[..., j][i] for s, i in zip(normalised, inside, strict=True)])
+                    joined([s[..., j][i] for s, i in zip(normalised, inside, strict=True)])
                     for j in range(d)
                 ]
             )
 
         lists = source.ordered.map(of_block, source.rows)  # type: ignore[union-attr]
-        planes = np.concatenate(lists, axis=1)  # one plane per score
+        planes = joined(lists, axis=1)
         return WithinReach(planes.T[:, None, :], *source.shape[:2])

@@ -17,7 +17,16 @@ import numpy as np
 from conformix.data.outputs import Outputs
 from conformix.fit.rule import Rule
 from conformix.fit.scored import Scoring
-from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, falling_within_rows
+from conformix.kernels.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    falling_within_rows,
+    is_tensor,
+    to_device,
+    to_host,
+)
+from conformix.kernels.blocks import row_blocks
 from conformix.scores.names import Column
 from conformix.scores.sorted_rows import (
     SortedOutputs,
@@ -27,6 +36,7 @@ from conformix.scores.sorted_rows import (
     scores_at,
     sorted_rows,
     sorting_pays,
+    window_scores,
 )
 
 # Outputs from which on sorting and bisecting is quicker than scoring all labels.
@@ -48,11 +58,31 @@ class UpperEnds:
         columns = self.scoring.columns
         block = sorted_rows(outputs, rows, columns, self.scoring.key)[columns[0].model]
         n, n_classes = block.block.shape
-        first = first_places(block, columns, self.rule, thresholds, np.arange(n))
-        lowest = block.outputs[np.arange(n), np.minimum(first, n_classes - 1)]
+        first = first_places(block, columns, self.rule, thresholds, None)
+        lowest = block.outputs[block.numbers(n), first.clip(max=n_classes - 1)]
         lowest[first == n_classes] = np.inf
         mask: BoolArray = block.block >= lowest[:, None]
+        if is_tensor(mask):
+            return mask, self._best_first_on_device(block, first)
         return mask, self._best_first(block, mask, first)
+
+    def _best_first_on_device(self, block: Any, first: Any) -> IntArray:
+        """Return the same as `_best_first`, in host memory; the sort has the labels in order."""
+        n_classes = block.block.shape[1]
+        sizes = n_classes - first
+        rows = block.numbers(len(first)).repeat_interleave(sizes)
+        count = block.numbers(len(rows))
+        places = (sizes.cumsum(0) + first).repeat_interleave(sizes) - count - 1
+        labels, rows = to_host(block.labels[rows, places]), to_host(rows)
+        values = np.empty(len(rows))
+        for part in row_blocks(len(rows), 1):
+            which = to_device(rows[part], sizes), places[part]
+            values[part] = to_host(
+                self.rule.of_single_labels(block.scores_at(*which, self.scoring.columns))
+            )
+        small = labels.astype(np.min_scalar_type(n_classes - 1))
+        alike = (values[1:] == values[:-1]) & (rows[1:] == rows[:-1]) & (labels[1:] < labels[:-1])
+        return small[np.lexsort((labels, -values, rows))] if alike.any() else small
 
     def _best_first(self, block: SortedRows, mask: BoolArray, first: IntArray) -> IntArray:
         """Return the labels in the sets by falling combined score, ties by label, row after row.
@@ -82,17 +112,25 @@ class UpperEnds:
 
 
 def first_places(
-    block: SortedRows, columns: Sequence[Column], rule: Rule, thresholds: Any, rows: IntArray
+    block: Any, columns: Sequence[Column], rule: Rule, thresholds: Any, rows: IntArray | None
 ) -> IntArray:
-    """Return where the sets of some rows (m,) of a block begin, by thresholds that fit (m, 1)."""
-    cuts = np.broadcast_to(thresholds, (len(rows), 1))[:, 0]
+    """Return where the sets of some rows (m,) of a block begin, by thresholds that fit (m, 1).
+
+    All rows where `rows` is None.
+    """
+    every = block.numbers(len(block.block) if rows is None else len(rows))
+    cuts = thresholds
+    if not isinstance(cuts, float):
+        cuts = to_device(np.ascontiguousarray(np.broadcast_to(cuts, (len(every), 1))), every)
     if not rule.allow_empty:  # the best labels are in, whatever they score
-        last = np.full(len(rows), block.block.shape[1] - 1)
-        top = rule.of_single_labels(scores_at(block.at(rows, last), columns))
-        cuts = np.minimum(cuts, top)
+        last = block.block.shape[1] - 1
+        top = window_scores(block, columns, every, rows, slice(last, last + 1))
+        best = rule.of_single_labels(top)
+        cuts = best.clip(max=cuts)
 
     def reaches(scores: FloatArray, which: IntArray) -> BoolArray:
-        return rule.of_single_labels(scores) >= cuts[which, None]
+        cut = cuts if isinstance(cuts, float) else cuts[which]
+        return rule.of_single_labels(scores) >= cut  # type: ignore[no-any-return]
 
     return first_reaching(block, columns, reaches, rows)
 
@@ -100,7 +138,7 @@ def first_places(
 def n_members(ordered: SortedOutputs, rule: Rule, thresholds: Any, rows: IntArray) -> int:
     """Return how many labels are in the sets of some rows, by thresholds that fit (m, 1)."""
 
-    def of_block(block: SortedRows, within: IntArray, places: slice) -> int:
+    def of_block(block: Any, within: IntArray, places: slice) -> int:
         cuts = thresholds if isinstance(thresholds, float) else thresholds[places]
         first = first_places(block, ordered.columns, rule, cuts, within)
         return len(within) * block.block.shape[1] - int(first.sum())

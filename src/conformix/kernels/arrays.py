@@ -8,6 +8,7 @@ imported here: whoever holds a tensor has imported it.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any, Literal, TypeAlias
 
@@ -188,6 +189,18 @@ def some_rows(scores: Any, rows: IntArray) -> Any:
     if not is_tensor(scores):
         return scores[rows]
     return scores.movedim(-1, 0)[:, to_device(rows, scores)].movedim(0, -1)
+
+
+def joined(arrays: Sequence[Any], axis: int = 0) -> Any:
+    """Return arrays, or tensors of one device, one after the other."""
+    if is_tensor(arrays[0]):
+        return torch_module().cat(list(arrays), dim=axis)
+    return np.concatenate(arrays, axis=axis)
+
+
+def stacked(arrays: Sequence[Any]) -> Any:
+    """Return arrays, or tensors of one device, as the planes of one."""
+    return torch_module().stack(list(arrays)) if is_tensor(arrays[0]) else np.array(arrays)
 
 
 def beside(values: Any, like: Any) -> Any:

@@ -19,6 +19,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +28,7 @@ from conformix.conformal import rows_needed, simple_fraction
 from conformix.data.outputs import Outputs, one_below_the_other
 from conformix.errors import InvalidInput
 from conformix.kernels import available_threads, run_blocks
-from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.kernels.arrays import FloatArray, IntArray, is_tensor
 from conformix.kernels.blocks import row_blocks
 from conformix.scores.names import Column, parse_score, score_columns
 from conformix.scores.ranked import Ranked, Rising
@@ -78,15 +80,18 @@ class Blend:
 
     def logits(self, outputs: Outputs) -> FloatArray:
         """Return ``z`` of all labels of some rows, shape (n, K)."""
-        ranked = {
-            model: Ranked(values, outputs.kind, arithmetic=outputs.arithmetic)
-            for model, values in outputs.models.items()
-        }
-        return self.added_up(ranked, (outputs.n, outputs.n_classes))
+        ranked: dict[str, Any] = {}
+        for model, values in outputs.models.items():
+            if outputs.on_device:
+                ranked[model] = _device().DeviceRanked(values, outputs.kind)
+            else:
+                ranked[model] = Ranked(values, outputs.kind, arithmetic=outputs.arithmetic)
+        return self.added_up(ranked)
 
-    def added_up(self, ranked: Mapping[str, Ranked], shape: tuple[int, int]) -> FloatArray:
+    def added_up(self, ranked: Mapping[str, Any]) -> FloatArray:
         """Return ``z`` of ranked rows of all models."""
-        total = np.zeros(shape)
+        probs = next(iter(ranked.values())).probs
+        total = probs.new_zeros(probs.shape) if is_tensor(probs) else np.zeros(probs.shape)
         for column, coefficient in zip(self.columns, self.coefficients, strict=True):
             if coefficient:
                 total += coefficient * column.score(ranked[column.model])
@@ -118,9 +123,12 @@ class Blended:
 
     def __getitem__(self, rows: slice) -> FloatArray:
         """Return rows of the blend: logits or probabilities, whichever the outputs are."""
-        logits = self.blend.logits(self.outputs.rows(rows).to_host())
+        some = self.outputs.rows(rows)
+        logits = self.blend.logits(some if some.stays_on_device else some.to_host())
         if self.outputs.kind == "logits":
             return logits
+        if is_tensor(logits):
+            return _device().DeviceRanked(logits, "logits").probs  # type: ignore[no-any-return]
         return Ranked(logits, "logits", arithmetic=self.outputs.arithmetic).probs
 
     def later_rows(self, rows: slice | IntArray) -> Blended:
@@ -137,9 +145,12 @@ class Blended:
         """Whether it is of one model and has that model's order, since all its scores rise."""
         return rise(self.blend.columns, self.outputs)
 
-    def sorted_rows(self, rows: slice) -> SortedBlend:
+    def sorted_rows(self, rows: slice) -> Any:
         """Return some rows in the order of the model."""
-        return SortedBlend(self.blend, self.outputs.rows(rows))
+        some = self.outputs.rows(rows)
+        if some.on_device:
+            return _device().sorted_blend(self.blend, some)
+        return SortedBlend(self.blend, some)
 
 
 class SortedBlend(SortedRows):
@@ -153,7 +164,7 @@ class SortedBlend(SortedRows):
     @cached_property
     def ranked(self) -> Ranked:
         base = Rising(self.outputs, *self._how)
-        z = self._blend.added_up({self._model: base}, base.probs.shape)  # type: ignore[arg-type]
+        z = self._blend.added_up({self._model: base})
         kind, _, arithmetic = self._how
         if kind == "logits":
             return Rising(z, "logits", arithmetic=arithmetic)
@@ -163,6 +174,10 @@ class SortedBlend(SortedRows):
     def unsorted(self) -> Ranked:
         values = Blended(self._blend, self._outputs)[:]
         return Ranked(values, *self._how)
+
+
+def _device() -> Any:
+    return import_module("conformix.scores.device")  # PyTorch, for tensors only
 
 
 DICTIONARY = ("logp(floor=0.01)", "logp", "logrank", "rank", "thr")

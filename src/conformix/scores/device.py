@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from conformix.data.outputs import Kind, Outputs
+from conformix.data.outputs import Arithmetic, Kind, Outputs
 from conformix.errors import InvalidInput
-from conformix.kernels.arrays import FloatArray, to_device, torch_module
+from conformix.kernels.arrays import FloatArray, IntArray, to_device, torch_module
 from conformix.kernels.device import elementary
+from conformix.kernels.device.sums import running_sums
 from conformix.kernels.elementary import sums_of
 from conformix.scores.names import Column
 from conformix.scores.ranked import LOG_TINY, TINY, Ranked
@@ -137,16 +138,180 @@ class DeviceRanked:
 
     @cached_property
     def mass_up_to(self) -> Any:
-        """Mass of the labels no likelier than y, shape (n, K); added from the smallest up.
+        """Mass of the labels no likelier than y, shape (n, K); added from the smallest up."""
+        return self._in_label_order(self.running_mass.gather(1, self._ties[1]))
 
-        One addition after the other, for all rows at once: a parallel scan would add in another
-        order and round differently.
-        """
-        rows = self._rising.T.contiguous()
-        for k in range(1, self.n_classes):
-            self.xp.add(rows[k - 1], rows[k], out=rows[k])
-        mass = rows.T.contiguous()
-        return self._in_label_order(mass.gather(1, self._ties[1]))
+    @cached_property
+    def running_mass(self) -> Any:
+        """Sums of the sorted probabilities, from the smallest up, shape (n, K)."""
+        return running_sums(self._rising)
+
+
+class DeviceRising(DeviceRanked):
+    """A block of rows on a device whose numbers rise: label order is sorted order."""
+
+    @cached_property
+    def _order(self) -> Any:
+        places = self.xp.arange(self.n_classes, device=self._raw.device)
+        return places.expand(self._raw.shape)
+
+    @cached_property
+    def _rising(self) -> Any:
+        return self.probs
+
+    def _in_label_order(self, rising: Any) -> Any:
+        return rising
+
+    @cached_property
+    def top(self) -> Any:
+        """The last of every row."""
+        return self.probs[:, -1:]
+
+    @cached_property
+    def runner_up(self) -> Any:
+        """The last but one."""
+        return self.probs[:, -2:-1]
+
+
+class DeviceRows:
+    """A block of rows on a device, sorted on first use; see `sorted_rows.SortedRows`."""
+
+    def __init__(
+        self,
+        block: Any,
+        kind: Kind = "probs",
+        u: FloatArray | None = None,
+        arithmetic: Arithmetic = "exact",
+    ) -> None:
+        wide = str(block.dtype) in ("torch.float32", "torch.float64")
+        self.block = block if wide else block.double()
+        self._how: Any = (kind, None if u is None else to_device(u.reshape(-1, 1), block))
+
+    @cached_property
+    def _sorted(self) -> Any:
+        return self.block.sort(dim=1, stable=True)
+
+    @property
+    def outputs(self) -> Any:
+        """The outputs of every row, rising, (n, K), in the precision that they came in."""
+        return self._sorted.values
+
+    @property
+    def labels(self) -> Any:
+        """The labels of the sorted places, (n, K)."""
+        return self._sorted.indices
+
+    @cached_property
+    def ranked(self) -> DeviceRanked:
+        """What scores are functions of, in sorted order."""
+        return DeviceRising(self.outputs, *self._how)
+
+    def window(self, which: Any, rows: IntArray | None, places: slice) -> DeviceWindow:
+        """Return neighbouring places of some rows: of ``rows[which]``, or of rows `which`."""
+        numbers = which if rows is None else to_device(rows, which)[which]
+        columns = torch_module().arange(places.start, places.stop, device=which.device)
+        return DeviceWindow(self.ranked, numbers[:, None], columns[None, :])
+
+    def true_scores(self, columns: Sequence[Column], y: IntArray, rows: IntArray) -> Any:
+        """Return the scores (m, d) of one label each of some rows (m,)."""
+        numbers, labels = to_device(rows, self.block), to_device(y, self.block)
+        values = self.block[numbers, labels][:, None]
+        places = torch_module().searchsorted(self.outputs[numbers], values.contiguous())
+        return self.scores_at(numbers, places[:, 0], columns)
+
+    def scores_at(self, rows: Any, places: Any, columns: Sequence[Column]) -> Any:
+        """Return the scores (m, d) of labels at places (m,) of some rows (m,)."""
+        window: Any = DeviceWindow(self.ranked, rows[:, None], places[:, None])
+        return torch_module().cat([column.score(window) for column in columns], dim=1)
+
+    def numbers(self, rows: int) -> Any:
+        """Return 0, 1, ... on the device."""
+        return torch_module().arange(rows, device=self.block.device)
+
+    def planes(self, d: int, rows: int, width: int) -> Any:
+        """Return room for d scores of so many labels."""
+        torch = torch_module()
+        return torch.empty((d, rows, width), dtype=torch.float64, device=self.block.device)
+
+
+class DeviceBlend(DeviceRows):
+    """A block of rows of a blend of one model, sorted by the model's outputs."""
+
+    def __init__(self, added_up: Any, model: str, block: Any, kind: Kind) -> None:
+        super().__init__(block, kind)
+        self._added_up, self._model = added_up, model
+
+    @cached_property
+    def ranked(self) -> DeviceRanked:
+        """What scores are functions of, in the order of the model."""
+        kind = self._how[0]
+        z = self._added_up({self._model: DeviceRising(self.outputs, kind)})
+        return DeviceRising(z if kind == "logits" else elementary.softmax(z), kind)
+
+
+def sorted_blend(blend: Any, outputs: Outputs) -> DeviceBlend:
+    """Return a block of rows of a blend of one model, to be sorted."""
+    ((model, values),) = outputs.models.items()
+    return DeviceBlend(blend.added_up, model, values, outputs.kind)
+
+
+class DeviceWindow:
+    """What a score asks of `DeviceRanked`, for places of sorted rows; arrays are (m, w).
+
+    `rows` are (m, 1) and `places` (m, w) or (1, w).
+    """
+
+    def __init__(
+        self, ranked: DeviceRanked, rows: Any, places: Any, base: DeviceWindow | None = None
+    ) -> None:
+        self.xp, self.n_classes = ranked.xp, ranked.n_classes
+        self._ranked, self._rows, self._places = ranked, rows, places
+        self._untempered = self if base is None else base
+        self.log = ranked.log
+
+    def at(self, temperature: float) -> DeviceWindow:
+        """Return the same labels with ``p_y^(1/T)``, renormalised; order and ties are shared."""
+        if temperature == 1:
+            return self
+        return DeviceWindow(self._ranked.at(temperature), self._rows, self._places, self)
+
+    def __getattr__(self, name: str) -> Any:
+        values = getattr(self._ranked, name)
+        if name in ("probs", "log_probs", "logits"):
+            return values[self._rows, self._places]
+        if name in ("u", "log_sum_exp", "entropy", "top", "runner_up"):
+            return values[self._rows[:, 0]]
+        raise AttributeError(name)
+
+    @cached_property
+    def _ends(self) -> tuple[Any, Any]:
+        """First and last sorted place of the labels' tie groups, (m, w) each."""
+        if self._untempered is not self:
+            return self._untempered._ends
+        rising = self._ranked.probs[self._rows[:, 0]]
+        values = self.probs.contiguous()
+        search = self.xp.searchsorted
+        return search(rising, values), search(rising, values, right=True) - 1
+
+    @property
+    def below(self) -> Any:
+        """``#{y' : p_y' < p_y}``, as float64, which integers turn into anyway."""
+        return self._ends[0].double()
+
+    @property
+    def rank(self) -> Any:
+        """Rank from the top, ``1 + #{y' : p_y' > p_y}``, as float64."""
+        return self.n_classes - self._ends[1].double()
+
+    @property
+    def log_ranks(self) -> Any:
+        """The logarithm of the rank from the top."""
+        return self.log(self.rank)
+
+    @property
+    def mass_up_to(self) -> Any:
+        """Mass of the labels no likelier than y, added from the smallest up."""
+        return self._ranked.running_mass[self._rows, self._ends[1]]
 
 
 def fill_on_device(
@@ -169,7 +334,7 @@ def fill_on_device(
                 m: Ranked(v, part.kind, uniforms, part.arithmetic) for m, v in host.models.items()
             }
         tau = None if uniforms is None else to_device(uniforms.reshape(-1, 1), planes)
-        ranked = {m: DeviceRanked(v, part.kind, tau) for m, v in part.models.items()}
+        ranked = {m: DeviceRanked(v[:], part.kind, tau) for m, v in part.models.items()}
         for plane, column, stays in zip(planes, columns, here, strict=True):
             if stays:
                 plane[rows] = column.score(ranked[column.model])  # type: ignore[arg-type]

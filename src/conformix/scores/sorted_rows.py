@@ -21,8 +21,8 @@ import numpy as np
 
 from conformix.data.outputs import Arithmetic, Kind, Outputs
 from conformix.kernels import available_threads, run_blocks
-from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, of_labels
-from conformix.kernels.blocks import row_blocks
+from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, is_tensor, of_labels, to_host
+from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks
 from conformix.kernels.elementary import compile_for
 from conformix.scores.names import SCORES, Column
 from conformix.scores.ranked import Ranked, Rising
@@ -93,6 +93,27 @@ class SortedRows:
     def at(self, rows: IntArray, places: IntArray) -> Places:
         """Return the labels at sorted places (m,) of some rows (m,)."""
         return Places(self.ranked, rows, places)
+
+    def window(self, which: IntArray, rows: IntArray | None, places: slice) -> Any:
+        """Return neighbouring places of some rows: of ``rows[which]``, or of rows `which`."""
+        if rows is not None:
+            return Window(self.ranked, rows[which], places)
+        every = len(which) == len(self.block)
+        return Window(self.ranked, slice(None) if every else which, places)  # a view, or not
+
+    def true_scores(self, columns: Sequence[Column], y: IntArray, rows: IntArray) -> FloatArray:
+        """Return the scores (m, d) of one label each of some rows (m,)."""
+        return scores_at(self.of_labels(y, rows), columns)
+
+    @staticmethod
+    def numbers(rows: int) -> IntArray:
+        """Return 0, 1, ... where the rows are."""
+        return np.arange(rows)
+
+    @staticmethod
+    def planes(d: int, rows: int, width: int) -> FloatArray:
+        """Return room for d scores of so many labels."""
+        return np.empty((d, rows, width))
 
 
 class Places:
@@ -344,7 +365,7 @@ def scores_at(places: Any, columns: Sequence[Column]) -> FloatArray:
 
 
 def upper_windows(
-    source: SortedRows,
+    source: Any,
     columns: Sequence[Column],
     reaches: Callable[[FloatArray, IntArray], BoolArray],
     rows: IntArray | None = None,
@@ -356,28 +377,34 @@ def upper_windows(
     Scores must rise with the output and `reaches` with the scores: below a label that is out, all
     are.
     """
-    n_classes, d = source.block.shape[1], len(columns)
-    n_rows = len(source.block) if rows is None else len(rows)
-    which, below, width = np.arange(n_rows), n_classes, WINDOW
+    n_classes = source.block.shape[1]
+    which = source.numbers(len(source.block) if rows is None else len(rows))
+    below, width = n_classes, WINDOW
     while len(which) and below:
         places = slice(max(below - width, 0), below)
-        w = places.stop - places.start
-        if len(which) < n_rows or rows is not None:
-            some: Any = which if rows is None else rows[which]
-        else:
-            some = slice(None)  # a view
-        window: Any = Window(source.ranked, some, places)
-        planes = np.empty((d, len(which), w))
-        for plane, column in zip(planes, columns, strict=True):
-            plane[:] = column.score(window)
-        scores = np.moveaxis(planes, 0, -1)
+        scores = window_scores(source, columns, which, rows, places)
         inside = reaches(scores, which)
         yield which, scores, inside
         which, below, width = which[inside[:, 0]], places.start, 4 * width
 
 
+def window_scores(
+    source: Any,
+    columns: Sequence[Column],
+    which: IntArray,
+    rows: IntArray | None,
+    places: slice,
+) -> FloatArray:
+    """Return the scores (m, w, d) of neighbouring places of some rows, as a view of d planes."""
+    labels = source.window(which, rows, places)
+    planes = source.planes(len(columns), len(which), places.stop - places.start)
+    for plane, column in zip(planes, columns, strict=True):
+        plane[:] = column.score(labels)
+    return planes.movedim(0, -1) if is_tensor(planes) else np.moveaxis(planes, 0, -1)  # type: ignore[attr-defined]
+
+
 def first_reaching(
-    source: SortedRows,
+    source: Any,
     columns: Sequence[Column],
     reaches: Callable[[FloatArray, IntArray], BoolArray],
     rows: IntArray | None = None,
@@ -393,9 +420,10 @@ def first_reaching(
     >>> first_reaching(rows, thr, lambda scores, which: scores[..., 0] >= 0.25)
     array([1, 2])
     """
-    first = np.full(len(source.block) if rows is None else len(rows), source.block.shape[1])
+    n_rows = len(source.block) if rows is None else len(rows)
+    first = 0 * source.numbers(n_rows) + source.block.shape[1]
     for which, _, inside in upper_windows(source, columns, reaches, rows):
-        first[which] -= inside.sum(axis=1)
+        first[which] -= inside.sum(1)
     return first
 
 
@@ -403,7 +431,7 @@ T = TypeVar("T")
 
 
 class SortedOutputs:
-    """All rows of one model in memory, sorted once, in blocks.
+    """All rows of one model in memory, or on a device, sorted once, in blocks.
 
     Parameters
     ----------
@@ -424,8 +452,9 @@ class SortedOutputs:
         key: int = 0,
         threads: int | None = None,
     ) -> None:
-        self.columns, self._threads = tuple(columns), available_threads(threads)
-        compile_for(outputs.n * outputs.n_classes)
+        self.columns = tuple(columns)
+        self._threads = 1 if outputs.on_device else available_threads(threads)
+        compile_for(0 if outputs.on_device else outputs.n * outputs.n_classes)
 
         def sort(rows: slice) -> SortedRows:
             part = outputs.read(rows)
@@ -433,10 +462,10 @@ class SortedOutputs:
             block.ranked  # noqa: B018  sorted here, by a thread
             return block
 
-        self._slices = list(row_blocks(outputs.n, outputs.n_classes, SORTED_ENTRIES))
+        self._slices = list(sorted_slices(outputs))
         self._blocks = run_blocks(sort, self._slices, self._threads)
 
-    def map(self, function: Callable[[SortedRows, IntArray, slice], T], rows: IntArray) -> list[T]:
+    def map(self, function: Callable[[Any, IntArray, slice], T], rows: IntArray) -> list[T]:
         """Return ``function(block, within, places)`` of all blocks that hold some of the `rows`.
 
         `rows` rise; `within` says where in the block some of them are, `places` where in `rows`.
@@ -453,26 +482,34 @@ class SortedOutputs:
         return run_blocks(of_block, some, self._threads)
 
     def true_scores(self, y: IntArray, rows: IntArray) -> FloatArray:
-        """Return the scores (m, d) of one label each of some rows."""
+        """Return the scores (m, d) of one label each of some rows, in host memory."""
         if not len(rows):
             return np.empty((0, len(self.columns)))
 
-        def of_block(block: SortedRows, within: IntArray, places: slice) -> FloatArray:
-            return scores_at(block.of_labels(y[places], within), self.columns)
+        def of_block(block: Any, within: IntArray, places: slice) -> FloatArray:
+            return to_host(block.true_scores(self.columns, y[places], within))  # type: ignore[no-any-return]
 
         return np.concatenate(self.map(of_block, rows))
 
     def scores(self, rows: IntArray) -> FloatArray:
-        """Return the scores (m, K, d) of some rows, labels in sorted order."""
-        planes = np.empty((len(self.columns), len(rows), self._blocks[0].block.shape[1]))
+        """Return the scores (m, K, d) of some rows, labels in sorted order, as d planes."""
+        n_classes = self._blocks[0].block.shape[1]
+        planes = self._blocks[0].planes(len(self.columns), len(rows), n_classes)
 
-        def of_block(block: SortedRows, within: IntArray, places: slice) -> None:
-            labels: Any = Window(block.ranked, within, slice(0, block.block.shape[1]))
-            for plane, column in zip(planes, self.columns, strict=True):
-                plane[places] = column.score(labels)
+        def of_block(block: Any, within: IntArray, places: slice) -> None:
+            which = block.numbers(len(within))
+            part = window_scores(block, self.columns, which, within, slice(0, n_classes))
+            for j, plane in enumerate(planes):
+                plane[places] = part[..., j]
 
         self.map(of_block, rows)
-        return np.moveaxis(planes, 0, -1)
+        return planes.movedim(0, -1) if is_tensor(planes) else np.moveaxis(planes, 0, -1)  # type: ignore[attr-defined]
+
+
+def sorted_slices(outputs: Outputs) -> Iterator[slice]:
+    """Yield the blocks of rows that are sorted at once: by a thread, or by a device."""
+    entries = DEVICE_ENTRIES if outputs.on_device else SORTED_ENTRIES
+    return row_blocks(outputs.n, outputs.n_classes, entries)
 
 
 def are_symmetric(columns: Sequence[Column]) -> bool:
@@ -482,13 +519,12 @@ def are_symmetric(columns: Sequence[Column]) -> bool:
 
 
 def rise(columns: Sequence[Column], outputs: Outputs) -> bool:
-    """Whether all scores are of one model on the host, and rise with its outputs."""
+    """Whether all scores are of one model, and rise with its outputs."""
     model = outputs.models[columns[0].model]
     one_model = len({column.model for column in columns}) == 1
     blended_in_order = getattr(model, "rises", True)
     return (
         one_model
-        and not outputs.on_device
         and outputs.arithmetic == "exact"
         and are_symmetric(columns)
         and all(column.score.rises for column in columns)
@@ -504,15 +540,19 @@ def sorting_pays(columns: Sequence[Column], outputs: Outputs) -> bool:
 
 def sorted_rows(
     outputs: Outputs, rows: slice, columns: Sequence[Column], key: int = 0
-) -> dict[str, SortedRows]:
+) -> dict[str, Any]:
     """Return a block of rows of every model, to be sorted."""
     uniforms = uniforms_of(outputs, rows, columns, key)
-    sources = {}
+    sources: dict[str, Any] = {}
+    if outputs.on_device:
+        from conformix.scores.device import DeviceRows as Rows  # noqa: PLC0415  for tensors only
+    else:
+        Rows = SortedRows  # type: ignore[assignment,misc]  # noqa: N806
     for model, values in outputs.models.items():
         if getattr(values, "rises", False):  # a blend of one model, which has the model's order
             sources[model] = values.sorted_rows(rows)  # type: ignore[attr-defined]
         else:
-            sources[model] = SortedRows(values[rows], outputs.kind, uniforms, outputs.arithmetic)
+            sources[model] = Rows(values[rows], outputs.kind, uniforms, outputs.arithmetic)
     return sources
 
 
