@@ -107,7 +107,7 @@ class OnlyBlend:
         if objective.plain:
             threshold = objective.thresholds(weights)[0]
             reached = (combine(part, weights[0]) >= threshold for part in objective.size_parts)
-            count = sum(int(np.count_nonzero(part)) for part in reached)
+            count = sum(int(part.sum()) for part in reached)
         else:
             count = int(objective.counts(weights)[0])
         strategy = f"blend by the likelihood of {self.n_rows:,} rows"

@@ -22,7 +22,7 @@ from conformix.fit.predictor import matching
 from conformix.fit.scored import OfModels, Scored, Scoring, gather_rows, no_roles
 from conformix.fit.settings import Settings
 from conformix.kernels.arrays import FloatArray, IntArray
-from conformix.scores.sorted_rows import rise
+from conformix.scores.sorted_rows import are_sorted
 from conformix.splits import Roles, Split
 
 # Scores of all rows are kept where they take no more than this; else they are gathered.
@@ -98,7 +98,7 @@ class ArrayRows(OfModels):
             test = self._test_scores(split, scoring)
             if roles is None:
                 roles = split.roles(n, 0 if test is None else len(test), rng, self.groups)
-        gathered = not self.outputs.on_device or rise(scoring.columns, self.outputs)
+        gathered = not self.outputs.on_device or are_sorted(scoring.columns, self.outputs)
         if gathered and (split is None or hasattr(split, "held_in")):
             scores: Any = gather_rows(self.outputs, self.y, roles.tune, scoring)
         else:
