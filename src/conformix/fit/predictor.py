@@ -261,8 +261,9 @@ def best_first(mask: BoolArray, scores: FloatArray, rule: Rule) -> IntArray:
 
 
 def _best_first(mask: BoolArray, scores: FloatArray, rule: Rule) -> IntArray:
-    mask = to_host(mask)
-    rows, labels = np.divmod(np.flatnonzero(mask), mask.shape[1])
+    # Members are few: they alone come to the host.
+    members = mask.reshape(-1).nonzero()[:, 0] if is_tensor(mask) else np.flatnonzero(mask)  # type: ignore[call-overload]
+    rows, labels = np.divmod(to_host(members), mask.shape[1])
     small = labels.astype(np.min_scalar_type(mask.shape[1] - 1))
     sizes = np.bincount(rows, minlength=len(mask))
     several = sizes > 1

@@ -20,7 +20,7 @@ from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, IntArray, of_labels, some_rows
 from conformix.kernels.blocks import row_blocks
 from conformix.scores.names import Column
-from conformix.scores.sorted_rows import SortedOutputs, rise, sorting_pays, true_label_scores
+from conformix.scores.sorted_rows import SortedOutputs, are_sorted, true_label_scores
 from conformix.scores.tensor import fill_tensor
 from conformix.splits import Roles
 
@@ -527,11 +527,9 @@ def gather_rows(outputs: Outputs, y: IntArray, tensor_rows: IntArray, scoring: S
             outputs.release_pages()
 
     reader = BlockReader(blocks, scoring)
-    # A device has room for what fits on it, and sorts whatever it is given.
-    few = outputs.n * outputs.n_classes <= SORTED_TOGETHER and sorting_pays(
-        scoring.columns, outputs
-    )
-    if (few or outputs.on_device) and rise(scoring.columns, outputs):
+    # A device has room for what fits on it.
+    few = outputs.n * outputs.n_classes <= SORTED_TOGETHER or outputs.on_device
+    if few and are_sorted(scoring.columns, outputs):
         ordered = SortedOutputs(outputs, scoring.columns, scoring.key, scoring.threads)
         outputs = replace(outputs, unchecked=None)
         tuning = HeldOutputs(outputs, scoring, ordered, tensor_rows)
@@ -561,7 +559,7 @@ def gather_rows(outputs: Outputs, y: IntArray, tensor_rows: IntArray, scoring: S
 def with_order(held: HeldOutputs) -> HeldOutputs:
     """Return rows sorted where their scores rise with the outputs."""
     columns = held.scoring.columns
-    if not len(held) or not rise(columns, held.outputs) or not sorting_pays(columns, held.outputs):
+    if not len(held) or not are_sorted(columns, held.outputs):
         return held
     how = held.scoring
     return replace(held, ordered=SortedOutputs(held.outputs, columns, how.key, how.threads))

@@ -31,11 +31,10 @@ from conformix.scores.names import Column
 from conformix.scores.sorted_rows import (
     SortedOutputs,
     SortedRows,
+    are_sorted,
     first_reaching,
-    rise,
     scores_at,
     sorted_rows,
-    sorting_pays,
     window_scores,
 )
 
@@ -150,5 +149,4 @@ def upper_ends(scoring: Scoring, rule: Rule, outputs: Outputs) -> UpperEnds | No
     """Return how sets of these outputs are found as upper ends, or None where they are not."""
     if outputs.n * outputs.n_classes < WORTHWHILE or not rule.rises:
         return None
-    ordered = rise(scoring.columns, outputs) and sorting_pays(scoring.columns, outputs)
-    return UpperEnds(scoring, rule) if ordered else None
+    return UpperEnds(scoring, rule) if are_sorted(scoring.columns, outputs) else None

@@ -532,10 +532,14 @@ def rise(columns: Sequence[Column], outputs: Outputs) -> bool:
     )
 
 
-def sorting_pays(columns: Sequence[Column], outputs: Outputs) -> bool:
-    """Whether rows are sorted anyway, for a score or within a blend; else labels do without."""
+def are_sorted(columns: Sequence[Column], outputs: Outputs) -> bool:
+    """Whether scores that rise need sorted rows, for one of them or within a blend.
+
+    Others are had sooner label by label.
+    """
     blended = any(hasattr(values, "rises") for values in outputs.models.values())
-    return blended or any(column.score.sorts for column in columns)
+    sort = blended or any(column.score.sorts for column in columns)
+    return sort and rise(columns, outputs)
 
 
 def sorted_rows(
