@@ -273,7 +273,7 @@ def plan_rows(
 STEPS = 40
 DIGITS = 6
 # Scores that one thread works on at once.
-LIKELIHOOD_ENTRIES = 2**16
+LIKELIHOOD_ENTRIES = 2**18
 
 
 def fit_blend(

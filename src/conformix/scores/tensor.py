@@ -13,6 +13,7 @@ from conformix.errors import InvalidInput
 from conformix.kernels import available_threads, run_blocks
 from conformix.kernels.arrays import FloatArray, RandomState, as_generator
 from conformix.kernels.blocks import row_blocks
+from conformix.kernels.elementary import compile_for
 from conformix.scores.names import Column, ScoreLike, score_columns
 from conformix.scores.ranked import Ranked
 from conformix.scores.score import Custom
@@ -46,6 +47,7 @@ def fill_tensor(
 
         return fill_on_device(outputs, columns, key=key, u=u)  # type: ignore[no-any-return]
     planes = np.empty((len(columns), outputs.n, outputs.n_classes))
+    compile_for(outputs.n * outputs.n_classes)
 
     def fill(rows: slice) -> None:
         uniforms = u[rows] if u is not None else uniforms_of(outputs, rows, columns, key)
