@@ -67,9 +67,11 @@ def _fit_all(
         level = cells.depth[cell]
         begin, end = cells.start[cell], cells.stop[cell]
         fit = path[level + 1]
-        fit[:] = path[level]
+        for j in range(d):
+            fit[j] = path[level, j]
         _improve(weights[begin:end], thresholds[begin:end], fit)
-        fits[cell] = fit
+        for j in range(d):
+            fits[cell, j] = fit[j]
         low, high = np.inf, -np.inf
         for i in range(begin, end):
             rest = thresholds[i] - _dot(weights[i], fit)

@@ -121,7 +121,9 @@ def _grow(
         if level <= SHAPE_LEVELS:
             measure_spread(sample, centre, spreads[level])
         else:
-            spreads[level] = spreads[up]
+            for a in range(spreads.shape[1]):
+                for j in range(d):
+                    spreads[level, a, j] = spreads[up, a, j]
         anchor, axis = _choose(half, spreads[level])
         if end - begin > leaf_size and level < MAX_DEPTH and half[axis] > 1e-12:
             middle = begin + _divide(weights, order[begin:end], axis, centre[axis])

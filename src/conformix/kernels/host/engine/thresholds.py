@@ -90,7 +90,8 @@ def _walk(
                 lists, end, ranks[level + 1], cells.weights[members], out[members], value, room
             )
             if row >= 0:
-                witness[cell] = lists[:, end + row]
+                for j in range(len(lists)):
+                    witness[cell, j] = lists[j, end + row]
 
 
 @compiled
@@ -161,9 +162,13 @@ def _hand_up(cells: Cells, witness: FloatArray) -> None:
     """Give a cell the witness that both halves agree on; `witness` (C, d) knows the leaves'."""
     for cell in range(len(witness) - 1, -1, -1):
         if cells.skip[cell] > cell + 1:
-            other = witness[cells.skip[cell + 1]]
-            if np.all(witness[cell + 1] == other):
-                witness[cell] = other
+            other = cells.skip[cell + 1]
+            same = True
+            for j in range(witness.shape[1]):
+                same &= witness[cell + 1, j] == witness[other, j]
+            if same:
+                for j in range(witness.shape[1]):
+                    witness[cell, j] = witness[other, j]
 
 
 @compiled
@@ -185,7 +190,9 @@ def _narrow(
     combine_run(lists, begin, centre, low)
     slope = _typical(lists, begin, end)
     if anchor >= 0:
-        slope -= slope[anchor]
+        origin = slope[anchor]
+        for j in range(len(slope)):
+            slope[j] -= origin
     bound_run(lists, begin, half, slope, anchor, order_high)
     for i in range(n):
         value, radius = low[i], order_high[i]
