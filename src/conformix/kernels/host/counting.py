@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
-from conformix.kernels.host.compiled import compiled
+from conformix.kernels.host.compiled import compiled, inner
 
 
 @compiled
@@ -49,7 +49,7 @@ def row_tops(planes: FloatArray, weights: FloatArray, tops: FloatArray) -> None:
             tops[i, r] = combined.max()
 
 
-@compiled
+@inner
 def combine_row(planes: FloatArray, weights: FloatArray, row: int, combined: FloatArray) -> None:
     """Write the combined scores of one row, in the arithmetic of `conformix.kernels.combine`."""
     n_classes = planes.shape[2]

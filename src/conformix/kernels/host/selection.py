@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
-from conformix.kernels.host.compiled import compiled
+from conformix.kernels.host.compiled import compiled, inner
 from conformix.kernels.host.counting import combine_row
 
 
@@ -106,7 +106,7 @@ def select_weights(
             chosen[r, 0] = -1
 
 
-@compiled
+@inner
 def _between(
     combined: FloatArray, s: float, at_high: int, best: int, gaps: FloatArray, start: int, stop: int
 ) -> int:

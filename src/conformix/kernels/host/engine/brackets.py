@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray
-from conformix.kernels.host.compiled import compiled
+from conformix.kernels.host.compiled import compiled, inner
 from conformix.kernels.host.engine.cells import MAX_DEPTH, Cells
 
 RIDGE = 1e-9
@@ -81,7 +81,7 @@ def _fit_all(
         ceiling[cell] = high + _dot(cells.centre[cell], fit)
 
 
-@compiled
+@inner
 def _improve(weights: FloatArray, thresholds: FloatArray, fit: FloatArray) -> None:
     """Move `fit` (d,) to the ridge solution over at most about `FIT_POINTS` of the weights."""
     m, d = weights.shape
@@ -102,7 +102,7 @@ def _improve(weights: FloatArray, thresholds: FloatArray, fit: FloatArray) -> No
         fit[a] += normal[a, d]
 
 
-@compiled
+@inner
 def _eliminate(system: FloatArray) -> None:
     """Solve a positive definite ``(d, d + 1)`` system in place; the solution is the last column."""
     d = len(system)
@@ -117,7 +117,7 @@ def _eliminate(system: FloatArray) -> None:
                     system[b, j] -= factor * system[a, j]
 
 
-@compiled
+@inner
 def _dot(a: FloatArray, b: FloatArray) -> float:
     total = 0.0
     for j in range(len(a)):

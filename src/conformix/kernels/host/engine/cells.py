@@ -33,7 +33,7 @@ from typing import NamedTuple
 import numpy as np
 
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
-from conformix.kernels.host.compiled import compiled
+from conformix.kernels.host.compiled import compiled, inner
 from conformix.kernels.host.engine.kth_largest import kth_largest
 
 MAX_DEPTH = 40  # a bound on the depth, whatever the weights; halving never needs it on grids
@@ -141,13 +141,13 @@ def _grow(
     return cell
 
 
-@compiled
+@inner
 def _push(open_cells: IntArray, at: int, begin: int, end: int, level: int) -> None:
     """Note that weights ``begin`` to ``end`` are still to become a cell."""
     open_cells[at, 0], open_cells[at, 1], open_cells[at, 2] = begin, end, level
 
 
-@compiled
+@inner
 def _free(anchor: int, centre: FloatArray, half: FloatArray) -> None:
     """Let the coordinate `anchor` be one less the others."""
     half[anchor] = 0.0
@@ -156,7 +156,7 @@ def _free(anchor: int, centre: FloatArray, half: FloatArray) -> None:
         centre[anchor] -= centre[j] if j != anchor else 0.0
 
 
-@compiled
+@inner
 def _bound(weights: FloatArray, members: IntArray, centre: FloatArray, half: FloatArray) -> None:
     """Write the bounding box of `members`."""
     for j in range(weights.shape[1]):
@@ -169,7 +169,7 @@ def _bound(weights: FloatArray, members: IntArray, centre: FloatArray, half: Flo
         half[j] = 0.5 * (high - low)
 
 
-@compiled
+@inner
 def _choose(half: FloatArray, spread: FloatArray) -> tuple[int, int]:
     """Find the anchor under which scores move least over the box, and the axis that moves most."""
     anchor, least = 0, np.inf
@@ -188,7 +188,7 @@ def _choose(half: FloatArray, spread: FloatArray) -> tuple[int, int]:
     return anchor, axis
 
 
-@compiled
+@inner
 def _divide(weights: FloatArray, members: IntArray, axis: int, cut: float) -> int:
     """Stable partition of `members` into ``w_axis <= cut`` and the rest; returns the first's size.
 
@@ -209,7 +209,7 @@ def _divide(weights: FloatArray, members: IntArray, axis: int, cut: float) -> in
     return n_low
 
 
-@compiled
+@inner
 def _link(skip: IntArray, depth: IntArray, n_cells: int) -> None:
     """``skip[c]``: the next cell in pre-order that is not below ``c``."""
     last = np.empty(MAX_DEPTH + 2, dtype=np.int64)
@@ -249,7 +249,7 @@ def draw_sample(true_scores: FloatArray, k: int, size_parts: Sequence[FloatArray
     return Sample(rows, rank, np.ascontiguousarray(np.concatenate(pairs, dtype=np.float64)))
 
 
-@compiled
+@inner
 def measure_spread(sample: Sample, weights: FloatArray, spread: FloatArray) -> None:
     """Write the mean absolute deviation of ``s_j - s_a`` over the pairs nearest the threshold.
 
@@ -271,7 +271,7 @@ def measure_spread(sample: Sample, weights: FloatArray, spread: FloatArray) -> N
             spread[a, j] = _deviation(sample.pairs, near[:n_near], j, a if len(spread) > 1 else -1)
 
 
-@compiled
+@inner
 def _deviation(pairs: FloatArray, members: IntArray, j: int, a: int) -> float:
     """Mean absolute deviation of ``s_j - s_a`` (``s_j`` if a < 0) over some pairs."""
     mean = 0.0
@@ -284,7 +284,7 @@ def _deviation(pairs: FloatArray, members: IntArray, j: int, a: int) -> float:
     return total / len(members)
 
 
-@compiled
+@inner
 def _combined(rows: FloatArray, weights: FloatArray) -> FloatArray:
     """(n,) weighted sums of rows (n, d), for judging only."""
     out = np.zeros(len(rows))

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
-from conformix.kernels.host.compiled import compiled
+from conformix.kernels.host.compiled import inner
 from conformix.kernels.host.engine.lists import pack_marks
 
 # marks, positions and values of what lies between two guesses: uint8, int32 and float64
@@ -17,7 +17,7 @@ SAMPLE = 256
 STRAY = 24
 
 
-@compiled
+@inner
 def kth_largest(values: FloatArray, k: int) -> float:
     """Find the k-th largest (1-based) of `values`, which are reordered: Hoare's quickselect."""
     low = 0
@@ -45,12 +45,12 @@ def kth_largest(values: FloatArray, k: int) -> float:
     return values[target]
 
 
-@compiled
+@inner
 def _median_of_three(a: float, b: float, c: float) -> float:
     return max(min(a, b), min(max(a, b), c))
 
 
-@compiled
+@inner
 def kth_largest_near(values: FloatArray, k: int, low: float, high: float, room: Room) -> float:
     """`kth_largest`, fast if the answer lies between `low` and `high` with few others.
 
@@ -75,7 +75,7 @@ def kth_largest_near(values: FloatArray, k: int, low: float, high: float, room: 
     return kth_largest(few[:between], k - above)
 
 
-@compiled
+@inner
 def kth_largest_sampled(values: FloatArray, k: int, room: Room) -> float:
     """`kth_largest` with a guess from a sample, for long lists.
 

@@ -22,7 +22,7 @@ from typing import TypeAlias
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
-from conformix.kernels.host.compiled import compiled
+from conformix.kernels.host.compiled import inner
 
 # centre, half, slope, floor, ceiling, anchor and witness of a cell, see `sift`
 CellTest: TypeAlias = tuple[FloatArray, FloatArray, FloatArray, float, float, int, FloatArray]
@@ -32,7 +32,7 @@ PROBE = 32
 PROBES = 32
 
 
-@compiled
+@inner
 def combine_run(planes: FloatArray, begin: int, weights: FloatArray, value: FloatArray) -> None:
     """Write ``combine(weights, s)`` of the entries from `begin` on into `value`."""
     n = len(value)
@@ -47,7 +47,7 @@ def combine_run(planes: FloatArray, begin: int, weights: FloatArray, value: Floa
             value[i] = value[i] + w * x[i]
 
 
-@compiled
+@inner
 def bound_run(
     planes: FloatArray,
     begin: int,
@@ -72,7 +72,7 @@ def bound_run(
                 radius[i] = radius[i] + h * abs((x[i] - origin[i]) - c)
 
 
-@compiled
+@inner
 def take(source: FloatArray, begin: int, picked: IntArray, target: FloatArray, at: int) -> None:
     """Copy the entries ``begin + picked`` of `source` to `target` from `at` on."""
     n = len(picked)
@@ -83,7 +83,7 @@ def take(source: FloatArray, begin: int, picked: IntArray, target: FloatArray, a
             y[i] = x[picked[i]]
 
 
-@compiled
+@inner
 def count_in(
     planes: FloatArray,
     begin: int,
@@ -111,7 +111,7 @@ def count_in(
             counts[i] += inside
 
 
-@compiled
+@inner
 def _count_two(
     planes: FloatArray, weights: FloatArray, thresholds: FloatArray, first: int, second: int
 ) -> tuple[int, int]:
@@ -128,7 +128,7 @@ def _count_two(
     return one, two
 
 
-@compiled
+@inner
 def sift(
     source: FloatArray, begin: int, end: int, test: CellTest, target: FloatArray, at: int
 ) -> tuple[int, int]:
@@ -153,7 +153,7 @@ def sift(
     return n_in, free - at
 
 
-@compiled
+@inner
 def count_certain(planes: FloatArray, begin: int, end: int, test: CellTest) -> int:
     """How many entries are certainly in: the first number of `sift`, without keeping anything."""
     marks = np.empty(RUN, dtype=np.uint8)
@@ -164,7 +164,7 @@ def count_certain(planes: FloatArray, begin: int, end: int, test: CellTest) -> i
     return n_in
 
 
-@compiled
+@inner
 def share_undecided(planes: FloatArray, begin: int, end: int, test: CellTest) -> float:
     """Estimate which share of a list `sift` would keep, by short probes spread over it.
 
@@ -183,7 +183,7 @@ def share_undecided(planes: FloatArray, begin: int, end: int, test: CellTest) ->
     return undecided / (PROBES * PROBE)
 
 
-@compiled
+@inner
 def _mark(
     planes: FloatArray, begin: int, n: int, test: CellTest, marks: IntArray, scratch: FloatArray
 ) -> int:
@@ -198,7 +198,7 @@ def _mark(
     return n_in
 
 
-@compiled
+@inner
 def _mark_any(
     planes: FloatArray, begin: int, n: int, test: CellTest, marks: IntArray, scratch: FloatArray
 ) -> int:
@@ -218,7 +218,7 @@ def _mark_any(
     return n_in
 
 
-@compiled
+@inner
 def _mark_three(planes: FloatArray, begin: int, n: int, test: CellTest, marks: IntArray) -> int:
     """`_mark_any` for d = 3 with an anchor, without a pass through memory."""
     centre, half, slope, floor, ceiling, anchor, _ = test
@@ -236,7 +236,7 @@ def _mark_three(planes: FloatArray, begin: int, n: int, test: CellTest, marks: I
     return n_in
 
 
-@compiled
+@inner
 def _admit_equal(
     planes: FloatArray, begin: int, n: int, witness: FloatArray, marks: IntArray
 ) -> int:
@@ -263,7 +263,7 @@ ONES = _BITS.sum(axis=1)
 GATHER = np.uint64(0x0102040810204080)
 
 
-@compiled
+@inner
 def pack_marks(marks: IntArray, picked: IntArray) -> int:
     """Write the positions of the ones in `marks` to `picked`; returns how many there are.
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from conformix.kernels.arrays import FloatArray
 from conformix.kernels.blocks import Buffers, run_blocks
-from conformix.kernels.host.compiled import compiled
+from conformix.kernels.host.compiled import compiled, inner
 from conformix.kernels.host.engine.cells import MAX_DEPTH, Cells, rounding_slack
 from conformix.kernels.host.engine.kth_largest import Room, kth_largest_near, kth_largest_sampled
 from conformix.kernels.host.engine.lists import bound_run, combine_run, pack_marks, take
@@ -94,7 +94,7 @@ def _walk(
                     witness[cell, j] = lists[j, end + row]
 
 
-@compiled
+@inner
 def _select(
     lists: FloatArray,
     begin: int,
@@ -133,7 +133,7 @@ def _select(
     return row
 
 
-@compiled
+@inner
 def _find_tied(values: FloatArray, wanted: float) -> int:
     """Return the first place of a value that occurs more than once, or -1."""
     first, n_equal = -1, 0
@@ -146,7 +146,7 @@ def _find_tied(values: FloatArray, wanted: float) -> int:
     return -1
 
 
-@compiled
+@inner
 def _is_kth(values: FloatArray, k: int, guess: float) -> bool:
     """Whether `guess`, one of `values`, is the k-th largest of them."""
     above = 0
@@ -171,7 +171,7 @@ def _hand_up(cells: Cells, witness: FloatArray) -> None:
                     witness[cell, j] = witness[other, j]
 
 
-@compiled
+@inner
 def _narrow(
     lists: FloatArray,
     begin: int,
@@ -214,7 +214,7 @@ def _narrow(
     return above, n_undecided
 
 
-@compiled
+@inner
 def _typical(lists: FloatArray, begin: int, end: int) -> FloatArray:
     """Return the mean (d,) of some rows of a list."""
     mean = np.empty(len(lists))

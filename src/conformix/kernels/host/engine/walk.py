@@ -28,7 +28,7 @@ import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.kernels.blocks import Buffers, run_blocks
-from conformix.kernels.host.compiled import compiled
+from conformix.kernels.host.compiled import compiled, inner
 from conformix.kernels.host.engine.brackets import Brackets
 from conformix.kernels.host.engine.cells import MAX_DEPTH, Cells, rounding_slack
 from conformix.kernels.host.engine.lists import (
@@ -104,7 +104,7 @@ def walk(
         cell = cell + 1 if action < BOUND else cells.skip[cell]
 
 
-@compiled
+@inner
 def _cell_test(cells: Cells, brackets: Brackets, cell: int, slack: float) -> CellTest:
     """Collect what the loops over lists need to know of a cell."""
     return (
