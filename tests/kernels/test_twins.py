@@ -18,7 +18,6 @@ from conformix.kernels import twins
 from conformix.kernels.simplex import simplex_grid
 from conformix.search.weights import candidate_weights
 
-FAMILIES = ("counting", "engine", "selection")
 SEEDS = range(12)
 
 
@@ -31,7 +30,7 @@ def by(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Return what says by which twins everything is computed from now on."""
 
     def choose(room: str) -> None:
-        monkeypatch.setattr(twins, "_spent", {})
+        monkeypatch.setattr(twins, "_spent", dict.fromkeys(twins.FAMILIES, 0))
         monkeypatch.setattr(twins, "PATIENCE", 2**62 if room == "plain" else -1)
 
     return choose
@@ -61,11 +60,14 @@ def planes_of(scores: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(np.moveaxis(scores, -1, 0), dtype=np.float64)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", twins.FAMILIES)
 def test_twins_have_the_same_functions_with_the_same_arguments(family: str) -> None:
     plain, host = pair(family)
-    compiled = {n for n, f in vars(host).items() if hasattr(f, "py_func") and n[0] != "_"}
-    names = set(host.__all__) if family == "engine" else compiled - {"combine_row"}
+    names = set(getattr(host, "__all__", ()))
+    for name, kernel in vars(host).items():
+        options = getattr(kernel, "targetoptions", {"inline": "always"})
+        if "inline" not in options and "no_cpython_wrapper" not in options:
+            names.add(name)
     assert names
     for name in names:
         theirs = getattr(host, name)
@@ -177,7 +179,7 @@ def room_of(kernels: ModuleType) -> str:
 
 
 def test_the_choice_turns_where_the_work_has_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(twins, "_spent", {})
+    monkeypatch.setattr(twins, "_spent", dict.fromkeys(twins.FAMILIES, 0))
     monkeypatch.setattr(twins, "PATIENCE", 4 * twins.CALL)
     rooms = [room_of(twins.host_kernels("engine", n)) for n in (1, 3 * twins.CALL, 1, 1)]
     assert rooms == ["plain", "plain", "host", "host"]
@@ -186,7 +188,7 @@ def test_the_choice_turns_where_the_work_has_added_up(monkeypatch: pytest.Monkey
 
 
 def test_what_a_large_problem_compiled_serves_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(twins, "_spent", {})
+    monkeypatch.setattr(twins, "_spent", dict.fromkeys(twins.FAMILIES, 0))
     monkeypatch.setattr(twins, "PATIENCE", 2**30)
     assert room_of(twins.host_kernels("engine", 2**30 + 1)) == "host"
     assert room_of(twins.host_kernels("engine", 1)) == "host"
@@ -211,3 +213,10 @@ def test_fits_on_both_sides_of_the_turn_are_the_same(by: Callable[[str], None]) 
             answers.append((model.weights_, np.asarray(model.predict_set(probs[200:]))))
         for mine, theirs in zip(*answers, strict=True):
             assert_array_equal(mine, theirs)
+
+
+def test_patience_can_be_spent_beforehand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(twins, "_spent", dict.fromkeys(twins.FAMILIES, 0))
+    monkeypatch.setattr(twins, "PATIENCE", 2**30)
+    twins.spend_patience()
+    assert {room_of(twins.host_kernels(name, 1)) for name in twins.FAMILIES} == {"host"}

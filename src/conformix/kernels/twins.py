@@ -18,7 +18,9 @@ from typing import Any
 PATIENCE = 2**30
 CALL = 2**23
 
-_spent: dict[str, int] = {}
+FAMILIES = ("counting", "engine", "selection")
+
+_spent = dict.fromkeys(FAMILIES, 0)
 
 
 def host_kernels(name: str, products: int) -> Any:
@@ -26,7 +28,12 @@ def host_kernels(name: str, products: int) -> Any:
 
     `conformix.kernels.host.<name>`, or its twin of the same functions in `conformix.kernels.plain`.
     """
-    spent = _spent.get(name, 0) + max(CALL, products)
-    _spent[name] = spent
-    room = "plain" if spent <= PATIENCE else "host"
+    _spent[name] += max(CALL, products)
+    room = "plain" if _spent[name] <= PATIENCE else "host"
     return import_module(f"conformix.kernels.{room}.{name}")
+
+
+def spend_patience() -> None:
+    """Compute everything with compiled kernels from now on."""
+    for name in FAMILIES:
+        _spent[name] += max(PATIENCE, 0)

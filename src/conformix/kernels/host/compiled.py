@@ -36,7 +36,15 @@ def inner(function: F) -> F:
     return _compiled(function, nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)
 
 
-def _compiled(function: F, **options: bool) -> F:
+def inlined(function: F) -> F:
+    """Return a function that becomes part of those that call it: no code of its own.
+
+    For functions with one caller or two; each further one compiles it once more.
+    """
+    return _compiled(function, nogil=True, inline="always")
+
+
+def _compiled(function: F, **options: Any) -> F:
     jit: Any = numba.njit  # typed in some of its releases only
     try:
         return jit(cache=True, **options)(function)  # type: ignore[no-any-return]
