@@ -59,14 +59,17 @@ import numba, scipy.linalg
 print(json.dumps([time.perf_counter() - start]))
 """
 THREE = ("thr", "aps", "rank")
+BYTECODE = tempfile.TemporaryDirectory()
 CASES = [(scores, split) for scores in (THREE, "auto") for split in ("vfcp", "exact")]
 
 
 def in_a_fresh_process(code: str, cache: str) -> list[float]:
-    """Return what a process prints."""
+    """Return what a process prints; bytecode of Python is there, as after an installation."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": cache, "PYTHONPYCACHEPREFIX": BYTECODE.name}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     done = subprocess.run(
         [sys.executable, "-c", code],
-        env={**os.environ, "NUMBA_CACHE_DIR": cache},
+        env=environment,
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -79,10 +82,15 @@ def first_sets(report: Report) -> None:
     for scores, split in CASES:
         code = FIRST_SETS.format(scores=scores, split=split)
         with tempfile.TemporaryDirectory() as cache:
+            in_a_fresh_process(code, cache)  # for the bytecode
+        with tempfile.TemporaryDirectory() as cache:
             empty = in_a_fresh_process(code, cache)
             later = [in_a_fresh_process(code, cache) for _ in range(5)]
         name = scores if isinstance(scores, str) else ",".join(scores)
-        for when, (imported, fit, predict, numba) in (("empty cache", empty), ("later", min(later, key=sum))):
+        for when, (imported, fit, predict, numba) in (
+            ("empty cache", empty),
+            ("later", min(later, key=sum)),
+        ):
             report.add(
                 f"start: import to first sets, {name}, {split}, 1,000 x 10, {when}",
                 imported + fit + predict,
@@ -96,6 +104,7 @@ def first_sets(report: Report) -> None:
 def startup(report: Report) -> None:
     first_sets(report)
     with tempfile.TemporaryDirectory() as cache:
+        in_a_fresh_process(NUMBA_ALONE, cache)  # for the bytecode
         first, _ = in_a_fresh_process(LARGE_SEARCH, cache)
         report.add("start: first large search, nothing compiled before", first)
     with tempfile.TemporaryDirectory() as cache:

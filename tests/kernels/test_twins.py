@@ -40,7 +40,9 @@ def problem(seed: int) -> dict[str, Any]:
     """Scores with many ties, weights on the simplex and beside it, of several d, K and types."""
     rng = np.random.default_rng(seed)
     n, n_classes, d = rng.integers(5, 60), rng.integers(2, 9), 1 + seed % 4
-    scores = rng.integers(0, 7, (n, n_classes, d)) / 7 if seed % 2 else rng.random((n, n_classes, d))
+    scores = (
+        rng.integers(0, 7, (n, n_classes, d)) / 7 if seed % 2 else rng.random((n, n_classes, d))
+    )
     if seed % 3 == 0:
         weights = rng.normal(size=(40, d))
         weights[5] = weights[9]

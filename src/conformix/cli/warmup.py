@@ -17,9 +17,7 @@ def warmup(*, as_json: Json = None) -> None:
     if wants_json(as_json):
         write_json(result._asdict())
         return
-    done = (
-        f"compiled in {result.compiled:.1f} s" if result.compiled else "everything is compiled"
-    )
+    done = f"compiled in {result.compiled:.1f} s" if result.compiled else "everything is compiled"
     kept = (
         f"kept in {result.folder}"
         if result.folder

@@ -480,7 +480,7 @@ class ScoreAverage(Params):
 def load(path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) -> ScoreAverage:
     """Return a model written by `ScoreAverage.save`.
 
-    To predict only, `conformix.load_predictor` is lighter: it loads no scikit-learn.
+    To predict only, `conformix.load_predictor` is lighter: it loads no estimator.
 
     Parameters
     ----------

@@ -22,6 +22,7 @@ class Params(Alone):
     """`get_params`, `set_params` and a repr that shows what differs from the defaults."""
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
+        """Return an object that is scikit-learn's where that is loaded by now."""
         join_sklearn()
         return super().__new__(cls)
 

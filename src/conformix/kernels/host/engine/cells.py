@@ -194,9 +194,7 @@ def _choose(half: FloatArray, spread: FloatArray) -> tuple[int, int]:
 
 
 @inlined
-def _divide(
-    weights: FloatArray, members: IntArray, axis: int, cut: float, spare: IntArray
-) -> int:
+def _divide(weights: FloatArray, members: IntArray, axis: int, cut: float, spare: IntArray) -> int:
     """Stable partition of `members` into ``w_axis <= cut`` and the rest; returns the first's size.
 
     Neither side is empty: the cut is the middle of two different values, rounded towards one.

@@ -35,7 +35,7 @@ PROBES = 32
 
 
 def make_desk() -> Desk:
-    """Return the work arrays of a walk: made outside, because compiling `numpy.empty` takes long."""
+    """Return the work arrays of a walk; made here, because `numpy.empty` takes long to compile."""
     words = np.empty(RUN // 8, dtype=np.uint64)
     return words, words.view(np.uint8), np.empty(RUN + 8, dtype=np.int32), np.empty((2, RUN))
 
@@ -138,7 +138,13 @@ def _count_two(
 
 @inlined
 def sift(
-    source: FloatArray, begin: int, end: int, test: CellTest, target: FloatArray, at: int, desk: Desk
+    source: FloatArray,
+    begin: int,
+    end: int,
+    test: CellTest,
+    target: FloatArray,
+    at: int,
+    desk: Desk,
 ) -> tuple[int, int]:
     """Split a list by a cell: count what is certainly in, keep what is undecided.
 

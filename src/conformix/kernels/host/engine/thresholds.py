@@ -49,9 +49,7 @@ def all_thresholds(
             lists[:, :n] = planes
             stack = np.zeros((2, MAX_DEPTH + 3), dtype=np.int64)
             scratch, means = np.empty((4, n)), np.empty((2, d))
-            _walk(
-                cells, root, lists, n, k, slack, out, witness, stack, scratch, means, room_for(n)
-            )
+            _walk(cells, root, lists, n, k, slack, out, witness, stack, scratch, means, room_for(n))
 
     run_blocks(below, subtrees(cells, threads * TASKS_PER_THREAD if threads > 1 else 1), threads)
     _hand_up(cells, witness)
