@@ -110,4 +110,4 @@ def _is_ours(event: Any) -> bool:
 
 
 NOTICE = Notice()
-event.register("numba:compile", NOTICE)
+event.register("numba:compile", NOTICE)  # type: ignore[no-untyped-call]
