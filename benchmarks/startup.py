@@ -1,6 +1,6 @@
 """What a fresh process waits for: imports, first sets, the compiler; in processes of their own.
 
-Promised: first fit and first sets of 1,000 rows and 10 classes within 3 s of starting Python with
+Wanted: first fit and first sets of 1,000 rows and 10 classes within 3 s of starting Python with
 an empty cache, within 1 s in a second process; all kernels compiled in 8 s.
 """
 
