@@ -67,12 +67,14 @@ results-paper: $(STAMP)
 results-frontier: $(STAMP)
 	@$(BIN)/python -m studies.frontier docs/results/frontier
 
-bench: ## speed, rows in benchmarks/results: WHAT="search scale gpu peers end-to-end versions" (OLD=a revision)
+bench: ## speed, rows in benchmarks/results: WHAT="search startup scale gpu peers end-to-end versions" (OLD=a revision)
 	$(call chosen,bench,search)
 bench-search: $(STAMP)
 	@$(BIN)/python -m benchmarks
 	@$(BIN)/python benchmarks/exact.py
 	@$(BIN)/python benchmarks/many_scores.py
+bench-startup: $(STAMP)
+	@$(BIN)/python -m benchmarks --only startup --out benchmarks/results/startup.jsonl
 bench-scale: $(STAMP)
 	@$(BIN)/python -m benchmarks.out_of_core
 	@$(BIN)/python -m benchmarks.cluster

@@ -126,8 +126,49 @@ cp.fit(data.outputs["vgg16"][:300], data.labels[:300])
 assert copy.deepcopy(cp).get_params() == pickle.loads(pickle.dumps(cp)).get_params()
 assert "alpha=0.2" in repr(cp), repr(cp)
 """
+    run_alone(code)
+
+
+def run_alone(code):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_estimators_do_not_load_scikit_learn():
+    run_alone(
+        "import sys, numpy as np, conformix as cx\n"
+        "rows, y = np.full((40, 4), 0.25), np.arange(40) % 4\n"
+        "for kind in (cx.ScoreAverage, cx.CrossAverage):\n"
+        "    repr(kind().get_params())\n"
+        "cx.ScoreAverage(random_state=0).fit(rows, y).predict_set(rows)\n"
+        "assert 'sklearn' not in sys.modules\n"
+    )
+
+
+OLDER = """
+import conformix as cx
+older = cx.ScoreAverage(alpha=0.2)
+assert not hasattr(older, "set_fit_request") and not hasattr(older, "anything")
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils import get_tags
+"""
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "assert isinstance(cx.ScoreAverage(), BaseEstimator) and isinstance(older, BaseEstimator)",
+        "assert clone(older).alpha == 0.2",
+        "assert get_tags(older).target_tags.required",
+        "assert 'ScoreAverage' in older._repr_html_()",
+        "older.set_fit_request",
+        "assert not hasattr(older, 'anything') and isinstance(older, BaseEstimator)",
+        "import pickle; assert isinstance(pickle.loads(pickle.dumps(older)), BaseEstimator)",
+        "assert repr(older) == 'ScoreAverage(alpha=0.2)'",
+    ],
+)
+def test_an_estimator_that_is_older_than_scikit_learn_joins_it(use):
+    run_alone(OLDER + use)
 
 
 def test_class_names_come_in_with_fit_and_out_with_the_sets():

@@ -12,7 +12,7 @@ import conformix as cx
 from cases import UNEVEN, Bag, bags, frozen_copy, levels, tensors
 from conformix.kernels import combine
 from conformix.kernels.host.engine import counts_and_thresholds
-from conformix.kernels.host.engine.lists import count_in
+from conformix.kernels.host.engine.lists import RUN, count_in
 from conformix.search import GridSearch, landscape, search_weights
 from conformix.splits import ValidityFirst
 
@@ -176,7 +176,7 @@ def pinned_counts(planes: np.ndarray, weights: np.ndarray, thresholds: np.ndarra
     """Entries that reach each threshold, counted by the kernel that decides in the engine."""
     counts = np.zeros(len(thresholds), dtype=np.int64)
     same = np.tile(weights, (len(thresholds), 1))
-    count_in(planes, 0, planes.shape[1], same, thresholds, counts)
+    count_in(planes, 0, planes.shape[1], same, thresholds, counts, np.empty(RUN))
     return counts
 
 

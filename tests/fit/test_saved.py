@@ -223,12 +223,14 @@ def test_a_loaded_predictor_needs_numpy_alone(recipe, tmp_path):
     in_a_fresh_interpreter(SERVE.format(path=str(tmp_path / "model.json"), expected=set()))
 
 
-def test_a_loaded_predictor_of_the_exact_split_needs_numba_beside_numpy(tmp_path):
+@pytest.mark.parametrize("calls", [1, 200])
+def test_a_loaded_predictor_of_the_exact_split_loads_numba_when_much_is_asked(calls, tmp_path):
     model(split="exact").fit(CAL[:60], LABELS[:60]).save(tmp_path / "model.json")
-    code = SERVE.replace("served.predict_set(np.zeros((1, 10)), [0.1, 0.3])", "pass")
+    many = f"for _ in range({calls}): served.predict_set(np.zeros((1, 10)))"
+    code = SERVE.replace("served.predict_set(np.zeros((1, 10)), [0.1, 0.3])", f"\n{many}")
     code = code.format(path=str(tmp_path / "model.json"), expected=0)
-    code = code.replace("heavy == 0", "'numba' in heavy and 'sklearn' not in heavy")
-    in_a_fresh_interpreter(code)
+    seen = "'numba' in heavy" if calls > 1 else "heavy == set()"
+    in_a_fresh_interpreter(code.replace("heavy == 0", f"{seen} and 'sklearn' not in heavy"))
 
 
 def in_a_fresh_interpreter(code):

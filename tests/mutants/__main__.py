@@ -86,6 +86,8 @@ NEAR = [
     ("kernels/elementary.py", "kernels"),
     ("kernels/host/elementary.py", "kernels"),
     ("kernels/host/lookup.py", "scores/test_lookup.py"),
+    ("kernels/plain/", "kernels/test_twins.py"),
+    ("kernels/twins.py", "kernels/test_twins.py"),
     ("atomic.py", "environments/test_atomic.py"),
     ("atomic.py", "estimators/test_life_of_a_model.py"),
 ]

@@ -110,8 +110,20 @@ BUGS = [
         "        chosen[:] = np.flatnonzero(tables.order == tables.best)[0]\n"
         "        values = combine("),
     Bug("the gap counted without its lower end", "kernels/host/selection.py",
-        "return total + part.shape[0] - np.searchsorted(part, s)",
-        'return total + part.shape[0] - np.searchsorted(part, s, side="right")'),
+        "if gaps[middle] < s:", "if gaps[middle] <= s:"),
+    # The twins in NumPy.
+    Bug("`>` for `>=` in the search by NumPy", "kernels/plain/engine.py",
+        "np.greater_equal(combined, threshold, out=reached)",
+        "np.greater(combined, threshold, out=reached)"),
+    Bug("the rank off by one in NumPy", "kernels/plain/engine.py",
+        "thresholds[some] = combined[:, n - k]", "thresholds[some] = combined[:, n - k - 1]"),
+    Bug("tie rule left out in NumPy", "kernels/plain/selection.py",
+        "at_high = (counts[:, :1] + np.count_nonzero(above, axis=2)) * span + order[:, None]",
+        "at_high = (counts[:, :1] + np.count_nonzero(above, axis=2)) * span"),
+    Bug("the gap left out in NumPy", "kernels/plain/selection.py",
+        "totals[here] += len(gap) - np.searchsorted(gap, scores[here])", "pass"),
+    Bug("compiled kernels left for NumPy again", "kernels/twins.py",
+        "_spent[name] += max(CALL, products)", "_spent[name] = max(CALL, products)"),
     # Conditional, weighted, online, cross.
     Bug("rank of all rows for every class", "calibration/strata.py",
         "k = np.array([rank(int(n), alpha) for n in sizes], dtype=np.int64)[inverse.ravel()]",

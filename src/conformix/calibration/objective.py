@@ -83,12 +83,8 @@ class ClassObjective(SizeObjective):
 
     def counts(self, weights: FloatArray) -> IntArray:
         """Return the labels in all sets of the size rows for every weight vector, int64 (m,)."""
-        from conformix.kernels.host.counting import (  # noqa: PLC0415  numba loads late
-            count_by_label,
-            stratum_thresholds,
-        )
-
         weights = np.ascontiguousarray(weights, dtype=np.float64)
+        kernels = self.kernels("counting", weights)
         total = np.zeros(len(weights), dtype=np.int64)
         planes = [
             self.planes(part[rows]) for part in self.size_parts for rows in self.row_blocks(part)
@@ -101,7 +97,7 @@ class ClassObjective(SizeObjective):
                 part: slice, some: FloatArray = some, by_stratum: FloatArray = by_stratum
             ) -> None:
                 own = by_stratum[part, :-1]
-                stratum_thresholds(self.true_scores, self.ends, self.ranks, some[part], own)
+                kernels.stratum_thresholds(self.true_scores, self.ends, self.ranks, some[part], own)
 
             step = max(1, len(some) // (4 * self.threads))
             self.run(cut, [slice(i, i + step) for i in range(0, len(some), step)])
@@ -111,7 +107,7 @@ class ClassObjective(SizeObjective):
                 block: FloatArray, some: FloatArray = some, by_label: FloatArray = by_label
             ) -> IntArray:
                 counts = np.zeros(len(some), dtype=np.int64)
-                count_by_label(block, some, by_label, counts)
+                kernels.count_by_label(block, some, by_label, counts)
                 return counts
 
             total[start : start + len(some)] = np.sum(self.run(count, planes), axis=0)

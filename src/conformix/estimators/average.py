@@ -13,7 +13,7 @@ from conformix.data.checks import is_chunked
 from conformix.data.outputs import Kind
 from conformix.data.row_data import NO_DATA
 from conformix.errors import InvalidInput, NotFitted
-from conformix.estimators.params import Params
+from conformix.estimators.params import Params, join_sklearn
 from conformix.fit.batches import batch_rows
 from conformix.fit.chunks import chunk_rows
 from conformix.fit.drift import DriftReport
@@ -458,7 +458,8 @@ class ScoreAverage(Params):
         )
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
+        join_sklearn()
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
         tags.target_tags.required = True
         tags.input_tags.positive_only = getattr(self, "kind", "probs") == "probs"
         return tags
@@ -480,7 +481,7 @@ class ScoreAverage(Params):
 def load(path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) -> ScoreAverage:
     """Return a model written by `ScoreAverage.save`.
 
-    To predict only, `conformix.load_predictor` is lighter: it loads no scikit-learn.
+    To predict only, `conformix.load_predictor` is lighter: it loads no estimator.
 
     Parameters
     ----------

@@ -1,20 +1,36 @@
-"""Parameters of an estimator by scikit-learn's conventions, with or without scikit-learn."""
+"""Parameters of an estimator by scikit-learn's conventions, with or without scikit-learn.
+
+Importing scikit-learn takes about a second, more than a small fit and its sets. So estimators are
+`sklearn.base.BaseEstimator` where somebody has imported it, before or after this module, and plain
+objects of the same behaviour where nobody has.
+"""
 
 from __future__ import annotations
 
 import inspect
+import sys
 from typing import Any, Self
 
 from conformix.registry import unknown_name
 
-try:
-    from sklearn.base import BaseEstimator
-except ImportError:
-    BaseEstimator = object
+
+class Alone:
+    """The base of estimators while scikit-learn is not there."""
 
 
-class Params(BaseEstimator):  # type: ignore[misc]
+class Params(Alone):
     """`get_params`, `set_params` and a repr that shows what differs from the defaults."""
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        """Return an object that is scikit-learn's where that is loaded by now."""
+        join_sklearn()
+        return super().__new__(cls)
+
+    def __getattr__(self, name: str) -> Any:
+        # What only scikit-learn knows of, asked of an object that is older than its import.
+        if join_sklearn():
+            return getattr(self, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @classmethod
     def _signature(cls) -> dict[str, inspect.Parameter]:
@@ -44,5 +60,21 @@ class Params(BaseEstimator):  # type: ignore[misc]
         return f"{type(self).__name__}({', '.join(changed)})"
 
 
+def join_sklearn() -> bool:
+    """Make estimators scikit-learn's where that is loaded; whether this changed anything."""
+    base = getattr(sys.modules.get("sklearn.base"), "BaseEstimator", None)
+    if base is None or issubclass(Params, base):
+        return False
+    Params.__bases__ = (base,)
+    heirs = [Params]
+    for heir in heirs:
+        heirs += heir.__subclasses__()
+        base.__init_subclass__.__func__(heir)  # its requests for metadata, one method each
+    return True
+
+
 def _differs(value: Any, default: Any) -> bool:
     return type(value) is not type(default) or bool(value is not default and value != default)
+
+
+join_sklearn()

@@ -18,6 +18,7 @@ from conformix.data.checks import check_numbers
 from conformix.errors import InvalidInput
 from conformix.kernels import combine
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, to_host
+from conformix.kernels.twins import host_kernels
 from conformix.registry import Registry
 from conformix.search.objective import SearchResult, SizeObjective
 
@@ -111,14 +112,13 @@ class GoalObjective(SizeObjective):
         self, weights: FloatArray, of_size: IntArray, of_label: IntArray | None = None
     ) -> IntArray:
         """Return the costs of the size rows by set size and by label, int64 (m,)."""
-        from conformix.kernels.host.counting import row_costs  # noqa: PLC0415  numba loads late
-
+        kernels = self.kernels("counting", weights)
         thresholds = self.thresholds(weights)
 
         def block_costs(block: FloatArray) -> IntArray:
             costs = np.zeros(len(weights), dtype=np.int64)
             each = np.zeros(block.shape[1], dtype=np.int64) if of_label is None else of_label
-            row_costs(self.planes(block), weights, thresholds, of_size, each, costs)
+            kernels.row_costs(self.planes(block), weights, thresholds, of_size, each, costs)
             return costs
 
         blocks = [part[rows] for part in self.size_parts for rows in self.row_blocks(part)]
@@ -126,14 +126,13 @@ class GoalObjective(SizeObjective):
 
     def tune_sizes(self, weights: FloatArray) -> IntArray:
         """Return the sizes of the sets of the tuning rows, int64 (m, n)."""
-        from conformix.kernels.host.counting import row_sizes  # noqa: PLC0415  numba loads late
-
+        kernels = host_kernels("counting", self.tune_scores.size * len(weights))
         thresholds = self.thresholds(weights)
         sizes = np.empty((len(weights), len(self.tune_scores)), dtype=np.int64)
 
         def fill(rows: slice) -> None:
             part = np.empty((len(weights), rows.stop - rows.start), dtype=np.int64)
-            row_sizes(self.planes(self.tune_scores[rows]), weights, thresholds, part)
+            kernels.row_sizes(self.planes(self.tune_scores[rows]), weights, thresholds, part)
             sizes[:, rows] = part
 
         self.run(fill, self.row_blocks(self.tune_scores))

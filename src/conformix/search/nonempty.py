@@ -22,6 +22,7 @@ from conformix.kernels.arrays import (
     to_host,
     torch_counts,
 )
+from conformix.kernels.twins import host_kernels
 from conformix.search.objective import SizeObjective
 
 # Row maxima are held for this many weight vectors at once.
@@ -80,13 +81,12 @@ class NonEmptyObjective(SizeObjective):
         if torch_counts(self.tune_scores):
             kernels = import_module("conformix.kernels.device.counting")
             return kernels.row_tops(as_tensor(self.tune_scores), weights)  # type: ignore[no-any-return]
-        from conformix.kernels.host.counting import row_tops  # noqa: PLC0415  numba loads late
-
+        kernels = host_kernels("counting", self.tune_scores.size * len(weights))
         tops = np.empty((len(weights), len(self.tune_scores)))
 
         def fill(rows: slice) -> None:
             part = np.empty((len(weights), rows.stop - rows.start))
-            row_tops(self.planes(self.tune_scores[rows]), weights, part)
+            kernels.row_tops(self.planes(self.tune_scores[rows]), weights, part)
             tops[:, rows] = part
 
         self.run(fill, self.row_blocks(self.tune_scores))
@@ -98,14 +98,13 @@ class NonEmptyObjective(SizeObjective):
             kernels = import_module("conformix.kernels.device.counting")
             tensors = [as_tensor(part) for part in self.size_parts]
             return kernels.count_nonempty(tensors, weights, self.thresholds(weights))  # type: ignore[no-any-return]
-        from conformix.kernels.host.counting import count_nonempty  # noqa: PLC0415  numba loads late
-
         weights = np.ascontiguousarray(weights, dtype=np.float64)
+        kernels = self.kernels("counting", weights)
         thresholds = self.thresholds(weights)
 
         def count_rows(block: FloatArray) -> IntArray:
             counts = np.zeros(len(weights), dtype=np.int64)
-            count_nonempty(self.planes(block), weights, thresholds, counts)
+            kernels.count_nonempty(self.planes(block), weights, thresholds, counts)
             return counts
 
         blocks = [part[rows] for part in self.size_parts for rows in self.row_blocks(part)]

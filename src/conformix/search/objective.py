@@ -20,6 +20,7 @@ from conformix.kernels import available_threads, combine, run_blocks
 from conformix.kernels.arrays import FloatArray, IntArray, is_tensor, to_host, torch_counts
 from conformix.kernels.blocks import row_blocks
 from conformix.kernels.simplex import first_best, preference
+from conformix.kernels.twins import host_kernels
 
 R = TypeVar("R")
 
@@ -147,15 +148,14 @@ class SizeObjective:
             return self._shape[0] * self._shape[1]
         return sum(part.shape[0] * part.shape[1] for part in self.size_parts)
 
-    @property
-    def engine(self) -> Any:
-        """The module that counts: compiled for arrays, on their device for tensors.
+    def engine(self, weights: FloatArray) -> Any:
+        """Return the module that counts for weights (m, d): on their device for tensors.
 
         Where numba is absent and PyTorch is there, PyTorch counts arrays too.
         """
-        tensors = any(torch_counts(part) for part in self.size_parts)
-        twin = "device.engine" if tensors else "host.engine"
-        return import_module(f"conformix.kernels.{twin}")
+        if any(torch_counts(part) for part in self.size_parts):
+            return import_module("conformix.kernels.device.engine")
+        return host_kernels("engine", (self.n_pairs + len(self.true_scores)) * weights.size)
 
     def thresholds(self, weights: FloatArray) -> FloatArray:
         """Return the k-th largest combined true-label score for every weight vector, (m,)."""
@@ -166,13 +166,13 @@ class SizeObjective:
         """Return the labels in all sets of the size rows for every weight vector, int64 (m,)."""
         if self.k > len(self.true_scores):
             return np.full(len(weights), self.n_pairs)
-        return self.engine.candidate_counts(  # type: ignore[no-any-return]
+        return self.engine(weights).candidate_counts(  # type: ignore[no-any-return]
             self.true_scores, self.size_parts, self.k, weights, self.threads_for(weights)
         )
 
     def counts_and_thresholds(self, weights: FloatArray) -> tuple[IntArray, FloatArray]:
         """Return the counts and the thresholds of every weight vector, for ``k <= n``."""
-        return self.engine.counts_and_thresholds(  # type: ignore[no-any-return]
+        return self.engine(weights).counts_and_thresholds(  # type: ignore[no-any-return]
             self.true_scores, self.size_parts, self.k, weights, self.threads_for(weights)
         )
 
@@ -185,9 +185,13 @@ class SizeObjective:
         if self.k > len(self.true_scores):
             winner = int(preference(keys)[0])
             return winner, int(self.counts(weights[winner : winner + 1])[0])
-        return self.engine.smallest_count(  # type: ignore[no-any-return]
+        return self.engine(weights).smallest_count(  # type: ignore[no-any-return]
             self.true_scores, self.size_parts, self.k, weights, keys, self.threads_for(weights)
         )
+
+    def kernels(self, name: str, weights: FloatArray) -> Any:
+        """Return the kernels `name` of the host for a pass of weights (m, d) over the size rows."""
+        return host_kernels(name, self.n_pairs * weights.size)
 
     def on_host(self) -> Self:
         """Return this objective with its scores in host memory: itself unless they are tensors."""

@@ -12,6 +12,7 @@ from conformix.fit.exact.tables import two_cuts
 from conformix.kernels import available_threads, run_blocks
 from conformix.kernels.arrays import FloatArray, IntArray, as_tensor, to_host, torch_counts
 from conformix.kernels.blocks import row_blocks
+from conformix.kernels.twins import host_kernels
 from conformix.search.objective import SizeObjective
 
 
@@ -65,13 +66,12 @@ def leave_one_out_efcp(
     if torch_counts(scores):
         kernels = import_module("conformix.kernels.device.selection")
         return float(to_host(kernels.leave_out(as_tensor(scores), y, some, cuts, counts)).mean())
-    from conformix.kernels.host.selection import leave_out  # noqa: PLC0415  numba loads late
-
+    host = host_kernels("selection", scores.size * len(some))
     covered = np.empty(n, dtype=bool)
 
     def work(rows: slice) -> None:
         planes = SizeObjective.planes(scores[rows])
-        leave_out(planes, y[rows], some, cuts, counts, covered[rows])
+        host.leave_out(planes, y[rows], some, cuts, counts, covered[rows])
 
     run_blocks(work, row_blocks(n, 1, ROWS_AT_ONCE), available_threads(threads))
     return float(covered.mean())

@@ -33,6 +33,7 @@ from conformix.kernels.arrays import (
 )  # fmt: skip
 from conformix.kernels.blocks import row_blocks
 from conformix.kernels.simplex import preference
+from conformix.kernels.twins import host_kernels
 from conformix.scores.names import Column
 from conformix.scores.scale import Transform, Unscaled
 from conformix.search.objective import SearchResult, SizeObjective, tuning_rank
@@ -195,14 +196,13 @@ class FullFitted:
         return chosen
 
     def _ask(self, scores: FloatArray, tables: Tables) -> tuple[IntArray, BoolArray]:
-        from conformix.kernels.host.selection import select_weights  # noqa: PLC0415  numba loads late
-
+        kernels = host_kernels("selection", scores.size * len(tables.weights))
         gaps = tables.gaps
 
         def work(rows: slice) -> tuple[IntArray, BoolArray]:
             part = np.zeros((rows.stop - rows.start, scores.shape[1]), dtype=np.int64)
             wanted = np.zeros(len(tables.weights), dtype=bool)
-            select_weights(
+            kernels.select_weights(
                 SizeObjective.planes(scores[rows]), tables.weights, tables.cuts, tables.counts,
                 tables.order, gaps.starts, gaps.stops, gaps.values, part, wanted,
             )  # fmt: skip

@@ -129,15 +129,14 @@ def ragged_gaps(
         All scores, rising within each weight vector. There can be many (over a thousand for
         some weights), hence no cap.
     """
-    from conformix.kernels.host.selection import fill_gaps, gap_sizes  # noqa: PLC0415  numba late
-
+    kernels = objective.kernels("selection", weights)
     (scores,) = objective.size_parts
     high, low = np.ascontiguousarray(cuts.T)
     blocks = objective.row_blocks(scores)
 
     def count(rows: slice) -> IntArray:
         sizes = np.zeros(len(weights), dtype=np.int64)
-        gap_sizes(objective.planes(scores[rows]), weights, low, high, sizes)
+        kernels.gap_sizes(objective.planes(scores[rows]), weights, low, high, sizes)
         return sizes
 
     by_block = np.array(objective.run(count, blocks))
@@ -148,7 +147,7 @@ def ragged_gaps(
 
     def fill(job: tuple[slice, IntArray]) -> None:
         rows, place = job
-        fill_gaps(objective.planes(scores[rows]), weights, low, high, place, values)
+        kernels.fill_gaps(objective.planes(scores[rows]), weights, low, high, place, values)
 
     objective.run(fill, zip(blocks, places, strict=True))
     for i in range(len(weights)):

@@ -176,7 +176,7 @@ def load_predictor(
 
     It has ``predict_set(outputs, alpha=None)`` and ``predict_pvalues(outputs)`` and answers bit for
     bit as `conformix.load` does, but loads numpy alone: no scikit-learn, scipy or numba. Only the
-    exact split, which searches at prediction, loads numba.
+    exact split, which searches at prediction, loads numba, once much has been asked of it.
 
     Parameters
     ----------

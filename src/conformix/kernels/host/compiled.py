@@ -3,22 +3,111 @@
 numba keeps what it compiled beside the source, or in the user's cache folder; where neither can be
 written (a read-only installation without a home) it refuses to decorate at all. Such a process
 compiles for itself: slower to start, the same numbers.
+
+What costs time to compile: every function (a tenth of a second, however short), every door from
+Python or from C, every second signature (another layout, a read-only array, a literal number),
+assignments of whole slices (numba then compiles the formatting of text for a refusal of shapes).
 """
 
 from __future__ import annotations
 
+import logging
+import threading
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numba
+from numba.core import event
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+# Seconds of compilation in one process after which somebody is waiting.
+SILENCE = 1.0
 
 
 def compiled(function: F) -> F:
     """Return the function as machine code that releases the interpreter lock."""
+    return _compiled(function, nogil=True, no_cfunc_wrapper=True)
+
+
+def inner(function: F) -> F:
+    """Return a function that only compiled functions call: without a door from Python."""
+    return _compiled(function, nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)
+
+
+def inlined(function: F) -> F:
+    """Return a function that becomes part of those that call it: no code of its own.
+
+    For functions with one caller or two; each further one compiles it once more.
+    """
+    return _compiled(function, nogil=True, inline="always")
+
+
+def _compiled(function: F, **options: Any) -> F:
     jit: Any = numba.njit  # typed in some of its releases only
     try:
-        return jit(nogil=True, cache=True)(function)
+        return jit(cache=True, **options)(function)  # type: ignore[no-any-return]
     except RuntimeError:  # no folder to keep it in
-        return jit(nogil=True)(function)
+        return jit(**options)(function)  # type: ignore[no-any-return]
+
+
+class Notice(event.Listener):  # type: ignore[misc]
+    """Says in one line, once in a process, that somebody is waiting for the compiler.
+
+    Through the logger ``conformix``, as a warning: Python writes those to the standard error of
+    terminals and notebooks unless an application says otherwise, and no filter that turns warnings
+    into errors makes a first call fail.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.told = False
+        self._depth = 0
+        self._start = 0.0
+        self._timer: threading.Timer | None = None
+
+    def on_start(self, event: Any) -> None:
+        """Set the clock at the outermost kernel of this library; others nest within."""
+        if not _is_ours(event):
+            return
+        self._depth += 1
+        if self._depth > 1:
+            return
+        self._start = time.perf_counter()
+        if not self.told:
+            folder = event.data["dispatcher"].stats.cache_path
+            left = max(0.0, SILENCE - self.seconds)
+            self._timer = threading.Timer(left, self._tell, (folder,))
+            self._timer.daemon = True
+            self._timer.start()
+
+    def on_end(self, event: Any) -> None:
+        """Stop the clock."""
+        if not _is_ours(event):
+            return
+        self._depth -= 1
+        if self._depth == 0:
+            self.seconds += time.perf_counter() - self._start
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+
+    def _tell(self, folder: str | None) -> None:
+        self.told = True
+        kept = (
+            f"kept in {folder} for later processes"
+            if folder
+            else "by every process, because numba finds no folder to keep it in (NUMBA_CACHE_DIR)"
+        )
+        logging.getLogger("conformix").warning(
+            "conformix: compiling for this machine, about ten seconds; %s.", kept
+        )
+
+
+def _is_ours(event: Any) -> bool:
+    return str(event.data["dispatcher"].py_func.__module__).startswith("conformix.")
+
+
+NOTICE = Notice()
+event.register("numba:compile", NOTICE)  # type: ignore[no-untyped-call]

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
-from conformix.kernels.host.compiled import compiled
+from conformix.kernels.host.compiled import compiled, inlined, inner
+from conformix.kernels.host.engine.kth_largest import kth_largest
 
 
 @compiled
@@ -28,7 +29,7 @@ def count_nonempty(
         total = 0
         for r in range(rows):
             combine_row(planes, weights[i], r, combined)
-            top = combined.max()
+            top = _largest(combined)
             reached = 0
             tied = 0
             for e in range(n_classes):
@@ -46,10 +47,10 @@ def row_tops(planes: FloatArray, weights: FloatArray, tops: FloatArray) -> None:
     for i in range(weights.shape[0]):
         for r in range(rows):
             combine_row(planes, weights[i], r, combined)
-            tops[i, r] = combined.max()
+            tops[i, r] = _largest(combined)
 
 
-@compiled
+@inner
 def combine_row(planes: FloatArray, weights: FloatArray, row: int, combined: FloatArray) -> None:
     """Write the combined scores of one row, in the arithmetic of `conformix.kernels.combine`."""
     n_classes = planes.shape[2]
@@ -58,6 +59,14 @@ def combine_row(planes: FloatArray, weights: FloatArray, row: int, combined: Flo
     for j in range(1, planes.shape[0]):
         for e in range(n_classes):
             combined[e] += weights[j] * planes[j, row, e]
+
+
+@inlined
+def _largest(values: FloatArray) -> float:
+    largest = values[0]
+    for e in range(1, len(values)):
+        largest = max(largest, values[e])
+    return largest
 
 
 @compiled
@@ -128,8 +137,7 @@ def stratum_thresholds(
             if ranks[s] > rows:
                 thresholds[i, s] = -np.inf
             else:
-                place = rows - ranks[s]
-                thresholds[i, s] = np.partition(combined[ends[s] : ends[s + 1]], place)[place]
+                thresholds[i, s] = kth_largest(combined[ends[s] : ends[s + 1]], ranks[s])
 
 
 @compiled

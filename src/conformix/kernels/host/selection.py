@@ -10,8 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
-from conformix.kernels.host.compiled import compiled
+from conformix.kernels.host.compiled import compiled, inlined
 from conformix.kernels.host.counting import combine_row
+
+UNKNOWN = np.iinfo(np.int64).max
 
 
 @compiled
@@ -75,11 +77,14 @@ def select_weights(
     combined = np.empty(n_classes)
     best = np.empty(n_classes, dtype=np.int64)
     for r in range(rows):
-        best[:] = np.iinfo(np.int64).max
+        best[:] = UNKNOWN
         complete = True
         for i in range(weights.shape[0]):
             # No label can have fewer than counts[i, 0] under these weights or later ones.
-            if counts[i, 0] > best.max():
+            worst = best[0]
+            for y in range(1, n_classes):
+                worst = max(worst, best[y])
+            if counts[i, 0] > worst:
                 break
             combine_row(planes, weights[i], r, combined)
             high, low = cuts[i, 0], cuts[i, 1]
@@ -106,7 +111,7 @@ def select_weights(
             chosen[r, 0] = -1
 
 
-@compiled
+@inlined
 def _between(
     combined: FloatArray, s: float, at_high: int, best: int, gaps: FloatArray, start: int, stop: int
 ) -> int:
@@ -121,8 +126,14 @@ def _between(
         return total
     if start < 0:
         return -1
-    part = gaps[start:stop]
-    return total + part.shape[0] - np.searchsorted(part, s)
+    low, high = start, stop  # the first place of the gap that is not below s
+    while low < high:
+        middle = (low + high) >> 1
+        if gaps[middle] < s:
+            low = middle + 1
+        else:
+            high = middle
+    return total + stop - low
 
 
 @compiled
@@ -142,7 +153,7 @@ def leave_out(
     _, rows, n_classes = planes.shape
     combined = np.empty(n_classes)
     for r in range(rows):
-        best = np.iinfo(np.int64).max
+        best = UNKNOWN
         for i in range(weights.shape[0]):
             if counts[i, 0] - n_classes >= best:
                 continue

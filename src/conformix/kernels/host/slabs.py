@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray
-from conformix.kernels.host.compiled import compiled
+from conformix.kernels.host.compiled import compiled, inlined
 
 
 @compiled
@@ -43,12 +43,12 @@ def worst_window(values: FloatArray, least: int) -> tuple[int, int, float]:
     return best_first, best_last, best
 
 
-@compiled
+@inlined
 def _slope(prefix: FloatArray, start: int, end: int) -> float:
     return (prefix[end] - prefix[start]) / (end - start)
 
 
-@compiled
+@inlined
 def _rises(prefix: FloatArray, a: int, b: int, c: int) -> bool:
     """Whether the middle point lies on or below the line from a to c: never the best start."""
     return (prefix[b] - prefix[a]) * (c - a) <= (prefix[c] - prefix[a]) * (b - a)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray
-from conformix.kernels.host.compiled import compiled
+from conformix.kernels.host.compiled import compiled, inlined
 from conformix.kernels.host.engine.cells import MAX_DEPTH, Cells
 
 RIDGE = 1e-9
@@ -45,7 +45,8 @@ def fit_brackets(cells: Cells, thresholds: FloatArray, witness: FloatArray) -> B
     fits = np.empty((n_cells, d))
     floor = np.empty(n_cells)
     ceiling = np.empty(n_cells)
-    _fit_all(cells, thresholds, fits, floor, ceiling)
+    path, normal = np.zeros((MAX_DEPTH + 2, d)), np.empty((d, d + 1))
+    _fit_all(cells, thresholds, fits, floor, ceiling, path, normal)
     largest = float(max(np.abs(fits).max(), np.abs(thresholds).max()))
     anchored = cells.anchor >= 0
     slope = fits - np.where(anchored, fits[np.arange(n_cells), cells.anchor], 0.0)[:, None]
@@ -59,31 +60,40 @@ def _fit_all(
     fits: FloatArray,
     floor: FloatArray,
     ceiling: FloatArray,
+    path: FloatArray,
+    normal: FloatArray,
 ) -> None:
     n_cells, d = fits.shape
-    weights = cells.weights
-    path = np.zeros((MAX_DEPTH + 2, d))
+    weights, start, stop, depth = cells.weights, cells.start, cells.stop, cells.depth
+    centre = cells.centre
     for cell in range(n_cells):
-        level = cells.depth[cell]
-        begin, end = cells.start[cell], cells.stop[cell]
+        level = depth[cell]
+        begin, end = start[cell], stop[cell]
         fit = path[level + 1]
-        fit[:] = path[level]
-        _improve(weights[begin:end], thresholds[begin:end], fit)
-        fits[cell] = fit
+        for j in range(d):
+            fit[j] = path[level, j]
+        _improve(weights[begin:end], thresholds[begin:end], fit, normal)
+        for j in range(d):
+            fits[cell, j] = fit[j]
         low, high = np.inf, -np.inf
         for i in range(begin, end):
             rest = thresholds[i] - _dot(weights[i], fit)
             low = min(low, rest)
             high = max(high, rest)
-        floor[cell] = low + _dot(cells.centre[cell], fit)
-        ceiling[cell] = high + _dot(cells.centre[cell], fit)
+        moved = _dot(centre[cell], fit)
+        floor[cell] = low + moved
+        ceiling[cell] = high + moved
 
 
-@compiled
-def _improve(weights: FloatArray, thresholds: FloatArray, fit: FloatArray) -> None:
+@inlined
+def _improve(
+    weights: FloatArray, thresholds: FloatArray, fit: FloatArray, normal: FloatArray
+) -> None:
     """Move `fit` (d,) to the ridge solution over at most about `FIT_POINTS` of the weights."""
     m, d = weights.shape
-    normal = np.zeros((d, d + 1))
+    for a in range(d):
+        for b in range(d + 1):
+            normal[a, b] = 0.0
     for i in range(0, m, 1 + m // FIT_POINTS):
         rest = thresholds[i] - _dot(weights[i], fit)
         for a in range(d):
@@ -100,7 +110,7 @@ def _improve(weights: FloatArray, thresholds: FloatArray, fit: FloatArray) -> No
         fit[a] += normal[a, d]
 
 
-@compiled
+@inlined
 def _eliminate(system: FloatArray) -> None:
     """Solve a positive definite ``(d, d + 1)`` system in place; the solution is the last column."""
     d = len(system)
@@ -115,7 +125,7 @@ def _eliminate(system: FloatArray) -> None:
                     system[b, j] -= factor * system[a, j]
 
 
-@compiled
+@inlined
 def _dot(a: FloatArray, b: FloatArray) -> float:
     total = 0.0
     for j in range(len(a)):

@@ -28,13 +28,16 @@ decided by a bound, and all is counted exactly.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
-from conformix.kernels.host.compiled import compiled
+from conformix.kernels.host.compiled import compiled, inlined
 from conformix.kernels.host.engine.kth_largest import kth_largest
+
+# work arrays of `_grow`: spreads by level, integers by level, numbers and integers by place
+Desk: TypeAlias = tuple[FloatArray, IntArray, FloatArray, IntArray]
 
 MAX_DEPTH = 40  # a bound on the depth, whatever the weights; halving never needs it on grids
 SHAPE_LEVELS = 3  # deeper cells take the shape of the cell above
@@ -85,7 +88,14 @@ def build_cells(weights: FloatArray, sample: Sample, leaf_size: int) -> Cells:
     order = np.arange(m, dtype=np.int64)
     integers = np.empty((6, 2 * m), dtype=np.int64)
     boxes = np.empty((2, 2 * m, d))
-    used = _grow(weights, on_simplex, sample, leaf_size, order, integers, boxes)
+    n_sample = max(len(sample.rows), len(sample.pairs))
+    desk = (
+        np.empty((MAX_DEPTH + 2, d if on_simplex else 1, d)),
+        np.zeros((MAX_DEPTH + 2, 5), dtype=np.int64),
+        np.empty((3, n_sample)),
+        np.empty(max(m, n_sample), dtype=np.int64),
+    )
+    used = _grow(weights, on_simplex, sample, leaf_size, order, integers, boxes, desk)
     start, stop, skip, depth, parent, anchor = integers[:, :used].copy()
     centre, half = boxes[:, :used].copy()
     mass = max(1.0, float(np.abs(weights).sum(axis=1).max()))
@@ -103,49 +113,46 @@ def _grow(
     order: IntArray,
     integers: IntArray,
     boxes: FloatArray,
+    desk: Desk,
 ) -> int:
     """Fill the tree arrays in pre-order; returns the number of cells."""
     d = weights.shape[1]
-    spreads = np.empty((MAX_DEPTH + 2, d if on_simplex else 1, d))
-    open_cells = np.zeros((MAX_DEPTH + 2, 3), dtype=np.int64)
-    open_cells[0, 1] = len(order)
-    path = np.zeros(MAX_DEPTH + 2, dtype=np.int64)
+    # Cells that are open (begin, end, level), the path down to one, and what `_link` notes.
+    spreads, stack, scratch, spare = desk
+    stack[0, 1] = len(order)
     n_open = 1
     cell = 0
     while n_open > 0:
         n_open -= 1
-        begin, end, level = open_cells[n_open, 0], open_cells[n_open, 1], open_cells[n_open, 2]
+        begin, end, level = stack[n_open, 0], stack[n_open, 1], stack[n_open, 2]
         up = max(level - 1, 0)
         centre, half = boxes[0, cell], boxes[1, cell]
         _bound(weights, order[begin:end], centre, half)
         if level <= SHAPE_LEVELS:
-            measure_spread(sample, centre, spreads[level])
+            measure_spread(sample, centre, spreads[level], scratch, spare)
         else:
-            spreads[level] = spreads[up]
+            for a in range(spreads.shape[1]):
+                for j in range(d):
+                    spreads[level, a, j] = spreads[up, a, j]
         anchor, axis = _choose(half, spreads[level])
         if end - begin > leaf_size and level < MAX_DEPTH and half[axis] > 1e-12:
-            middle = begin + _divide(weights, order[begin:end], axis, centre[axis])
-            _push(open_cells, n_open, middle, end, level + 1)
-            _push(open_cells, n_open + 1, begin, middle, level + 1)
-            n_open += 2
+            middle = begin + _divide(weights, order[begin:end], axis, centre[axis], spare)
+            stack[n_open, 0], stack[n_open, 1], stack[n_open, 2] = middle, end, level + 1
+            n_open += 1
+            stack[n_open, 0], stack[n_open, 1], stack[n_open, 2] = begin, middle, level + 1
+            n_open += 1
         if on_simplex:
             _free(anchor, centre, half)
-        path[level] = cell
+        stack[level, 3] = cell
         integers[0, cell], integers[1, cell] = begin, end
-        integers[3, cell], integers[4, cell] = level, path[up]
+        integers[3, cell], integers[4, cell] = level, stack[up, 3]
         integers[5, cell] = anchor if on_simplex else -1
         cell += 1
-    _link(integers[2], integers[3], cell)
+    _link(integers[2], integers[3], cell, stack)
     return cell
 
 
-@compiled
-def _push(open_cells: IntArray, at: int, begin: int, end: int, level: int) -> None:
-    """Note that weights ``begin`` to ``end`` are still to become a cell."""
-    open_cells[at, 0], open_cells[at, 1], open_cells[at, 2] = begin, end, level
-
-
-@compiled
+@inlined
 def _free(anchor: int, centre: FloatArray, half: FloatArray) -> None:
     """Let the coordinate `anchor` be one less the others."""
     half[anchor] = 0.0
@@ -154,7 +161,7 @@ def _free(anchor: int, centre: FloatArray, half: FloatArray) -> None:
         centre[anchor] -= centre[j] if j != anchor else 0.0
 
 
-@compiled
+@inlined
 def _bound(weights: FloatArray, members: IntArray, centre: FloatArray, half: FloatArray) -> None:
     """Write the bounding box of `members`."""
     for j in range(weights.shape[1]):
@@ -167,7 +174,7 @@ def _bound(weights: FloatArray, members: IntArray, centre: FloatArray, half: Flo
         half[j] = 0.5 * (high - low)
 
 
-@compiled
+@inlined
 def _choose(half: FloatArray, spread: FloatArray) -> tuple[int, int]:
     """Find the anchor under which scores move least over the box, and the axis that moves most."""
     anchor, least = 0, np.inf
@@ -186,13 +193,12 @@ def _choose(half: FloatArray, spread: FloatArray) -> tuple[int, int]:
     return anchor, axis
 
 
-@compiled
-def _divide(weights: FloatArray, members: IntArray, axis: int, cut: float) -> int:
+@inlined
+def _divide(weights: FloatArray, members: IntArray, axis: int, cut: float, spare: IntArray) -> int:
     """Stable partition of `members` into ``w_axis <= cut`` and the rest; returns the first's size.
 
     Neither side is empty: the cut is the middle of two different values, rounded towards one.
     """
-    high = np.empty_like(members)
     n_low = 0
     n_high = 0
     for i in members:
@@ -200,25 +206,24 @@ def _divide(weights: FloatArray, members: IntArray, axis: int, cut: float) -> in
             members[n_low] = i
             n_low += 1
         else:
-            high[n_high] = i
+            spare[n_high] = i
             n_high += 1
     for i in range(n_high):
-        members[n_low + i] = high[i]
+        members[n_low + i] = spare[i]
     return n_low
 
 
-@compiled
-def _link(skip: IntArray, depth: IntArray, n_cells: int) -> None:
+@inlined
+def _link(skip: IntArray, depth: IntArray, n_cells: int, stack: IntArray) -> None:
     """``skip[c]``: the next cell in pre-order that is not below ``c``."""
-    last = np.empty(MAX_DEPTH + 2, dtype=np.int64)
-    for level in range(len(last)):
-        last[level] = n_cells
+    for level in range(len(stack)):
+        stack[level, 4] = n_cells
     for cell in range(n_cells - 1, -1, -1):
         level = depth[cell]
         skip[cell] = n_cells
         for above in range(level + 1):
-            skip[cell] = min(skip[cell], last[above])
-        last[level] = cell
+            skip[cell] = min(skip[cell], stack[above, 4])
+        stack[level, 4] = cell
 
 
 SAMPLE_ROWS = 256
@@ -249,29 +254,35 @@ def draw_sample(true_scores: FloatArray, k: int, size_parts: Sequence[FloatArray
     return Sample(rows, rank, np.ascontiguousarray(np.concatenate(pairs, dtype=np.float64)))
 
 
-@compiled
-def measure_spread(sample: Sample, weights: FloatArray, spread: FloatArray) -> None:
+@inlined
+def measure_spread(
+    sample: Sample, weights: FloatArray, spread: FloatArray, scratch: FloatArray, near: IntArray
+) -> None:
     """Write the mean absolute deviation of ``s_j - s_a`` over the pairs nearest the threshold.
 
     To ``spread[a, j]``, shape (d, d); or (1, d) for the scores ``s_j`` themselves.
     """
-    threshold = kth_largest(_combined(sample.rows, weights), sample.rank)
-    distance = _combined(sample.pairs, weights)
+    rows, pairs = sample.rows, sample.pairs
+    values, distance = scratch[0, : len(rows)], scratch[1, : len(pairs)]
+    ordered = scratch[2, : len(pairs)]
+    _combine(rows, weights, values)
+    threshold = kth_largest(values, sample.rank)
+    _combine(pairs, weights, distance)
     for i in range(len(distance)):
         distance[i] = -abs(distance[i] - threshold)
+        ordered[i] = distance[i]
     n_near = min(len(distance), NEAR_PAIRS + len(distance) // NEAR_SHARE)
-    reach = kth_largest(distance.copy(), n_near)
-    near = np.empty(len(distance), dtype=np.int64)
+    reach = kth_largest(ordered, n_near)
     n_near = 0
     for i in range(len(distance)):
         near[n_near] = i
         n_near += distance[i] >= reach
     for a in range(len(spread)):
         for j in range(len(weights)):
-            spread[a, j] = _deviation(sample.pairs, near[:n_near], j, a if len(spread) > 1 else -1)
+            spread[a, j] = _deviation(pairs, near[:n_near], j, a if len(spread) > 1 else -1)
 
 
-@compiled
+@inlined
 def _deviation(pairs: FloatArray, members: IntArray, j: int, a: int) -> float:
     """Mean absolute deviation of ``s_j - s_a`` (``s_j`` if a < 0) over some pairs."""
     mean = 0.0
@@ -284,14 +295,13 @@ def _deviation(pairs: FloatArray, members: IntArray, j: int, a: int) -> float:
     return total / len(members)
 
 
-@compiled
-def _combined(rows: FloatArray, weights: FloatArray) -> FloatArray:
-    """(n,) weighted sums of rows (n, d), for judging only."""
-    out = np.zeros(len(rows))
+@inlined
+def _combine(rows: FloatArray, weights: FloatArray, out: FloatArray) -> None:
+    """Write the weighted sums (n,) of rows (n, d), for judging only."""
     for i in range(len(rows)):
+        out[i] = 0.0
         for j in range(len(weights)):
             out[i] += weights[j] * rows[i, j]
-    return out
 
 
 LARGE = 1e150

@@ -7,17 +7,24 @@ from typing import TypeAlias
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
-from conformix.kernels.host.compiled import compiled
+from conformix.kernels.host.compiled import inlined, inner
 from conformix.kernels.host.engine.lists import pack_marks
 
-# marks, positions and values of what lies between two guesses: uint8, int32 and float64
-Room: TypeAlias = tuple[IntArray, IntArray, FloatArray]
+# marks as words and as bytes (see `pack_marks`), positions and values of what lies between two
+# guesses: uint64, uint8, int32 and float64
+Room: TypeAlias = tuple[IntArray, IntArray, IntArray, FloatArray]
 
 SAMPLE = 256
 STRAY = 24
 
 
-@compiled
+def room_for(n: int) -> Room:
+    """Return work arrays for lists of `n` values."""
+    words = np.empty(n // 8 + 2, dtype=np.uint64)
+    return words, words.view(np.uint8), np.empty(n + 8, dtype=np.int32), np.empty(n + 8)
+
+
+@inner
 def kth_largest(values: FloatArray, k: int) -> float:
     """Find the k-th largest (1-based) of `values`, which are reordered: Hoare's quickselect."""
     low = 0
@@ -45,19 +52,19 @@ def kth_largest(values: FloatArray, k: int) -> float:
     return values[target]
 
 
-@compiled
+@inlined
 def _median_of_three(a: float, b: float, c: float) -> float:
     return max(min(a, b), min(max(a, b), c))
 
 
-@compiled
+@inner
 def kth_largest_near(values: FloatArray, k: int, low: float, high: float, room: Room) -> float:
     """`kth_largest`, fast if the answer lies between `low` and `high` with few others.
 
     One SIMD pass counts what is above and marks what is between; only those are selected from. If
-    the answer is not there, everything is. The arrays of `room` are longer by 8 than `values`.
+    the answer is not there, everything is. The arrays of `room` have `room_for` as many values.
     """
-    marks, picked, few = room
+    words, marks, picked, few = room
     n = len(values)
     above = 0
     for i in range(n):
@@ -65,7 +72,7 @@ def kth_largest_near(values: FloatArray, k: int, low: float, high: float, room: 
         marks[i] = (values[i] >= low) & (values[i] <= high)
     padded = (n + 7) & ~7
     marks[n:padded] = 0
-    between = pack_marks(marks[:padded], picked)
+    between = pack_marks(words[: padded >> 3], picked)
     if not above < k <= above + between:
         return kth_largest(values, k)
     if low == high:
@@ -75,7 +82,7 @@ def kth_largest_near(values: FloatArray, k: int, low: float, high: float, room: 
     return kth_largest(few[:between], k - above)
 
 
-@compiled
+@inner
 def kth_largest_sampled(values: FloatArray, k: int, room: Room) -> float:
     """`kth_largest` with a guess from a sample, for long lists.
 
@@ -85,8 +92,11 @@ def kth_largest_sampled(values: FloatArray, k: int, room: Room) -> float:
     n = len(values)
     if n < 4 * SAMPLE:
         return kth_largest(values, k)
-    sample = values[:: n // SAMPLE].copy()
-    size = len(sample)
+    step = n // SAMPLE
+    size = (n + step - 1) // step
+    sample = room[3][:size]
+    for i in range(size):
+        sample[i] = values[i * step]
     middle = 1 + (k - 1) * size // n
     high, low = np.inf, -np.inf
     if middle > STRAY:

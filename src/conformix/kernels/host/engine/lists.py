@@ -22,8 +22,10 @@ from typing import TypeAlias
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
-from conformix.kernels.host.compiled import compiled
+from conformix.kernels.host.compiled import inlined, inner
 
+# work arrays: marks as words and as bytes, see `pack_marks`, positions, and (2, RUN) numbers
+Desk: TypeAlias = tuple[IntArray, IntArray, IntArray, FloatArray]
 # centre, half, slope, floor, ceiling, anchor and witness of a cell, see `sift`
 CellTest: TypeAlias = tuple[FloatArray, FloatArray, FloatArray, float, float, int, FloatArray]
 
@@ -32,7 +34,13 @@ PROBE = 32
 PROBES = 32
 
 
-@compiled
+def make_desk() -> Desk:
+    """Return the work arrays of a walk; made here, because `numpy.empty` takes long to compile."""
+    words = np.empty(RUN // 8, dtype=np.uint64)
+    return words, words.view(np.uint8), np.empty(RUN + 8, dtype=np.int32), np.empty((2, RUN))
+
+
+@inner
 def combine_run(planes: FloatArray, begin: int, weights: FloatArray, value: FloatArray) -> None:
     """Write ``combine(weights, s)`` of the entries from `begin` on into `value`."""
     n = len(value)
@@ -47,7 +55,7 @@ def combine_run(planes: FloatArray, begin: int, weights: FloatArray, value: Floa
             value[i] = value[i] + w * x[i]
 
 
-@compiled
+@inner
 def bound_run(
     planes: FloatArray,
     begin: int,
@@ -72,7 +80,7 @@ def bound_run(
                 radius[i] = radius[i] + h * abs((x[i] - origin[i]) - c)
 
 
-@compiled
+@inner
 def take(source: FloatArray, begin: int, picked: IntArray, target: FloatArray, at: int) -> None:
     """Copy the entries ``begin + picked`` of `source` to `target` from `at` on."""
     n = len(picked)
@@ -83,7 +91,7 @@ def take(source: FloatArray, begin: int, picked: IntArray, target: FloatArray, a
             y[i] = x[picked[i]]
 
 
-@compiled
+@inlined
 def count_in(
     planes: FloatArray,
     begin: int,
@@ -91,6 +99,7 @@ def count_in(
     weights: FloatArray,
     thresholds: FloatArray,
     counts: IntArray,
+    scratch: FloatArray,
 ) -> None:
     """Add to `counts` (m,) the numbers of entries with ``combine(weights, s) >= thresholds``."""
     if weights.shape[1] == 3:
@@ -100,7 +109,6 @@ def count_in(
             counts[i] += one
             counts[last] += two if last > i else 0
         return
-    scratch = np.empty(RUN)
     for first in range(begin, end, RUN):
         value = scratch[: min(RUN, end - first)]
         for i in range(len(weights)):
@@ -111,7 +119,7 @@ def count_in(
             counts[i] += inside
 
 
-@compiled
+@inlined
 def _count_two(
     planes: FloatArray, weights: FloatArray, thresholds: FloatArray, first: int, second: int
 ) -> tuple[int, int]:
@@ -128,9 +136,15 @@ def _count_two(
     return one, two
 
 
-@compiled
+@inlined
 def sift(
-    source: FloatArray, begin: int, end: int, test: CellTest, target: FloatArray, at: int
+    source: FloatArray,
+    begin: int,
+    end: int,
+    test: CellTest,
+    target: FloatArray,
+    at: int,
+    desk: Desk,
 ) -> tuple[int, int]:
     """Split a list by a cell: count what is certainly in, keep what is undecided.
 
@@ -138,52 +152,49 @@ def sift(
     `witness`, certainly out if its highest is below `floor`; the undecided go to `target` from `at`
     on. Returns how many are in, and how many are undecided.
     """
-    marks = np.empty(RUN, dtype=np.uint8)
-    picked = np.empty(RUN + 8, dtype=np.int32)
-    scratch = np.empty((2, RUN))
+    words, marks, picked, scratch = desk
     n_in = 0
     free = at
     for first in range(begin, end, RUN):
         n = min(RUN, end - first)
         marks[n:] = 0
         n_in += _mark(source, first, n, test, marks, scratch)
-        n_undecided = pack_marks(marks, picked)
+        n_undecided = pack_marks(words, picked)
         take(source, first, picked[:n_undecided], target, free)
         free += n_undecided
     return n_in, free - at
 
 
-@compiled
-def count_certain(planes: FloatArray, begin: int, end: int, test: CellTest) -> int:
+@inlined
+def count_certain(planes: FloatArray, begin: int, end: int, test: CellTest, desk: Desk) -> int:
     """How many entries are certainly in: the first number of `sift`, without keeping anything."""
-    marks = np.empty(RUN, dtype=np.uint8)
-    scratch = np.empty((2, RUN))
+    _, marks, _, scratch = desk
     n_in = 0
     for first in range(begin, end, RUN):
         n_in += _mark(planes, first, min(RUN, end - first), test, marks, scratch)
     return n_in
 
 
-@compiled
-def share_undecided(planes: FloatArray, begin: int, end: int, test: CellTest) -> float:
+@inlined
+def share_undecided(planes: FloatArray, begin: int, end: int, test: CellTest, desk: Desk) -> float:
     """Estimate which share of a list `sift` would keep, by short probes spread over it.
 
     Rows differ more than the labels of a row, so that many short probes see more than few long.
     """
     if end - begin < 4 * PROBES * PROBE:
         return 0.0  # sifting a short list costs no more than probing it
-    marks = np.empty(PROBE, dtype=np.uint8)
-    scratch = np.empty((2, PROBE))
+    marks, scratch = desk[1][:PROBE], desk[3]
     step = (end - begin) // PROBES
     undecided = 0
     for probe in range(PROBES):
+        # by its length: functions are compiled once more for a literal 32
         _mark(planes, begin + probe * step, len(marks), test, marks, scratch)
         for i in range(PROBE):
             undecided += marks[i]
     return undecided / (PROBES * PROBE)
 
 
-@compiled
+@inner
 def _mark(
     planes: FloatArray, begin: int, n: int, test: CellTest, marks: IntArray, scratch: FloatArray
 ) -> int:
@@ -198,7 +209,7 @@ def _mark(
     return n_in
 
 
-@compiled
+@inlined
 def _mark_any(
     planes: FloatArray, begin: int, n: int, test: CellTest, marks: IntArray, scratch: FloatArray
 ) -> int:
@@ -218,7 +229,7 @@ def _mark_any(
     return n_in
 
 
-@compiled
+@inlined
 def _mark_three(planes: FloatArray, begin: int, n: int, test: CellTest, marks: IntArray) -> int:
     """`_mark_any` for d = 3 with an anchor, without a pass through memory."""
     centre, half, slope, floor, ceiling, anchor, _ = test
@@ -236,7 +247,7 @@ def _mark_three(planes: FloatArray, begin: int, n: int, test: CellTest, marks: I
     return n_in
 
 
-@compiled
+@inlined
 def _admit_equal(
     planes: FloatArray, begin: int, n: int, witness: FloatArray, marks: IntArray
 ) -> int:
@@ -263,13 +274,13 @@ ONES = _BITS.sum(axis=1)
 GATHER = np.uint64(0x0102040810204080)
 
 
-@compiled
-def pack_marks(marks: IntArray, picked: IntArray) -> int:
-    """Write the positions of the ones in `marks` to `picked`; returns how many there are.
+@inner
+def pack_marks(words: IntArray, picked: IntArray) -> int:
+    """Write the positions of the ones among marks to `picked`; returns how many there are.
 
-    The length of `marks` (uint8) is a multiple of 8; `picked` (int32) has 8 places more than ones.
+    The marks (uint8) come as `words` (uint64), eight in each; `picked` (int32) has 8 places more
+    than ones.
     """
-    words = marks.view(np.uint64)
     n_picked = 0
     for g in range(len(words)):
         byte = np.int64((words[g] * GATHER) >> np.uint64(56))

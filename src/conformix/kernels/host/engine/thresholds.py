@@ -17,11 +17,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from conformix.kernels.arrays import FloatArray
+from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.kernels.blocks import Buffers, run_blocks
-from conformix.kernels.host.compiled import compiled
+from conformix.kernels.host.compiled import compiled, inlined
 from conformix.kernels.host.engine.cells import MAX_DEPTH, Cells, rounding_slack
-from conformix.kernels.host.engine.kth_largest import Room, kth_largest_near, kth_largest_sampled
+from conformix.kernels.host.engine.kth_largest import (
+    Room,
+    kth_largest_near,
+    kth_largest_sampled,
+    room_for,
+)
 from conformix.kernels.host.engine.lists import bound_run, combine_run, pack_marks, take
 
 TASKS_PER_THREAD = 4
@@ -42,7 +47,9 @@ def all_thresholds(
     def below(root: int) -> None:
         with buffers.borrow() as lists:
             lists[:, :n] = planes
-            _walk(cells, root, lists, n, k, slack, out, witness)
+            stack = np.zeros((2, MAX_DEPTH + 3), dtype=np.int64)
+            scratch, means = np.empty((4, n)), np.empty((2, d))
+            _walk(cells, root, lists, n, k, slack, out, witness, stack, scratch, means, room_for(n))
 
     run_blocks(below, subtrees(cells, threads * TASKS_PER_THREAD if threads > 1 else 1), threads)
     _hand_up(cells, witness)
@@ -67,33 +74,42 @@ def _walk(
     slack: float,
     out: FloatArray,
     witness: FloatArray,
+    stack: IntArray,
+    scratch: FloatArray,
+    means: FloatArray,
+    room: Room,
 ) -> None:
     """Find all thresholds and witnesses below `root`; ``lists[:, :n]`` are the labelled rows."""
-    top = cells.depth[root]
-    ends = np.zeros(MAX_DEPTH + 3, dtype=np.int64)  # a parent's list: ends[level-1] to ends[level]
-    ranks = np.zeros(len(ends), dtype=np.int64)
+    start, stop, skip, depth, weights = (
+        cells.start, cells.stop, cells.skip, cells.depth, cells.weights,
+    )  # fmt: skip
+    centre, half, anchor = cells.centre, cells.half, cells.anchor
+    top = depth[root]
+    ends, ranks = stack[0], stack[1]  # zeros; a parent's list: ends[level - 1] to ends[level]
     ends[1] = n
     ranks[1] = k
-    scratch = np.empty((4, n))
-    room = (np.empty(n + 8, dtype=np.uint8), np.empty(n + 8, dtype=np.int32), np.empty(n + 8))
-    for cell in range(root, cells.skip[root]):
-        level = cells.depth[cell] - top + 1
+    for cell in range(root, skip[root]):
+        level = depth[cell] - top + 1
         begin, end = ends[level - 1], ends[level]
-        box = (cells.centre[cell], cells.half[cell], cells.anchor[cell])
-        above, n_undecided = _narrow(lists, begin, end, ranks[level], box, slack, scratch, room)
+        box = (centre[cell], half[cell], anchor[cell])
+        above, n_undecided = _narrow(
+            lists, begin, end, ranks[level], box, slack, scratch, means[0], room
+        )
         ends[level + 1] = end + n_undecided
         ranks[level + 1] = ranks[level] - above
-        if cells.skip[cell] == cell + 1:
-            members = slice(cells.start[cell], cells.stop[cell])
+        if skip[cell] == cell + 1:
+            first, last = start[cell], stop[cell]
             value = scratch[0, :n_undecided]
             row = _select(
-                lists, end, ranks[level + 1], cells.weights[members], out[members], value, room
-            )
+                lists, end, ranks[level + 1], weights[first:last], out[first:last], value, means[1],
+                room,
+            )  # fmt: skip
             if row >= 0:
-                witness[cell] = lists[:, end + row]
+                for j in range(len(lists)):
+                    witness[cell, j] = lists[j, end + row]
 
 
-@compiled
+@inlined
 def _select(
     lists: FloatArray,
     begin: int,
@@ -101,6 +117,7 @@ def _select(
     weights: FloatArray,
     out: FloatArray,
     value: FloatArray,
+    mean: FloatArray,
     room: Room,
 ) -> int:
     """Write the thresholds `out` (m,) of `weights` (m, d); returns the place of a witness or -1.
@@ -108,7 +125,7 @@ def _select(
     From one weight to the next the threshold moves nearly as the mean row does; how far it strayed
     from that so far says how wide to look.
     """
-    mean = _typical(lists, begin, begin + len(value))
+    _typical(lists, begin, begin + len(value), mean)
     shift, width = 0.0, -1.0
     row = -1
     for i in range(len(weights)):
@@ -132,7 +149,7 @@ def _select(
     return row
 
 
-@compiled
+@inlined
 def _find_tied(values: FloatArray, wanted: float) -> int:
     """Return the first place of a value that occurs more than once, or -1."""
     first, n_equal = -1, 0
@@ -145,7 +162,7 @@ def _find_tied(values: FloatArray, wanted: float) -> int:
     return -1
 
 
-@compiled
+@inlined
 def _is_kth(values: FloatArray, k: int, guess: float) -> bool:
     """Whether `guess`, one of `values`, is the k-th largest of them."""
     above = 0
@@ -156,17 +173,17 @@ def _is_kth(values: FloatArray, k: int, guess: float) -> bool:
     return above < k <= reached
 
 
-@compiled
 def _hand_up(cells: Cells, witness: FloatArray) -> None:
     """Give a cell the witness that both halves agree on; `witness` (C, d) knows the leaves'."""
-    for cell in range(len(witness) - 1, -1, -1):
-        if cells.skip[cell] > cell + 1:
-            other = witness[cells.skip[cell + 1]]
-            if np.all(witness[cell + 1] == other):
-                witness[cell] = other
+    divided = np.flatnonzero(~cells.is_leaf)
+    for level in range(cells.levels - 2, -1, -1):
+        above = divided[cells.depth[divided] == level]
+        one = witness[above + 1]
+        agree = (one == witness[cells.skip[above + 1]]).all(axis=1)
+        witness[above[agree]] = one[agree]
 
 
-@compiled
+@inlined
 def _narrow(
     lists: FloatArray,
     begin: int,
@@ -175,6 +192,7 @@ def _narrow(
     box: tuple[FloatArray, FloatArray, int],
     slack: float,
     scratch: FloatArray,
+    slope: FloatArray,
     room: Room,
 ) -> tuple[int, int]:
     """Append the undecided rows of ``lists[:, begin:end]``; returns (above, undecided)."""
@@ -183,9 +201,11 @@ def _narrow(
     low, high = scratch[0, :n], scratch[1, :n]
     order_low, order_high = scratch[2, :n], scratch[3, :n]
     combine_run(lists, begin, centre, low)
-    slope = _typical(lists, begin, end)
+    _typical(lists, begin, end, slope)
     if anchor >= 0:
-        slope -= slope[anchor]
+        origin = slope[anchor]
+        for j in range(len(slope)):
+            slope[j] -= origin
     bound_run(lists, begin, half, slope, anchor, order_high)
     for i in range(n):
         value, radius = low[i], order_high[i]
@@ -195,22 +215,21 @@ def _narrow(
         order_high[i] = high[i]
     floor = kth_largest_sampled(order_low, rank, room) - slack
     ceiling = kth_largest_sampled(order_high, rank, room) + slack
-    marks, picked, _ = room
+    words, marks, picked, _ = room
     above = 0
     for i in range(n):
         above += low[i] > ceiling
         marks[i] = not (low[i] > ceiling or high[i] < floor)
     padded = (n + 7) & ~7
     marks[n:padded] = 0
-    n_undecided = pack_marks(marks[:padded], picked)
+    n_undecided = pack_marks(words[: padded >> 3], picked)
     take(lists, begin, picked[:n_undecided], lists, end)
     return above, n_undecided
 
 
-@compiled
-def _typical(lists: FloatArray, begin: int, end: int) -> FloatArray:
-    """Return the mean (d,) of some rows of a list."""
-    mean = np.empty(len(lists))
+@inlined
+def _typical(lists: FloatArray, begin: int, end: int, mean: FloatArray) -> None:
+    """Write the mean (d,) of some rows of a list."""
     step = 1 + (end - begin) // TYPICAL_ROWS
     n_rows = (end - begin + step - 1) // step
     for j in range(len(lists)):
@@ -218,4 +237,3 @@ def _typical(lists: FloatArray, begin: int, end: int) -> FloatArray:
         for i in range(begin, end, step):
             total += lists[j, i]
         mean[j] = total / n_rows
-    return mean

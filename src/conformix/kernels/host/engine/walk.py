@@ -32,9 +32,10 @@ from conformix.kernels.host.compiled import compiled
 from conformix.kernels.host.engine.brackets import Brackets
 from conformix.kernels.host.engine.cells import MAX_DEPTH, Cells, rounding_slack
 from conformix.kernels.host.engine.lists import (
-    CellTest,
+    Desk,
     count_certain,
     count_in,
+    make_desk,
     share_undecided,
     sift,
 )
@@ -69,53 +70,51 @@ def walk(
     lists: FloatArray,
     n_pairs: int,
     tally: Tally,
+    stack: IntArray,
+    desk: Desk,
 ) -> None:
     """Add the block ``lists[:, :n_pairs]`` to `tally`; the rest of `lists` is room for lists."""
-    begins = np.zeros(MAX_DEPTH + 3, dtype=np.int64)  # the list below depth l: index l + 1
-    ends = np.zeros(MAX_DEPTH + 3, dtype=np.int64)
-    sure = np.zeros(MAX_DEPTH + 3, dtype=np.int64)
+    # Every use of a tuple loads all of it, which takes the compiler long.
+    start, stop, skip, depth, weights = (
+        cells.start, cells.stop, cells.skip, cells.depth, cells.weights,
+    )  # fmt: skip
+    centre, half, anchor = cells.centre, cells.half, cells.anchor
+    slope, floor, ceiling, witness = (
+        brackets.slope, brackets.floor, brackets.ceiling, brackets.witness,
+    )  # fmt: skip
+    counts, certain = tally.counts, tally.sure
+    begins, ends, sure = stack[0], stack[1], stack[2]  # zeros; the list below depth l: index l + 1
     ends[0] = n_pairs
     cell = begins[0]  # zero; functions are compiled once more for a literal 0
-    while cell < len(cells.start):
+    while cell < len(start):
         action = actions[cell]
         if action == SKIP:
-            cell = cells.skip[cell]
+            cell = skip[cell]
             continue
-        up = cells.depth[cell]
+        up = depth[cell]
         level = up + 1
         begin, end = begins[up], ends[up]
         begins[level], ends[level], sure[level] = begin, end, sure[up]
-        test = _cell_test(cells, brackets, cell, slack)
+        test = (
+            centre[cell], half[cell], slope[cell], floor[cell] - slack, ceiling[cell] + slack,
+            anchor[cell], witness[cell],
+        )  # fmt: skip
         if action == BOUND:
-            sure[level] += count_certain(lists, begin, end, test)
-        elif action != LAZY or share_undecided(lists, begin, end, test) < WORTH_SIFTING:
-            inside, n_undecided = sift(lists, begin, end, test, lists, end)
+            sure[level] += count_certain(lists, begin, end, test, desk)
+        elif action != LAZY or share_undecided(lists, begin, end, test, desk) < WORTH_SIFTING:
+            inside, n_undecided = sift(lists, begin, end, test, lists, end, desk)
             begins[level], ends[level] = end, end + n_undecided
             sure[level] += inside
-        tally.sure[cell] += sure[level]
+        certain[cell] += sure[level]
         if action == COUNT:
-            first, last = cells.start[cell], cells.stop[cell]
+            first, last = start[cell], stop[cell]
             for i in range(first, last):
-                tally.counts[i] += sure[level]
+                counts[i] += sure[level]
             count_in(
                 lists, begins[level], ends[level],
-                cells.weights[first:last], thresholds[first:last], tally.counts[first:last],
+                weights[first:last], thresholds[first:last], counts[first:last], desk[3][0],
             )  # fmt: skip
-        cell = cell + 1 if action < BOUND else cells.skip[cell]
-
-
-@compiled
-def _cell_test(cells: Cells, brackets: Brackets, cell: int, slack: float) -> CellTest:
-    """Collect what the loops over lists need to know of a cell."""
-    return (
-        cells.centre[cell],
-        cells.half[cell],
-        brackets.slope[cell],
-        brackets.floor[cell] - slack,
-        brackets.ceiling[cell] + slack,
-        cells.anchor[cell],
-        brackets.witness[cell],
-    )
+        cell = cell + 1 if action < BOUND else skip[cell]
 
 
 class Problem(NamedTuple):
@@ -139,7 +138,9 @@ def run_pass(
         with buffers.borrow() as lists:
             pairs = read_block(block, lists)
             scale = magnitude(lists, pairs) + problem.brackets.largest
-            walk(*problem, actions, rounding_slack(cells, scale), lists, pairs, tally)
+            stack = np.zeros((3, MAX_DEPTH + 3), dtype=np.int64)
+            slack = rounding_slack(cells, scale)
+            walk(*problem, actions, slack, lists, pairs, tally, stack, make_desk())
         return tally
 
     return reduce(_add, run_blocks(visit, blocks, threads), empty_tally(cells))
@@ -189,19 +190,6 @@ def read_block(block: Block, planes: FloatArray) -> int:
 
 def magnitude(planes: FloatArray, pairs: int) -> float:
     """Largest absolute value of ``planes[:, :pairs]``; inf if anything is not finite."""
-    value = float(np.int64(_largest_bits(planes, pairs)).view(np.float64))
+    block = planes[:, :pairs]
+    value = max(float(block.max()), -float(block.min())) if pairs else 0.0
     return value if np.isfinite(value) else np.inf
-
-
-@compiled
-def _largest_bits(planes: FloatArray, pairs: int) -> int:
-    """Largest magnitude as bits: without the sign, floats sort like integers, NaN above inf.
-
-    An integer maximum is a SIMD loop; a float maximum is not, because of NaN.
-    """
-    largest = 0
-    for j in range(len(planes)):
-        bits = planes[j, :pairs].view(np.int64)
-        for i in range(pairs):
-            largest = max(largest, bits[i] & 0x7FFFFFFFFFFFFFFF)
-    return largest

@@ -1,0 +1,39 @@
+"""Which twin computes on the host: compiled kernels, or NumPy for small problems.
+
+Compiled kernels are many times as fast, but their first use costs a process half a second where
+they were compiled before, and seconds where they were not. NumPy gives the same bits at once. So a
+process computes with NumPy until its work has added up to what the first use of compiled kernels
+costs; a problem that is larger by itself is compiled at once, and whatever was compiled stays in
+use. Nobody waits more than about twice as long as with the better choice known beforehand.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+# Products of a weight and a score that NumPy may form in one process, for each family of kernels:
+# one or two seconds. A call counts as at least so many, so that rows served one by one are soon
+# served by compiled kernels.
+PATIENCE = 2**30
+CALL = 2**23
+
+FAMILIES = ("counting", "engine", "selection")
+
+_spent = dict.fromkeys(FAMILIES, 0)
+
+
+def host_kernels(name: str, products: int) -> Any:
+    """Return the kernels `name` for a call that forms so many products of weights and scores.
+
+    `conformix.kernels.host.<name>`, or its twin of the same functions in `conformix.kernels.plain`.
+    """
+    _spent[name] += max(CALL, products)
+    room = "plain" if _spent[name] <= PATIENCE else "host"
+    return import_module(f"conformix.kernels.{room}.{name}")
+
+
+def spend_patience() -> None:
+    """Compute everything with compiled kernels from now on."""
+    for name in FAMILIES:
+        _spent[name] += max(PATIENCE, 0)

@@ -1,0 +1,182 @@
+"""What a fresh process waits for: nothing is compiled for small problems, and waiting is told."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from conformix.kernels.host import compiled as kernels
+
+SMALL = """
+import json, sys
+import numpy as np
+import conformix as cx
+
+rng = np.random.default_rng(0)
+probs = rng.dirichlet(np.full(10, 0.3), 2000)
+y = (probs.cumsum(axis=1) < rng.random((2000, 1))).sum(axis=1).clip(max=9)
+for options in {cases!r}:
+    model = cx.ScoreAverage(**options).fit(probs[:1000], y[:1000])
+    model.predict_set(probs[1000:])
+    model.predict_pvalues(probs[1000:1100])
+    model.predict_set(probs[:1])
+print(json.dumps(sorted({{name.partition(".")[0] for name in sys.modules}})))
+"""
+
+
+def loaded_by(code: str, cache: Path) -> set[str]:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    return set(json.loads(done.stdout))
+
+
+@pytest.mark.parametrize("scores", [("thr", "aps", "rank"), "auto"])
+@pytest.mark.parametrize("split", ["vfcp", "exact"])
+def test_a_thousand_rows_of_ten_classes_compile_nothing(
+    split: str, scores: Any, tmp_path: Path
+) -> None:
+    loaded = loaded_by(SMALL.format(cases=[{"scores": scores, "split": split}]), tmp_path)
+    assert loaded.isdisjoint({"numba", "llvmlite", "sklearn", "pandas", "torch"})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_choices_on_small_problems_compile_nothing(tmp_path: Path) -> None:
+    cases = [
+        {"scores": ("thr", "rank"), "allow_empty": False},
+        {"scores": ("thr", "rank"), "calibration": "class"},
+        {"scores": ("thr", "rank"), "split": "efcp", "objective": "singletons"},
+    ]
+    assert "numba" not in loaded_by(SMALL.format(cases=cases), tmp_path)
+
+
+WARMED = """
+import importlib, json, pkgutil
+import conformix.kernels.host as host
+from conformix.estimators.warmup import warm_up
+
+result = warm_up()
+unready = []
+for module in pkgutil.walk_packages(host.__path__, host.__name__ + "."):
+    for name, kernel in vars(importlib.import_module(module.name)).items():
+        options = getattr(kernel, "targetoptions", {"inline": "always"})
+        inner = "inline" in options or "no_cpython_wrapper" in options
+        if not inner and kernel.py_func.__module__ == module.name and len(kernel.signatures) != 1:
+            unready.append([module.name, name, list(map(str, kernel.signatures))])
+print(json.dumps([result._asdict(), unready]))
+"""
+# Kernels that no score uses yet.
+UNUSED = "conformix.kernels.host.elementary"
+
+
+def warmed(environment: dict[str, str]) -> tuple[dict[str, Any], list[Any]]:
+    done = subprocess.run(
+        [sys.executable, "-c", WARMED],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    result, unready = json.loads(done.stdout)
+    return result, [one for one in unready if one[0] != UNUSED]
+
+
+def test_warming_up_readies_every_kernel_for_one_signature() -> None:
+    warmed({})
+    result, unready = warmed({})
+    assert unready == []
+    assert result["compiled"] == 0.0  # the first process has left all of it to the second
+    assert result["seconds"] > 0
+    assert result["folder"] is not None
+
+
+def compilation(of: str, folder: str | None) -> Any:
+    """Return what numba says when it compiles a function of some module."""
+
+    def function() -> None: ...
+
+    function.__module__ = of
+    stats = SimpleNamespace(cache_path=folder)
+    return SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=function, stats=stats)})
+
+
+def lines_after(
+    seconds: list[float], caplog: pytest.LogCaptureFixture, *, of: str, folder: str | None = "/kept"
+) -> list[str]:
+    """Compile for some times one after the other, and return the lines that were said."""
+    notice = kernels.Notice()
+    event = compilation(of, folder)
+    with caplog.at_level(logging.WARNING, logger="conformix"):
+        for wait in seconds:
+            notice.on_start(event)
+            notice.on_start(event)  # what a kernel calls is compiled within
+            notice.on_end(event)
+            time.sleep(wait)
+            notice.on_end(event)
+        time.sleep(0.15)
+    return [record.getMessage() for record in caplog.records]
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "SILENCE", 0.1)
+
+
+OURS = "conformix.kernels.host.engine.walk"
+
+
+@pytest.mark.usefixtures("impatient")
+def test_whoever_waits_is_told_once_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    (line,) = lines_after([0.3, 0.3], caplog, of=OURS)
+    assert line == (
+        "conformix: compiling for this machine, about ten seconds; kept in /kept for later "
+        "processes."
+    )
+
+
+@pytest.mark.usefixtures("impatient")
+def test_waits_add_up(caplog: pytest.LogCaptureFixture) -> None:
+    assert len(lines_after([0.06] * 4, caplog, of=OURS)) == 1
+
+
+@pytest.mark.usefixtures("impatient")
+def test_where_nothing_can_be_kept_the_line_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    (line,) = lines_after([0.3], caplog, of=OURS, folder=None)
+    assert line.endswith(
+        "by every process, because numba finds no folder to keep it in (NUMBA_CACHE_DIR)."
+    )
+
+
+def test_short_compilations_are_silent(caplog: pytest.LogCaptureFixture) -> None:
+    assert lines_after([0.0, 0.0], caplog, of=OURS) == []
+
+
+@pytest.mark.usefixtures("impatient")
+def test_kernels_of_others_are_none_of_our_business(caplog: pytest.LogCaptureFixture) -> None:
+    assert lines_after([0.3], caplog, of="somebody.else") == []
+
+
+def test_the_line_goes_to_standard_error_without_any_setting() -> None:
+    code = (
+        "from conformix.kernels.host import compiled\n"
+        "import numba\n"
+        "compiled.SILENCE = 0.0\n"
+        "def late(x):\n    return x + 1\n"
+        "late.__module__ = 'conformix.late'\n"
+        "numba.njit(late)(1)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == ""
+    assert done.stderr.startswith("conformix: compiling for this machine")
+    assert len(done.stderr.splitlines()) == 1
