@@ -52,12 +52,9 @@ def learn_blend(rows: Any, settings: Settings, rng: np.random.Generator) -> Blen
     tuning = rows.take(np.arange(0) if roles is None else roles.tune)
     # On the host, in one arithmetic: a device learns the same coefficients.
     blend = fit_blend(
-        tuning.outputs.to_host(),
-        tuning.y,
-        columns,
-        name=_free_name(rows.models),
+        tuning.outputs.to_host(), tuning.y, columns, name=_free_name(rows.models),
         threads=settings.threads,
-    )
+    )  # fmt: skip
     if is_symmetric(settings.split) and roles is not None:
         rows = rows.take(roles.calibrate)
     rows = replace(rows, outputs=blend.over(rows.outputs))

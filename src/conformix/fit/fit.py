@@ -117,7 +117,7 @@ def with_searched_weights(
     k = tuning_rank(len(roles.tune), settings.tune_level, RankRule() if separate else rank)
     normalizer = settings.normalizer(separate=separate)
     tune = _tuning_rows(scores, y, roles.tune, normalizer, columns)  # and their scale
-    objective = _objective(tune, scores, test, roles, k, search, settings)
+    objective = _objective(tune, scored, k, search, settings)
     if scheme.tune:  # the sizes of sets with a threshold per class
         objective = class_objective(objective, scheme, tune.y, alpha=settings.tune_level, rank=rank)
     objective = bind(objective, settings.goal, lambda: tune.scores, tune.y, settings.tune_level)
@@ -231,16 +231,10 @@ def _on_scale(rule: Rule) -> Rule:
 
 
 def _objective(
-    tune: TuningRows,
-    scores: Any,
-    test: FloatArray | None,
-    roles: Roles,
-    k: int,
-    search: Search,
-    settings: Settings,
+    tune: TuningRows, scored: Scored, k: int, search: Search, settings: Settings
 ) -> SizeObjective:
     """Return the sizes on the size rows with the threshold set on the tuning rows."""
-    same_rows = np.array_equal(roles.size, roles.tune)
+    same_rows = np.array_equal(scored.roles.size, scored.roles.tune)
     d = tune.true_scores.shape[1]
     if same_rows and tune.in_order and _only_counts(search, settings, d):
         labels = tune.within_reach(k)
@@ -251,7 +245,9 @@ def _objective(
     if same_rows:
         size_scores = [tune.scores]
     else:
-        size_scores = [tune.transform(part) for part in size_rows(scores, test, roles)]
+        size_scores = [
+            tune.transform(part) for part in size_rows(scored.scores, scored.test, scored.roles)
+        ]
     if settings.allow_empty:
         return SizeObjective(tune.true_scores, size_scores, k, threads=settings.threads)
     return NonEmptyObjective(tune.scores, tune.y, size_scores, k, threads=settings.threads)

@@ -551,7 +551,7 @@ def sorted_rows(
     if outputs.on_device:
         from conformix.scores.device import DeviceRows as Rows  # noqa: PLC0415  for tensors only
     else:
-        Rows = SortedRows  # type: ignore[assignment,misc]  # noqa: N806
+        Rows = SortedRows  # type: ignore[assignment,misc]
     for model, values in outputs.models.items():
         if getattr(values, "rises", False):  # a blend of one model, which has the model's order
             sources[model] = values.sorted_rows(rows)  # type: ignore[attr-defined]
