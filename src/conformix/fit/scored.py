@@ -530,7 +530,7 @@ def gather_rows(outputs: Outputs, y: IntArray, tensor_rows: IntArray, scoring: S
     # A device has room for what fits on it.
     few = outputs.n * outputs.n_classes <= SORTED_TOGETHER or outputs.on_device
     if few and are_sorted(scoring.columns, outputs):
-        ordered = SortedOutputs(outputs, scoring.columns, scoring.key, scoring.threads)
+        ordered = SortedOutputs(outputs, scoring.columns, scoring.key, scoring.threads, y)
         outputs = replace(outputs, unchecked=None)
         tuning = HeldOutputs(outputs, scoring, ordered, tensor_rows)
         true = ordered.true_scores(y, np.arange(outputs.n))

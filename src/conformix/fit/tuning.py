@@ -23,11 +23,12 @@ from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, is_tensor,
 from conformix.kernels.blocks import row_blocks
 from conformix.scores.names import Column
 from conformix.scores.scale import CACHE_ENTRIES, Normalizer, Transform
-from conformix.scores.sorted_rows import upper_windows, window_scores
+from conformix.scores.sorted_rows import upper_windows
 
-# How far above a label true-label scores must lie to count as above it, relative to the largest
-# score: thousands of times what rounding does to a sum.
-MARGIN = 1e-12
+# How far above a label true-label scores must lie to count as above it, relative to the largest of
+# them: thousands of times what rounding does to a sum of such numbers. Of a label that scores much
+# lower still, rounding makes more, but a far smaller part of the distance.
+MARGIN, TINY = 1e-12, 1e-300
 
 
 @dataclass(frozen=True)
@@ -108,14 +109,9 @@ class TuningRows:
         # As many true labels lie below these numbers as may, and the next one lies on them.
         lowest = rising[(n - k) // d] if k <= n else np.full(d, -np.inf)
         largest = float(np.abs(rising[[0, -1]]).max())
+        cuts = (lowest - (MARGIN * largest + TINY)).tolist()
 
         def of_block(block: Any, rows: IntArray, _: slice) -> FloatArray:
-            every, last = block.numbers(len(rows)), block.block.shape[1] - 1
-            scores = [
-                window_scores(block, columns, every, rows, slice(end, end + 1)) for end in (0, last)
-            ]
-            reach = max(largest, *(float(abs(self.transform(end)).max()) for end in scores))
-            cuts = (lowest - MARGIN * reach).tolist()
 
             def may_be_in(scores: FloatArray, _: IntArray) -> BoolArray:
                 normalised.append(self.transform(scores))

@@ -35,7 +35,6 @@ from conformix.scores.sorted_rows import (
     first_reaching,
     scores_at,
     sorted_rows,
-    window_scores,
 )
 
 # Outputs from which on sorting and bisecting is quicker than scoring all labels.
@@ -123,8 +122,7 @@ def first_places(
         cuts = to_device(np.ascontiguousarray(np.broadcast_to(cuts, (len(every), 1))), every)
     if not rule.allow_empty:  # the best labels are in, whatever they score
         last = block.block.shape[1] - 1
-        top = window_scores(block, columns, every, rows, slice(last, last + 1))
-        best = rule.of_single_labels(top)
+        best = rule.of_single_labels(block.scores(columns, rows, slice(last, last + 1)))
         cuts = best.clip(max=cuts)
 
     def reaches(scores: FloatArray, which: IntArray) -> BoolArray:

@@ -13,9 +13,11 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from conformix.data.outputs import Arithmetic, Kind, Outputs
 from conformix.errors import InvalidInput
-from conformix.kernels.arrays import FloatArray, IntArray, to_device, torch_module
+from conformix.kernels.arrays import FloatArray, IntArray, to_device, to_host, torch_module
 from conformix.kernels.device import elementary
 from conformix.kernels.device.sums import running_sums
 from conformix.kernels.elementary import sums_of
@@ -206,11 +208,26 @@ class DeviceRows:
         """What scores are functions of, in sorted order."""
         return DeviceRising(self.outputs, *self._how)
 
-    def window(self, which: Any, rows: IntArray | None, places: slice) -> DeviceWindow:
-        """Return neighbouring places of some rows: of ``rows[which]``, or of rows `which`."""
-        numbers = which if rows is None else to_device(rows, which)[which]
-        columns = torch_module().arange(places.start, places.stop, device=which.device)
-        return DeviceWindow(self.ranked, numbers[:, None], columns[None, :])
+    def scores(self, columns: Sequence[Column], rows: Any, places: slice) -> Any:
+        """Return the scores (m, w, d) of neighbouring places of some rows, as a view of planes.
+
+        All rows where `rows` is None.
+        """
+        numbers = self.numbers(len(self.block)) if rows is None else to_device(rows, self.block)
+        here = torch_module().arange(places.start, places.stop, device=self.block.device)
+        labels: Any = DeviceWindow(self.ranked, numbers[:, None], here[None, :])
+        planes = self.block.new_empty(
+            (len(columns), len(numbers), len(here)), dtype=torch_module().float64
+        )
+        for plane, column in zip(planes, columns, strict=True):
+            plane[:] = column.score(labels)
+        return planes.movedim(0, -1)
+
+    def upper(self, columns: Sequence[Column], y: IntArray | None) -> DeviceRows:
+        """Return the rows, all sorted, and the scores of the labels y."""
+        if y is not None:
+            self.true = to_host(self.true_scores(columns, y, np.arange(len(y))))
+        return self
 
     def true_scores(self, columns: Sequence[Column], y: IntArray, rows: IntArray) -> Any:
         """Return the scores (m, d) of one label each of some rows (m,)."""
@@ -227,11 +244,6 @@ class DeviceRows:
     def numbers(self, rows: int) -> Any:
         """Return 0, 1, ... on the device."""
         return torch_module().arange(rows, device=self.block.device)
-
-    def planes(self, d: int, rows: int, width: int) -> Any:
-        """Return room for d scores of so many labels."""
-        torch = torch_module()
-        return torch.empty((d, rows, width), dtype=torch.float64, device=self.block.device)
 
 
 class DeviceBlend(DeviceRows):

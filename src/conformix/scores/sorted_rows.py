@@ -13,6 +13,7 @@ found by bisection over the places, and no score of any other label is needed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -21,7 +22,15 @@ import numpy as np
 
 from conformix.data.outputs import Arithmetic, Kind, Outputs
 from conformix.kernels import available_threads, run_blocks
-from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, is_tensor, of_labels, to_host
+from conformix.kernels.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    joined,
+    of_labels,
+    to_device,
+    to_host,
+)
 from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks
 from conformix.kernels.elementary import compile_for
 from conformix.scores.names import SCORES, Column
@@ -29,9 +38,11 @@ from conformix.scores.ranked import Ranked, Rising
 from conformix.scores.tensor import fill_tensor, uniforms_of
 
 # Outputs of the rows that one thread sorts at once: enough for its calls to be few and long.
-SORTED_ENTRIES = 2**18
+SORTED_ENTRIES = 2**16
 # Labels of a row that are looked at together, from the top; four times as many the next time.
 WINDOW = 4
+# Labels of a row whose scores are held, from the top.
+HELD_PLACES = 32
 
 
 class SortedRows:
@@ -94,26 +105,74 @@ class SortedRows:
         """Return the labels at sorted places (m,) of some rows (m,)."""
         return Places(self.ranked, rows, places)
 
-    def window(self, which: IntArray, rows: IntArray | None, places: slice) -> Any:
-        """Return neighbouring places of some rows: of ``rows[which]``, or of rows `which`."""
-        if rows is not None:
-            return Window(self.ranked, rows[which], places)
-        every = len(which) == len(self.block)
-        return Window(self.ranked, slice(None) if every else which, places)  # a view, or not
+    def scores(self, columns: Sequence[Column], rows: IntArray | None, places: slice) -> FloatArray:
+        """Return the scores (m, w, d) of neighbouring places of some rows, as a view of planes.
+
+        All rows where `rows` is None.
+        """
+        labels: Any = Window(self.ranked, slice(None) if rows is None else rows, places)
+        n_rows = len(self.block) if rows is None else len(rows)
+        planes = np.empty((len(columns), n_rows, places.stop - places.start))
+        for plane, column in zip(planes, columns, strict=True):
+            plane[:] = column.score(labels)
+        return np.moveaxis(planes, 0, -1)
 
     def true_scores(self, columns: Sequence[Column], y: IntArray, rows: IntArray) -> FloatArray:
         """Return the scores (m, d) of one label each of some rows (m,)."""
         return scores_at(self.of_labels(y, rows), columns)
+
+    def some(self, rows: IntArray) -> SortedRows:
+        """Return some of the rows, not sorted yet."""
+        part = copy(self)
+        part.forget()
+        kind, u, arithmetic = self._how
+        part.block, part._how = self.block[rows], (kind, None if u is None else u[rows], arithmetic)
+        return part
+
+    def forget(self) -> None:
+        """Give up what was sorted."""
+        for name in ("outputs", "ranked"):
+            self.__dict__.pop(name, None)
+
+    def upper(self, columns: Sequence[Column], y: IntArray | None) -> UpperRows:
+        """Return the upper ends of the rows, and the scores of the labels y."""
+        return UpperRows(self, columns, y)
 
     @staticmethod
     def numbers(rows: int) -> IntArray:
         """Return 0, 1, ... where the rows are."""
         return np.arange(rows)
 
-    @staticmethod
-    def planes(d: int, rows: int, width: int) -> FloatArray:
-        """Return room for d scores of so many labels."""
-        return np.empty((d, rows, width))
+
+class UpperRows(SortedRows):
+    """A block of rows of which only the upper ends are held sorted: their scores.
+
+    What lies deeper is sorted again, which few rows ask for.
+    """
+
+    def __init__(self, source: SortedRows, columns: Sequence[Column], y: IntArray | None) -> None:
+        self.block, self._how, self._columns = source.block, source._how, columns
+        self._source = source
+        n_classes = self.block.shape[1]
+        self._held = slice(max(n_classes - HELD_PLACES, 0), n_classes)
+        self._upper = source.scores(columns, None, self._held)
+        self.true: FloatArray | None = None  # the scores of the labels y, where they are known
+        if y is not None:
+            self.true = source.true_scores(columns, y, np.arange(len(self.block)))
+        source.forget()
+
+    def scores(self, columns: Sequence[Column], rows: IntArray | None, places: slice) -> FloatArray:
+        """Return the scores (m, w, d) of neighbouring places of some rows."""
+        first = self._held.start
+        if places.start < first:
+            some = self._source.some(np.arange(len(self.block)) if rows is None else rows)
+            return some.scores(columns, None, places)
+        held = slice(places.start - first, places.stop - first)
+        return self._upper[slice(None) if rows is None else rows, held]
+
+    def true_scores(self, columns: Sequence[Column], y: IntArray, rows: IntArray) -> FloatArray:
+        """Return the scores (m, d) of one label each of some rows (m,)."""
+        return self._source.some(rows).true_scores(columns, y, np.arange(len(rows)))
 
 
 class Places:
@@ -382,25 +441,16 @@ def upper_windows(
     below, width = n_classes, WINDOW
     while len(which) and below:
         places = slice(max(below - width, 0), below)
-        scores = window_scores(source, columns, which, rows, places)
+        if rows is None:
+            some = None if below == n_classes else which
+        else:
+            some = to_device(rows, which)[which]
+        scores = source.scores(columns, some, places)
         inside = reaches(scores, which)
         yield which, scores, inside
-        which, below, width = which[inside[:, 0]], places.start, 4 * width
-
-
-def window_scores(
-    source: Any,
-    columns: Sequence[Column],
-    which: IntArray,
-    rows: IntArray | None,
-    places: slice,
-) -> FloatArray:
-    """Return the scores (m, w, d) of neighbouring places of some rows, as a view of d planes."""
-    labels = source.window(which, rows, places)
-    planes = source.planes(len(columns), len(which), places.stop - places.start)
-    for plane, column in zip(planes, columns, strict=True):
-        plane[:] = column.score(labels)
-    return planes.movedim(0, -1) if is_tensor(planes) else np.moveaxis(planes, 0, -1)  # type: ignore[attr-defined]
+        # The second window ends where what is held of a row does.
+        width = HELD_PLACES - WINDOW if below == n_classes else 4 * width
+        which, below = which[inside[:, 0]], places.start
 
 
 def first_reaching(
@@ -443,6 +493,8 @@ class SortedOutputs:
         Of the uniform numbers of randomised scores.
     threads : int or None
         Threads to use.
+    y : integer array of shape (n,), optional
+        Labels whose scores are wanted of all rows.
     """
 
     def __init__(
@@ -451,19 +503,21 @@ class SortedOutputs:
         columns: Sequence[Column],
         key: int = 0,
         threads: int | None = None,
+        y: IntArray | None = None,
     ) -> None:
         self.columns = tuple(columns)
         self._threads = 1 if outputs.on_device else available_threads(threads)
         compile_for(0 if outputs.on_device else outputs.n * outputs.n_classes)
 
-        def sort(rows: slice) -> SortedRows:
+        def sort(rows: slice) -> Any:
             part = outputs.read(rows)
             block = sorted_rows(part, slice(0, part.n), columns, key)[columns[0].model]
-            block.ranked  # noqa: B018  sorted here, by a thread
-            return block
+            return block.upper(columns, None if y is None else y[rows])
 
         self._slices = list(sorted_slices(outputs))
         self._blocks = run_blocks(sort, self._slices, self._threads)
+        # The scores (n, d) of the labels, where these are known.
+        self.true = None if y is None else np.concatenate([b.true for b in self._blocks])
 
     def map(self, function: Callable[[Any, IntArray, slice], T], rows: IntArray) -> list[T]:
         """Return ``function(block, within, places)`` of all blocks that hold some of the `rows`.
@@ -482,7 +536,12 @@ class SortedOutputs:
         return run_blocks(of_block, some, self._threads)
 
     def true_scores(self, y: IntArray, rows: IntArray) -> FloatArray:
-        """Return the scores (m, d) of one label each of some rows, in host memory."""
+        """Return the scores (m, d) of one label each of some rows, in host memory.
+
+        With the labels of all rows at hand they are known.
+        """
+        if self.true is not None:
+            return self.true[rows]
         if not len(rows):
             return np.empty((0, len(self.columns)))
 
@@ -493,17 +552,14 @@ class SortedOutputs:
 
     def scores(self, rows: IntArray) -> FloatArray:
         """Return the scores (m, K, d) of some rows, labels in sorted order, as d planes."""
-        n_classes = self._blocks[0].block.shape[1]
-        planes = self._blocks[0].planes(len(self.columns), len(rows), n_classes)
+        every = slice(0, self._blocks[0].block.shape[1])
 
-        def of_block(block: Any, within: IntArray, places: slice) -> None:
-            which = block.numbers(len(within))
-            part = window_scores(block, self.columns, which, within, slice(0, n_classes))
-            for j, plane in enumerate(planes):
-                plane[places] = part[..., j]
+        def of_block(block: Any, within: IntArray, _: slice) -> FloatArray:
+            return block.scores(self.columns, within, every)  # type: ignore[no-any-return]
 
-        self.map(of_block, rows)
-        return planes.movedim(0, -1) if is_tensor(planes) else np.moveaxis(planes, 0, -1)  # type: ignore[attr-defined]
+        if not len(rows):
+            return np.empty((0, every.stop, len(self.columns)))
+        return joined(self.map(of_block, rows))  # type: ignore[no-any-return]
 
 
 def sorted_slices(outputs: Outputs) -> Iterator[slice]:
