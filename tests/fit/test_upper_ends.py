@@ -11,7 +11,6 @@ from numpy.testing import assert_array_equal
 import conformix as cx
 from cases import probability_rows
 from conformix.data.outputs import check_outputs
-from conformix.fit import predictor as predicting
 from conformix.fit import scored as scoring
 from conformix.fit import upper_ends as module
 from conformix.scores import SCORES, parse_score, score_columns, score_tensor
@@ -133,7 +132,6 @@ def test_blocks_and_threads_do_not_matter(monkeypatch) -> None:
     found = []
     for entries, threads in [(2**18, 1), (37, 3), (500, 2)]:
         monkeypatch.setattr(sorting, "SORTED_ENTRIES", entries)
-        monkeypatch.setattr(predicting, "SORTED_ENTRIES", entries)
         cp = cx.ScoreAverage(THREE, kind="logits", random_state=0, threads=threads).fit(logits, y)
         found.append((cp, cp.predict_set(logits)))
     assert_same(found[:2])

@@ -38,7 +38,7 @@ from conformix.scores.ranked import Ranked, Rising
 from conformix.scores.tensor import fill_tensor, uniforms_of
 
 # Outputs of the rows that one thread sorts at once: enough for its calls to be few and long.
-SORTED_ENTRIES = 2**16
+SORTED_ENTRIES = 2**18
 # Labels of a row that are looked at together, from the top; four times as many the next time.
 WINDOW = 4
 # Labels of a row whose scores are held, from the top.

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import conformix as cx
-from conformix.calibration.strata import PerClass
 from conformix.fit import upper_ends
 from conformix.kernels.device.sums import running_sums
 from conformix.testing import assert_same_sets
@@ -29,7 +28,7 @@ SETTINGS = {
     "natural scale": {"scores": THREE, "normalize": "scale"},
     "automatic": {"scores": "auto"},
     "automatic, exact": {"scores": "auto", "split": "exact"},
-    "by class": {"scores": THREE, "calibration": PerClass(fallback="pooled")},
+    "by class": {"scores": THREE, "calibration": "class", "alpha": 0.4},
 }
 
 
