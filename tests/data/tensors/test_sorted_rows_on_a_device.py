@@ -32,6 +32,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::conformix.TrivialSetsWarning")
 @pytest.mark.parametrize("case", ["tied", "probs", "logits"])
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 def test_sets_and_p_values_are_those_of_numpy(
