@@ -13,22 +13,24 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any
 
 from scipy.stats import beta
 
 from mutation import lines
 from mutation.equivalent import PROOFS
 from mutation.generated import PACKAGE, ROOT, WHOLE, Mutant, all_of_the_whole, sample
+from mutation.worker import only_bodies_differ
 
 # Tests that run a line are asked in two stages, quick ones first, then others of the same file
 # (what is remembered from call to call runs in one test and serves many); seconds in each.
-STAGES, OTHERS, LIMIT = (4.0, 30.0), 15.0, 200.0
+STAGES, OTHERS, LIMIT = (4.0, 30.0), 15.0, 90.0
 
 
 def main() -> int:
@@ -36,15 +38,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m mutation", description=__doc__)
     parser.add_argument("only", nargs="*", help="beginnings of files to run; all by default")
     parser.add_argument("--results", type=Path, default=ROOT / ".mutation" / "outcomes.jsonl")
-    parser.add_argument("--lines", action="store_true", help="note anew which tests run which line")
+    parser.add_argument(
+        "--lines", nargs="*", metavar="TESTS",
+        help="note anew which tests run which line, of all tests or of these files besides",
+    )  # fmt: skip
     parser.add_argument("--again", action="store_true", help="run survivors again")
     parser.add_argument("--table", type=Path, help="write the table of docs/assurance.md here")
     options = parser.parse_args()
     options.results.parent.mkdir(parents=True, exist_ok=True)
     noted = options.results.parent / "lines"
-    if options.lines or not noted.exists():
+    if options.lines:
+        note_lines(noted, options.lines)
+    elif options.lines is not None or not noted.exists():
         shutil.rmtree(noted, ignore_errors=True)
-        note_lines(noted)
+        note_lines(noted, ["tests", "src"])
     mutants = {"whole": all_of_the_whole(), "sample": sample()}
     print(f"{sum(map(len, mutants.values()))} mutants", flush=True)
     outcomes = read(options.results)
@@ -68,12 +75,12 @@ def main() -> int:
     return 0
 
 
-def note_lines(folder: Path) -> None:
-    """Run the suite once and note which tests run which line."""
+def note_lines(folder: Path, tests: list[str]) -> None:
+    """Run tests once and note which of them run which line."""
     environment = os.environ | {"MUTATION_LINES": str(folder)}
     subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "mutation.lines", "--numprocesses", "auto",
-         "--dist", "loadfile", "tests"],
+         "--dist", "loadfile", *tests],
         cwd=ROOT, check=False, env=environment,
     )  # fmt: skip
 
@@ -91,30 +98,34 @@ def run_all(mutants: list[Mutant], noted: Path, results: Path) -> None:
     tests, seconds = lines.read(noted)
     statements = {file: statement_lines(file) for file in {mutant.file for mutant in mutants}}
     began, done = time.perf_counter(), 0
-    with tempfile.TemporaryDirectory() as folder:
-        workers: SimpleQueue[subprocess.Popen[str]] = SimpleQueue()
+    with ExitStack() as stack:
+        workers: SimpleQueue[Worker] = SimpleQueue()
         for i in range(os.cpu_count() or 1):
-            workers.put(start(Path(folder) / str(i)))
+            worker = Worker(results.parent / "trees" / str(i), sorted(seconds))
+            workers.put(stack.enter_context(worker))
 
-        def one(mutant: Mutant) -> dict[str, object]:
+        def one(mutant: Mutant) -> dict[str, Any]:
             stages = stages_of(mutant, tests, seconds, statements[mutant.file])
             if not stages:
                 return {"outcome": "survived", "test": "no test runs the line", "seconds": 0.0}
             worker = workers.get()
             try:
-                return asked(worker, mutant.file, str(mutant.text), stages)
+                return worker.outcome(mutant.file, str(mutant.text), stages)
             finally:
                 workers.put(worker)
 
-        with ThreadPoolExecutor(os.cpu_count()) as pool, results.open("a") as file:
-            for mutant, outcome in zip(mutants, pool.map(one, mutants), strict=True):
+        broken: set[str] = set()
+        pool = ThreadPoolExecutor(os.cpu_count())
+        stack.callback(pool.shutdown, wait=False, cancel_futures=True)
+        with results.open("a", encoding="utf-8") as file:
+            rows = {pool.submit(one, mutant): mutant for mutant in mutants}
+            for row in as_completed(rows):
+                mutant, outcome = rows[row], row.result()
                 done += 1
-                row = {
-                    "key": mutant.key, "file": mutant.file, "place": mutant.place,
-                    "line": mutant.line, "operator": mutant.operator, "before": mutant.before,
-                    "after": mutant.after, **outcome,
-                }  # fmt: skip
-                file.write(json.dumps(row) + "\n")
+                for test in set(outcome.pop("broken", ())) - broken:
+                    print(f"fails without any change, left out: {test}")
+                    broken.add(test)
+                file.write(json.dumps(mutant.row | outcome) + "\n")
                 file.flush()
                 if outcome["outcome"] == "survived":
                     print(f"{mutant.key} {mutant.file}:{mutant.line} {mutant.place}")
@@ -122,52 +133,60 @@ def run_all(mutants: list[Mutant], noted: Path, results: Path) -> None:
                 if done % 50 == 0:
                     print(f"{done} of {len(mutants)}, {time.perf_counter() - began:.0f} s")
                 sys.stdout.flush()
-        killers = {str(row["test"]) for row in read(results).values() if row["outcome"] == "killed"}
-        control(workers.get(), sorted(killers))
-        while not workers.empty():
-            workers.get().kill()
 
 
-def control(worker: subprocess.Popen[str], killers: list[str]) -> None:
-    """Run the tests that killed on the package as it is: one that fails there killed nothing."""
-    tests = [test for test in killers if not test.endswith("cannot start")]
-    answer = asked(worker, WHOLE[0], (PACKAGE / WHOLE[0]).read_text(encoding="utf-8"), [tests])
-    worker.kill()
-    if answer["outcome"] != "survived":
-        raise SystemExit(f"fails without any change: {answer['test']}")
+class Worker:
+    """Processes that run tests on a copy of the tree of their own, one with the tests at hand.
 
+    A copy stays from run to run for what is compiled there.
+    """
 
-def asked(
-    worker: subprocess.Popen[str], file: str, text: str, stages: list[list[str]]
-) -> dict[str, object]:
-    """Return what a worker says of a module's text."""
-    assert worker.stdin is not None
-    assert worker.stdout is not None
-    job = {"file": file, "text": text, "stages": stages, "limit": LIMIT}
-    worker.stdin.write(json.dumps(job) + "\n")
-    worker.stdin.flush()
-    answer: dict[str, object] = json.loads(worker.stdout.readline())
-    if answer["outcome"] == "not run":
-        raise SystemExit(f"the tests of {file} cannot be run")
-    return answer
+    def __init__(self, tree: Path, tests: list[str]) -> None:
+        for name in ("src", "tests", "examples", "docs", "studies", "benchmarks"):
+            shutil.rmtree(tree / name, ignore_errors=True)
+            shutil.copytree(ROOT / name, tree / name)
+        for name in ("pyproject.toml", "README.md", "ARCHITECTURE.md"):
+            shutil.copy2(ROOT / name, tree)
+        self.tree = tree
+        self.files = sorted({test.partition("::")[0] for test in tests})
+        self.processes: dict[str, subprocess.Popen[str]] = {}
 
+    def outcome(self, file: str, text: str, stages: list[list[str]]) -> dict[str, Any]:
+        """Return what tests say of a module's text."""
+        right = (self.tree / "src" / "conformix" / file).read_text(encoding="utf-8")
+        process = self.process("collected" if only_bodies_differ(right, text) else "fresh")
+        assert process.stdin is not None
+        assert process.stdout is not None
+        job = {"file": file, "text": text, "stages": stages, "limit": LIMIT}
+        process.stdin.write(json.dumps(job) + "\n")
+        process.stdin.flush()
+        answer: dict[str, Any] = json.loads(process.stdout.readline())
+        if answer["outcome"] == "not run":
+            raise SystemExit(f"the tests of {file} cannot be run: {answer['test']}")
+        return answer
 
-def start(tree: Path) -> subprocess.Popen[str]:
-    """Return a worker on its own copy of the tree."""
-    for name in ("src", "tests", "examples", "docs", "studies", "benchmarks"):
-        shutil.copytree(ROOT / name, tree / name)
-    for name in ("pyproject.toml", "README.md", "ARCHITECTURE.md"):
-        shutil.copy2(ROOT / name, tree)
-    environment = os.environ | {
-        "PYTHONPATH": str(tree / "src"),
-        "CONFORMIX_DATA": os.environ.get("CONFORMIX_DATA", str(ROOT / "data")),
-        "NUMBA_CACHE_DIR": str(tree / "compiled"),
-        "PYTHONDONTWRITEBYTECODE": "",
-    }
-    return subprocess.Popen(
-        [sys.executable, str(tree / "tests" / "mutation" / "worker.py"), str(tree)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
-    )  # fmt: skip
+    def process(self, kind: str) -> subprocess.Popen[str]:
+        """Return the process of a kind, started where there is none."""
+        if kind not in self.processes:
+            environment = os.environ | {
+                "PYTHONPATH": str(self.tree / "src"),
+                "CONFORMIX_DATA": os.environ.get("CONFORMIX_DATA", str(ROOT / "data")),
+                "NUMBA_CACHE_DIR": str(self.tree / "compiled"),
+                "PYTHONDONTWRITEBYTECODE": "",
+            }
+            script = self.tree / "tests" / "mutation" / "worker.py"
+            self.processes[kind] = subprocess.Popen(
+                [sys.executable, str(script), str(self.tree), kind, *self.files],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
+            )  # fmt: skip
+        return self.processes[kind]
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for process in self.processes.values():
+            process.kill()
 
 
 def stages_of(
@@ -202,12 +221,13 @@ def ranked(tests: set[str], seconds: dict[str, float]) -> list[str]:
 
 
 def first_of(tests: list[str], budget: float, seconds: dict[str, float]) -> list[str]:
-    """Take as many tests from the front of a list as a number of seconds allows."""
+    """Take as many tests from the front of a list as a number of seconds allows, file by file."""
     stage: list[str] = []
     while tests and seconds.get(tests[0], 1.0) <= budget and len(stage) < 400:
         budget -= seconds.get(tests[0], 1.0)
         stage.append(tests.pop(0))
-    return stage
+    files = list(dict.fromkeys(test.partition("::")[0] for test in stage))
+    return sorted(stage, key=lambda test: files.index(test.partition("::")[0]))
 
 
 def statement_lines(file: str) -> dict[int, range]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import json
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -16,6 +17,7 @@ from cosmic_ray.plugins import get_operator, operator_names
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "conformix"
+KNOWN = ROOT / ".mutation" / "changes.jsonl"
 # Every mutant of these is run.
 WHOLE = ["conformal.py", "splits.py", "guarantees/verdict.py", "fit/verdict.py"]
 # Of these, which carry promises too, a random sample is.
@@ -62,7 +64,7 @@ class Mutant:
         """A name that survives changes elsewhere in the file."""
         named = (self.file, self.place, self.operator, self.before, str(self.column))
         twin = str(self.twin) if self.twin else ""
-        return hashlib.sha256(("\n".join(named) + twin).encode()).hexdigest()[:16]
+        return _digest("\n".join(named) + twin)
 
     @cached_property
     def text(self) -> str | None:
@@ -72,8 +74,24 @@ class Mutant:
         is no change.
         """
         code = _code(self.file)
-        text: str | None = mutate_code(code, get_operator(self.operator)(), self.occurrence)
-        return None if text is None or _meaning(text) in (_right(self.file), None) else text
+        name = f"{_digest(code)} {self.operator} {self.occurrence}"
+        known = _known()
+        if name not in known:
+            text: str | None = mutate_code(code, get_operator(self.operator)(), self.occurrence)
+            same = text is None or _meaning(text) in (_right(self.file), None)
+            known[name] = None if same else _replaced(code, str(text))
+            with KNOWN.open("a", encoding="utf-8") as file:
+                file.write(json.dumps([name, known[name]]) + "\n")
+        change = known[name]
+        return None if change is None else code[: change[0]] + change[2] + code[change[1] :]
+
+    @property
+    def row(self) -> dict[str, object]:
+        """What is written down of a mutant."""
+        return {
+            "key": self.key, "file": self.file, "place": self.place, "line": self.line,
+            "operator": self.operator, "before": self.before, "after": self.after,
+        }  # fmt: skip
 
     @property
     def after(self) -> str:
@@ -125,6 +143,31 @@ def sample() -> list[Mutant]:
     files = [file for file in files_of(SAMPLED) if file not in WHOLE]
     places = sorted((p for file in files for p in places_of(file)), key=lambda place: place.key)
     return list(islice((place for place in places if place.text is not None), SAMPLE))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@cache
+def _known() -> dict[str, tuple[int, int, str] | None]:
+    """Return the changes that were made before: making them takes longer than all else here."""
+    KNOWN.parent.mkdir(parents=True, exist_ok=True)
+    KNOWN.touch()
+    return dict(json.loads(line) for line in KNOWN.read_text(encoding="utf-8").splitlines())
+
+
+def _replaced(before: str, after: str) -> tuple[int, int, str]:
+    """Return which characters were replaced, and by what."""
+    start = _alike(before, after)
+    end = _alike(before[:start:-1], after[:start:-1])
+    return start, len(before) - end, after[start : len(after) - end]
+
+
+def _alike(one: str, other: str) -> int:
+    """Return how many characters at the beginning are the same."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 @cache
