@@ -78,8 +78,8 @@ def simple_fraction(alpha: float, name: str = "alpha") -> Fraction:
 
 def _double(number: Any) -> float:
     """Return the nearest double, NaN where a number has none."""
-    if isinstance(number, np.floating) and number.dtype != np.float64:
-        return float(str(number))  # half and single precision stand for the decimal they print
+    if isinstance(number, np.float16 | np.float32):  # these stand for the decimal they print
+        return float(str(number))
     try:
         return float(number)
     except (OverflowError, ValueError):

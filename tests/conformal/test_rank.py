@@ -127,6 +127,12 @@ def test_a_level_of_few_bits_stands_for_the_decimal_that_it_prints(
     assert conformal_rank(99, level) == 100 - percent
 
 
+def test_a_level_of_many_bits_is_the_double_nearest_to_it_and_not_to_what_it_prints() -> None:
+    for number in np.random.default_rng(0).random(50):
+        between = (np.longdouble(number) + np.longdouble(np.nextafter(number, 1))) / 2
+        assert simple_fraction(between) == simple_fraction(float(between))
+
+
 def test_a_level_further_than_the_snapping_distance_keeps_its_exact_value() -> None:
     alpha = 0.1 + 3e-12
     assert simple_fraction(alpha) == Fraction(alpha)

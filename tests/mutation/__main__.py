@@ -42,7 +42,7 @@ def main() -> int:
         "--lines", nargs="*", metavar="TESTS",
         help="note anew which tests run which line, of all tests or of these files besides",
     )  # fmt: skip
-    parser.add_argument("--again", action="store_true", help="run survivors again")
+    parser.add_argument("--again", action="store_true", help="run survivors and timeouts again")
     parser.add_argument("--table", type=Path, help="write the table of docs/assurance.md here")
     options = parser.parse_args()
     options.results.parent.mkdir(parents=True, exist_ok=True)
@@ -63,7 +63,7 @@ def main() -> int:
         and mutant.key not in PROOFS
         and (
             mutant.key not in outcomes
-            or (options.again and outcomes[mutant.key]["outcome"] == "survived")
+            or (options.again and outcomes[mutant.key]["outcome"] in ("survived", "timeout"))
         )
     ]
     run_all(todo, noted, options.results)

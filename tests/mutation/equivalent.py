@@ -9,16 +9,6 @@ PROOFS: dict[str, str] = {
         "A table of p-values has at least one column (`check_matrix` refuses none)"
         ", so `<= 1` is `== 1`."
     ),
-    # conformal.py: if isinstance(number, np.floating) and number.dtype <= np.float64:
-    "2b289e3a619837ed": (
-        "A float64 written out and read back is itself, so taking the branch for float64 too "
-        "returns the same double."
-    ),
-    # conformal.py: if isinstance(number, np.floating) and number.dtype is not np.float64:
-    "b323ab543061cdea": (
-        "A dtype is never the scalar type itself, so the branch is taken for float64 too: "
-        "written out and read back it is itself."
-    ),
     # conformal.py, in _snapped: `0 != simple < 1`
     "413dfe003efa00d9": (
         "`exact` lies strictly between 0 and 1 (checked by the caller), so its nearest simple"
