@@ -14,9 +14,10 @@ import shutil
 import subprocess
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -28,9 +29,9 @@ from mutation.equivalent import PROOFS
 from mutation.generated import PACKAGE, ROOT, WHOLE, Mutant, all_of_the_whole, sample
 from mutation.worker import only_bodies_differ
 
-# Tests that run a line are asked in two stages, quick ones first, then others of the same file
-# (what is remembered from call to call runs in one test and serves many); seconds in each.
-STAGES, OTHERS, LIMIT = (4.0, 30.0), 15.0, 90.0
+# Seconds of tests in the stages, were the whole suite to take SUITE; LIMIT is of a clock.
+SUITE, STAGES, OTHERS, LIMIT = 1000.0, (4.0, 30.0), 10.0, 90.0
+SAMPLED_ELSEWHERE = "a random sample of the other rooms that carry a promise"
 
 
 def main() -> int:
@@ -95,17 +96,16 @@ def read(path: Path) -> dict[str, dict[str, object]]:
 
 def run_all(mutants: list[Mutant], noted: Path, results: Path) -> None:
     """Run mutants on all cores and append their outcomes."""
-    tests, seconds = lines.read(noted)
-    statements = {file: statement_lines(file) for file in {mutant.file for mutant in mutants}}
+    choice = Choice(noted, results)
     began, done = time.perf_counter(), 0
     with ExitStack() as stack:
         workers: SimpleQueue[Worker] = SimpleQueue()
         for i in range(os.cpu_count() or 1):
-            worker = Worker(results.parent / "trees" / str(i), sorted(seconds))
+            worker = Worker(results.parent / "trees" / str(i), sorted(choice.seconds))
             workers.put(stack.enter_context(worker))
 
         def one(mutant: Mutant) -> dict[str, Any]:
-            stages = stages_of(mutant, tests, seconds, statements[mutant.file])
+            stages = choice.stages(mutant)
             if not stages:
                 return {"outcome": "survived", "test": "no test runs the line", "seconds": 0.0}
             worker = workers.get()
@@ -125,6 +125,10 @@ def run_all(mutants: list[Mutant], noted: Path, results: Path) -> None:
                 for test in set(outcome.pop("broken", ())) - broken:
                     print(f"fails without any change, left out: {test}")
                     broken.add(test)
+                if outcome["outcome"] == "not run":
+                    print(f"{mutant.key} {mutant.file}:{mutant.line} not run: {outcome['test']}")
+                    continue
+                choice.learn(mutant.row | outcome)
                 file.write(json.dumps(mutant.row | outcome) + "\n")
                 file.flush()
                 if outcome["outcome"] == "survived":
@@ -161,8 +165,6 @@ class Worker:
         process.stdin.write(json.dumps(job) + "\n")
         process.stdin.flush()
         answer: dict[str, Any] = json.loads(process.stdout.readline())
-        if answer["outcome"] == "not run":
-            raise SystemExit(f"the tests of {file} cannot be run: {answer['test']}")
         return answer
 
     def process(self, kind: str) -> subprocess.Popen[str]:
@@ -189,45 +191,70 @@ class Worker:
             process.kill()
 
 
-def stages_of(
-    mutant: Mutant,
-    tests: dict[tuple[str, int], set[str]],
-    seconds: dict[str, float],
-    statement: dict[int, range],
-) -> list[list[str]]:
-    """Return the tests that run the changed statement, one case of each first, quick ones first.
+class Choice:
+    """Which tests a mutant is shown to, in stages.
 
-    A statement that runs on import is tried on all tests of its file.
+    Those that killed others of the same function, then those that run the changed statement, one
+    case of each first, then others that run the same file: what is remembered from call to call
+    runs in one test and serves many. A statement that runs on import is tried on all of its file.
     """
-    run_it = set().union(
-        *(tests.get((mutant.file, line), set()) for line in statement.get(mutant.line, ()))
-    )
-    same_file = set().union(*(names for (file, _), names in tests.items() if file == mutant.file))
-    left = ranked(run_it or same_file, seconds)
-    stages = [first_of(left, budget, seconds) for budget in STAGES]
-    stages.append(first_of(ranked(same_file - run_it, seconds), OTHERS, seconds))
-    return [stage for stage in stages if stage]
 
+    def __init__(self, noted: Path, results: Path) -> None:
+        self.tests, seconds = lines.read(noted)
+        scale = SUITE / max(sum(seconds.values()), 1e-9)
+        self.seconds = {test: scale * spent for test, spent in seconds.items()}
+        # The first test of a file prepares what its others use, and any may be the first here.
+        heaviest: dict[str, float] = {}
+        for test, spent in self.seconds.items():
+            file = test.partition("::")[0]
+            heaviest[file] = max(heaviest.get(file, 0.0), spent)
+        self.costs = {
+            test: spent + heaviest[test.partition("::")[0]] / 10
+            for test, spent in self.seconds.items()
+        }
+        self.statements = cache(statement_lines)
+        self.killers: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+        for row in read(results).values():
+            self.learn(row)
 
-def ranked(tests: set[str], seconds: dict[str, float]) -> list[str]:
-    """Return tests, one case of each first, quick ones first."""
-    cases: Counter[str] = Counter()
-    order = []
-    for name in sorted(tests, key=lambda name: (seconds.get(name, 1.0), name)):
-        function = name.partition("[")[0]
-        order.append((cases[function], seconds.get(name, 1.0), name))
-        cases[function] += 1
-    return [name for _, _, name in sorted(order)]
+    def learn(self, row: dict[str, Any]) -> None:
+        """Remember which test has killed a mutant of a function, and in what time."""
+        if row["outcome"] == "killed" and row["test"] in self.seconds:
+            self.killers[row["file"], row["place"]][row["test"]] = row["seconds"]
 
+    def stages(self, mutant: Mutant) -> list[list[str]]:
+        """Return lists of tests, each to be run where the one before has noticed nothing."""
+        statement = self.statements(mutant.file).get(mutant.line, ())
+        run_it = set().union(*(self.tests.get((mutant.file, line), set()) for line in statement))
+        same_file = set().union(
+            *(names for (file, _), names in self.tests.items() if file == mutant.file)
+        )
+        known = self.killers[mutant.file, mutant.place]
+        first = [test for test in sorted(known, key=known.__getitem__) if known[test] < 5][:4]
+        left = self.ranked((run_it or same_file) - set(first))
+        others = self.ranked(same_file - run_it - set(first))
+        stages = [first, *(self.taken(left, budget) for budget in STAGES)]
+        stages.append(self.taken(others, OTHERS))
+        return [stage for stage in stages if stage]
 
-def first_of(tests: list[str], budget: float, seconds: dict[str, float]) -> list[str]:
-    """Take as many tests from the front of a list as a number of seconds allows, file by file."""
-    stage: list[str] = []
-    while tests and seconds.get(tests[0], 1.0) <= budget and len(stage) < 400:
-        budget -= seconds.get(tests[0], 1.0)
-        stage.append(tests.pop(0))
-    files = list(dict.fromkeys(test.partition("::")[0] for test in stage))
-    return sorted(stage, key=lambda test: files.index(test.partition("::")[0]))
+    def ranked(self, tests: set[str]) -> list[str]:
+        """Return tests, one case of each first, quick ones first."""
+        cases: Counter[str] = Counter()
+        order = []
+        for name in sorted(tests, key=lambda name: (self.costs.get(name, 1.0), name)):
+            function = name.partition("[")[0]
+            order.append((cases[function], self.costs.get(name, 1.0), name))
+            cases[function] += 1
+        return [name for _, _, name in sorted(order)]
+
+    def taken(self, tests: list[str], budget: float) -> list[str]:
+        """Take as many tests from the front of a list as a budget allows, file by file."""
+        stage: list[str] = []
+        while tests and self.seconds.get(tests[0], 1.0) <= budget and len(stage) < 400:
+            budget -= self.seconds.get(tests[0], 1.0)
+            stage.append(tests.pop(0))
+        files = list(dict.fromkeys(test.partition("::")[0] for test in stage))
+        return sorted(stage, key=lambda test: files.index(test.partition("::")[0]))
 
 
 def statement_lines(file: str) -> dict[int, range]:
@@ -248,25 +275,31 @@ def statement_lines(file: str) -> dict[int, range]:
     return around
 
 
-def summary(mutants: dict[str, list[Mutant]], outcomes: dict[str, dict[str, object]]) -> str:
-    """Return the table: killed, survived, equivalent and the interval of the sample."""
-    rows = ["| mutants of | all | equivalent, proved | killed | survived | killed, % |",
-            "|---|---|---|---|---|---|"]  # fmt: skip
-    groups = [(file, [m for m in mutants["whole"] if m.file == file]) for file in WHOLE]
-    for name, group in [*groups, ("a random sample elsewhere", mutants["sample"])]:
-        proved = sum(mutant.key in PROOFS for mutant in group)
-        found = [
-            outcomes[m.key]["outcome"] for m in group if m.key in outcomes and m.key not in PROOFS
-        ]
-        killed, ran = sum(outcome != "survived" for outcome in found), len(found)
-        share = f"{100 * killed / max(ran, 1):.1f}"
-        if name.startswith("a random"):
-            low, high = clopper_pearson(killed, ran)
+def summary(mutants: dict[str, list[Mutant]], outcomes: dict[str, dict[str, Any]]) -> str:
+    """Return the table: killed, survived, equivalent and the interval of the sample.
+
+    What runs out of time or crashes is noticed too, and counts as killed.
+    """
+    rows = [
+        "| mutants of | all | equivalent, proved | killed by a test | by the clock or a crash "
+        "| survived | killed, % |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    whole, drawn = mutants["whole"], mutants["sample"]
+    groups = [(f"`{file}`", [m for m in whole if m.file == file]) for file in WHOLE]
+    for name, group in [*groups, ("these together", whole), (SAMPLED_ELSEWHERE, drawn)]:
+        left = [mutant.key for mutant in group if mutant.key not in PROOFS]
+        found = Counter(outcomes[key]["outcome"] for key in left if key in outcomes)
+        ran, survived = found.total(), found["survived"]
+        noticed = ran - survived
+        share = f"{100 * noticed / max(ran, 1):.1f}"
+        if group is drawn:
+            low, high = clopper_pearson(noticed, ran)
             share += f" [{100 * low:.1f}, {100 * high:.1f}]"
-        label = name if name.startswith("a random") else f"`{name}`"
-        left = "" if ran + proved == len(group) else f" ({len(group) - ran - proved} not run)"
+        missing = f" ({len(left) - ran} not run)" if ran < len(left) else ""
         rows.append(
-            f"| {label} | {len(group)}{left} | {proved} | {killed} | {ran - killed} | {share} |"
+            f"| {name} | {len(group)}{missing} | {len(group) - len(left)} | {found['killed']} "
+            f"| {noticed - found['killed']} | {survived} | {share} |"
         )
     return "\n".join(rows)
 

@@ -20,6 +20,7 @@ import sys
 import time
 import traceback
 import types
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -80,7 +81,8 @@ def _skeleton(text: str) -> str:
 
 def give_code(path: Path, before: str, after: str) -> None:
     """Give the functions of a module that is loaded the code of a changed text of it."""
-    changed = dict(_changed(compile(before, path, "exec"), compile(after, path, "exec")))
+    with warnings.catch_warnings(action="ignore"):  # `is` beside a number is a change like others
+        changed = dict(_changed(compile(before, path, "exec"), compile(after, path, "exec")))
     done = set()
     for function in _functions_of(path):
         name = _name(function.__code__)
