@@ -17,6 +17,7 @@ from conformix.conformal import (
     rows_needed,
     simple_fraction,
     threshold,
+    warn_if_trivial,
 )
 
 SIZES = (1, 2, 5, 8, 9, 10, 19, 49, 98, 99, 100, 199, 499, 999, 1000, 4999, 9999)
@@ -180,6 +181,14 @@ def test_a_threshold_is_of_one_row_of_finite_scores(scores: object) -> None:
 def test_a_number_of_rows_is_written_out_up_to_twelve_digits() -> None:
     assert [in_words(n) for n in (5, 10**12 - 1)] == ["5", "999999999999"]
     assert [in_words(n) for n in (10**12, 5 * 10**300)] == ["1.00E+12", "5.00E+300"]
+
+
+@pytest.mark.parametrize(("n", "sentence"), [(9, "for a PAC statement"), (8, "at least 9 calib")])
+def test_sets_of_all_labels_are_put_down_to_the_pac_statement_only_where_it_is_to_blame(
+    n: int, sentence: str
+) -> None:
+    with pytest.warns(cx.TrivialSetsWarning, match=sentence):
+        warn_if_trivial(n, 0.1, rank=lambda n, alpha: n + 1)
 
 
 def test_conformity_ranks_count_ties_as_conforming() -> None:

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from functools import cache
@@ -30,7 +31,7 @@ from mutation.generated import PACKAGE, ROOT, WHOLE, Mutant, all_of_the_whole, s
 from mutation.worker import only_bodies_differ
 
 # Seconds of tests in the stages, were the whole suite to take SUITE; LIMIT is of a clock.
-SUITE, STAGES, OTHERS, LIMIT = 1000.0, (4.0, 30.0), 10.0, 90.0
+SUITE, NARROW, BROAD, OTHERS, LIMIT = 1000.0, 4.0, 10.0, 4.0, 60.0
 SAMPLED_ELSEWHERE = "a random sample of the other rooms that carry a promise"
 
 
@@ -194,9 +195,10 @@ class Worker:
 class Choice:
     """Which tests a mutant is shown to, in stages.
 
-    Those that killed others of the same function, then those that run the changed statement, one
-    case of each first, then others that run the same file: what is remembered from call to call
-    runs in one test and serves many. A statement that runs on import is tried on all of its file.
+    Those that killed others of the same function; then of those that run the changed statement the
+    ones that run little else, which are about it; then one case of each, quick ones first; then
+    others that run the same file: what is remembered from call to call runs in one test and serves
+    many. A statement that runs on import is tried on all of its file.
     """
 
     def __init__(self, noted: Path, results: Path) -> None:
@@ -212,6 +214,7 @@ class Choice:
             test: spent + heaviest[test.partition("::")[0]] / 10
             for test, spent in self.seconds.items()
         }
+        self.breadth = Counter(test for names in self.tests.values() for test in names)
         self.statements = cache(statement_lines)
         self.killers: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
         for row in read(results).values():
@@ -231,30 +234,32 @@ class Choice:
         )
         known = self.killers[mutant.file, mutant.place]
         first = [test for test in sorted(known, key=known.__getitem__) if known[test] < 5][:4]
-        left = self.ranked((run_it or same_file) - set(first))
-        others = self.ranked(same_file - run_it - set(first))
-        stages = [first, *(self.taken(left, budget) for budget in STAGES)]
-        stages.append(self.taken(others, OTHERS))
-        return [stage for stage in stages if stage]
-
-    def ranked(self, tests: set[str]) -> list[str]:
-        """Return tests, one case of each first, quick ones first."""
-        cases: Counter[str] = Counter()
-        order = []
-        for name in sorted(tests, key=lambda name: (self.costs.get(name, 1.0), name)):
-            function = name.partition("[")[0]
-            order.append((cases[function], self.costs.get(name, 1.0), name))
-            cases[function] += 1
-        return [name for _, _, name in sorted(order)]
+        left = (run_it or same_file) - set(first)
+        narrow = self.taken(ranked(left, self.breadth, cases=20), NARROW)
+        broad = self.taken(ranked(left - set(narrow), self.costs), BROAD)
+        others = self.taken(ranked(same_file - run_it - set(first), self.costs), OTHERS)
+        return [stage for stage in (first, narrow, broad, others) if stage]
 
     def taken(self, tests: list[str], budget: float) -> list[str]:
-        """Take as many tests from the front of a list as a budget allows, file by file."""
+        """Return as many of the first tests as a budget allows, file by file."""
         stage: list[str] = []
-        while tests and self.seconds.get(tests[0], 1.0) <= budget and len(stage) < 400:
-            budget -= self.seconds.get(tests[0], 1.0)
-            stage.append(tests.pop(0))
+        for test in tests:
+            if self.seconds[test] <= budget / 4 and len(stage) < 300:
+                budget -= self.seconds[test]
+                stage.append(test)
         files = list(dict.fromkeys(test.partition("::")[0] for test in stage))
         return sorted(stage, key=lambda test: files.index(test.partition("::")[0]))
+
+
+def ranked(tests: set[str], order: Mapping[str, float], cases: int = 1) -> list[str]:
+    """Return tests in rising order, so many cases of every test function first."""
+    seen: Counter[str] = Counter()
+    ranks = []
+    for test in sorted(tests, key=lambda test: (order[test], test)):
+        function = test.partition("[")[0]
+        ranks.append((seen[function] // cases, order[test], test))
+        seen[function] += 1
+    return [test for _, _, test in sorted(ranks)]
 
 
 def statement_lines(file: str) -> dict[int, range]:

@@ -21,7 +21,7 @@ import time
 import traceback
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
@@ -79,12 +79,12 @@ def _skeleton(text: str) -> str:
     return ast.dump(tree)
 
 
-def give_code(path: Path, before: str, after: str) -> None:
+def give_code(path: Path, before: str, after: str, functions: Iterable[types.FunctionType]) -> None:
     """Give the functions of a module that is loaded the code of a changed text of it."""
     with warnings.catch_warnings(action="ignore"):  # `is` beside a number is a change like others
         changed = dict(_changed(compile(before, path, "exec"), compile(after, path, "exec")))
     done = set()
-    for function in _functions_of(path):
+    for function in functions:
         name = _name(function.__code__)
         if name in changed:
             function.__code__ = changed[name]
@@ -93,18 +93,19 @@ def give_code(path: Path, before: str, after: str) -> None:
         raise RuntimeError(f"functions of {path} are not found: {changed.keys() - done}")
 
 
-def _functions_of(path: Path) -> Iterator[types.FunctionType]:
-    """Yield the functions of a file, wherever they are kept, and forget what they remember."""
+def functions_of(folder: Path) -> dict[str, list[types.FunctionType]]:
+    """Return the functions of every file below a folder; what they remember is forgotten."""
+    functions: dict[str, list[types.FunctionType]] = {}
     for thing in gc.get_objects():  # by type: to ask some of them for their class is to warn
-        if type(thing) is types.FunctionType and thing.__code__.co_filename == str(path):
-            yield thing
-        elif type(thing) is functools._lru_cache_wrapper and _is_ours(thing):
-            thing.cache_clear()
-
-
-def _is_ours(function: Any) -> bool:
-    code = getattr(function.__wrapped__, "__code__", None)  # what is written in C has none
-    return code is not None and "conformix" in Path(code.co_filename).parts
+        if type(thing) is types.FunctionType:
+            file = thing.__code__.co_filename
+            if file.startswith(str(folder)):
+                functions.setdefault(file, []).append(thing)
+        elif type(thing) is functools._lru_cache_wrapper:
+            code = getattr(thing.__wrapped__, "__code__", None)  # what is written in C has none
+            if code is not None and code.co_filename.startswith(str(folder)):
+                thing.cache_clear()
+    return functions
 
 
 def _changed(
@@ -187,16 +188,17 @@ class Fresh:
 class Collected:
     """Tests that are collected already, with the changed code put into functions."""
 
-    def __init__(self, session: Any, said: Said) -> None:
+    def __init__(self, tree: Path, session: Any, said: Said) -> None:
         self.tests = {item.nodeid: item for item in session.items}
         self.said = said
+        self.functions = functions_of(tree / "src")
+        gc.collect()
+        gc.freeze()  # children do not go through, and so copy, what is theirs and ours
 
     def run(self, tests: list[str], path: Path, before: str, after: str) -> str:
         """Return the first test that fails."""
-        if after != before and any(
-            getattr(module, "__file__", None) == str(path) for module in list(sys.modules.values())
-        ):
-            give_code(path, before, after)
+        if after != before and str(path) in self.functions:  # else it is not loaded yet
+            give_code(path, before, after, self.functions[str(path)])
         items = [self.tests[name] for name in tests if name in self.tests]
         if not items:
             raise RuntimeError(f"none of {tests} is collected")
@@ -287,7 +289,7 @@ def main() -> None:
 
     class Held(Said):
         def pytest_runtestloop(self, session: Any) -> bool:
-            answers.serve(Collected(session, self))
+            answers.serve(Collected(tree, session, self))
             return True
 
     pytest.main([*OPTIONS, *sys.argv[3:]], plugins=[Held()])

@@ -54,6 +54,52 @@ def test_long_laws_convolve_as_short_ones_do() -> None:
     assert_allclose(covered_law(cells), np.convolve(one, other), atol=1e-15)
 
 
+def test_the_two_shortest_laws_are_convolved_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So long laws meet few others."""
+    pairs = []
+
+    def spied(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        pairs.append((len(one), len(other)))
+        return np.convolve(one, other)
+
+    monkeypatch.setattr("conformix.guarantees.verdict._convolved", spied)
+    tests = [3, 9, 1, 6, 12, 2, 3, 4]
+    law = covered_law([Cell(9, 8, m) for m in tests])
+    lengths = sorted(m + 1 for m in tests)
+    for pair in pairs:
+        assert sorted(pair) == lengths[:2]
+        lengths = sorted([*lengths[2:], sum(pair) - 1])
+    assert lengths == [len(law)] == [sum(tests) + 1]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "by_fourier"),
+    [((32, 4064), True), ((4064, 32), True), ((32, 4063), False), ((31, 9000), False)],
+)
+def test_only_two_long_laws_are_convolved_by_fourier_transforms(
+    lengths: tuple[int, int], by_fourier: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sums of products are exact in the tails; transforms are quick, and may not go below 0."""
+    import scipy.signal
+
+    used = []
+
+    def spied(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        used.append(True)
+        return np.convolve(one, other) - 1e-18
+
+    monkeypatch.setattr(scipy.signal, "fftconvolve", spied)
+    laws = [covered_law([Cell(500, 451, length - 1)]) for length in lengths]
+    found = covered_law([Cell(500, 451, length - 1) for length in lengths])
+    assert bool(used) == by_fourier
+    assert found.min() >= 0
+    assert_allclose(found, np.convolve(*laws), atol=1e-17)
+
+
+def test_a_law_sums_to_one_however_many_rows_it_is_of() -> None:
+    assert covered_law([Cell(10**6, 900_001, 10**6)]).sum() == pytest.approx(1, abs=1e-14)
+
+
 def test_a_cell_with_too_few_rows_is_covered_for_certain() -> None:
     assert covered_law([Cell(5, 6, 3)]).tolist() == [0, 0, 0, 1]
     assert covered_law([]).tolist() == [1]
@@ -113,6 +159,85 @@ def test_a_promise_is_named_only_where_the_guarantee_has_one() -> None:
         told = verdict(coverage, 0.001, None).sentence
         assert "are promised" not in told
         assert "the 90 % asked for" in told or "90 % were asked for" in told
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({}, "the beta-binomial law of 2,000 calibration rows"),
+        ({"n_weights": 1500}, "the beta-binomial law of 2,000 calibration rows, times the 1,500 "
+         "weightings that they chose among"),
+        ({"lawless": 1}, "the beta-binomial law of 2,000 calibration rows, without 1 rows of which "
+         "no law is known"),
+    ],
+)  # fmt: skip
+def test_a_law_says_in_words_what_went_into_it(options: dict[str, int], name: str) -> None:
+    cells = [Cell(2000, 1801, 300)]
+    law = beta_binomial(250, cells, **options)
+    union = "n_weights" in options
+    assert law.name == name
+    assert (law.chance is None) == bool(options)
+    assert (law.bound, law.chosen) == (union, union)
+    tail = shortfall_tail(250, cells)
+    assert law.pvalue == pytest.approx(min(1, options.get("n_weights", 1) * tail))
+    several = beta_binomial(250, [*cells, Cell(150, 136, 20)], **options).name
+    assert several == name.replace("law of 2,000", "laws of 2 thresholds with 2,150", 1)
+
+
+@pytest.mark.parametrize(
+    ("pvalue", "bound", "said"),
+    [
+        (0.0123, False, "so few are covered in 1.2 % of all draws by a law"),
+        (0.0123, True, "so few are covered in at most 1.2 % of all draws by a law"),
+        (1.0, False, "so few are covered in 100 % of all draws by a law"),
+        (1e-12, False, "so few are covered in 1e-10 % of all draws by a law"),
+        (9e-13, False, "so few are covered in less than 1e-10 % of all draws by a law"),
+        (None, False, "a law"),
+    ],
+)
+def test_a_tail_is_said_with_two_digits_and_none_is_said_below_the_arithmetic(
+    pvalue: float | None, bound: bool, said: str
+) -> None:
+    assert Law("a law", pvalue, bound=bound).says == said
+
+
+ROWS = "85.12 % of 1,200 rows are covered"
+SAYS = "so few are covered in 0.5 % of all draws by a law"
+
+
+@pytest.mark.parametrize(
+    ("coverage", "pvalue", "promised", "sentence"),
+    [
+        (0.95, 1.0, 0.9, "The promise is kept: 95 % of 1,200 rows are covered and at least 90 % "
+         "are promised."),
+        (0.95, 1.0, None, "95 % of 1,200 rows are covered: at least the 90 % asked for, which this "
+         "fit does not promise."),
+        (0.85123, None, None, f"{ROWS} (95 % interval 80 % to 90.5 %) and 90 % were asked for; no "
+         "verdict, since no law of chance is known here: a law."),
+        (0.85123, 0.05, 0.9, f"{ROWS} and 90 % are promised, which chance allows: "
+         f"{SAYS.replace('0.5', '5')}."),
+        (0.85123, 0.005, 0.9, f"The promise is broken: {ROWS} and 90 % are promised, less than "
+         f"chance allows ({SAYS}); these rows are unlike the calibration rows."),
+        (0.85123, 0.005, None, f"The level is missed: {ROWS} and 90 % were asked for, less than "
+         f"chance allows ({SAYS}); these rows are unlike the calibration rows."),
+    ],
+)  # fmt: skip
+def test_a_verdict_is_one_sentence_with_its_numbers(
+    coverage: float, pvalue: float | None, promised: float | None, sentence: str
+) -> None:
+    law = Law("a law", pvalue)
+    found = Verdict(coverage, 1200, 0.9, promised, law, (0.8, 0.905))
+    assert str(found) == found.sentence == sentence
+    allowed = found.sentence.replace(
+        "chance allows:", "chance and the choice of the weights allow:"
+    )
+    chosen = Verdict(coverage, 1200, 0.9, promised, law._replace(chosen=True), (0.8, 0.905))
+    assert chosen.sentence == allowed
+    trivial = Verdict(coverage, 1200, 0.9, promised, law, (0.8, 0.905), trivial=True)
+    assert trivial.word == "trivial"
+    assert trivial.sentence == (
+        "Every set holds all labels: the calibration rows are too few for a level of 90 %."
+    )
 
 
 def facts(split: str, **more: object) -> Facts:

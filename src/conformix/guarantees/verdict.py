@@ -190,7 +190,7 @@ def beta_binomial(
     if n_weights == 1 and not lawless:
         ends = np.searchsorted(np.cumsum(law), (SUSPICIOUS, 1 - SUSPICIOUS))
         m = len(law) - 1 + certain
-        chance = (float(ends[0] + certain) / m, float(min(ends[1], len(law) - 1) + certain) / m)
+        chance = (float(ends[0] + certain) / m, float(ends[1] + certain) / m)
     return Law(name, tail, chance, bound=n_weights > 1, chosen=n_weights > 1)
 
 
