@@ -337,4 +337,5 @@ def confidence(pvalues: FloatArray) -> FloatArray:
     values = check_matrix(pvalues, "pvalues")
     if values.shape[1] == 1:
         return np.ones(len(values))
-    return 1 - np.partition(values, -2, axis=1)[:, -2]
+    second = -2
+    return 1 - np.partition(values, second, axis=1)[:, second]

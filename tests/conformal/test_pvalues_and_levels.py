@@ -74,8 +74,9 @@ def test_credibility_and_confidence():
     assert_array_equal(credibility(pvalues), [0.5, 0.125])
     assert_array_equal(confidence(pvalues), [0.75, 0.875])
     assert_array_equal(confidence(pvalues[:, :1]), [1.0, 1.0])
-    many = np.random.default_rng(0).random((20, 300))
-    assert_array_equal(confidence(many), 1 - np.sort(many, axis=1)[:, -2])
+    for n_classes in (3, 300):
+        random = np.random.default_rng(0).random((20, n_classes))
+        assert_array_equal(confidence(random), 1 - np.sort(random, axis=1)[:, -2])
 
 
 def test_at_the_level_of_the_confidence_a_set_holds_no_second_label():

@@ -134,9 +134,17 @@ def test_a_level_of_many_bits_is_the_double_nearest_to_it_and_not_to_what_it_pri
         assert simple_fraction(between) == simple_fraction(float(between))
 
 
-def test_a_level_further_than_the_snapping_distance_keeps_its_exact_value() -> None:
-    alpha = 0.1 + 3e-12
-    assert simple_fraction(alpha) == Fraction(alpha)
+@pytest.mark.parametrize(("off", "snaps"), [(9e-13, True), (1.1e-12, False), (3e-12, False)])
+def test_a_level_further_than_the_snapping_distance_keeps_its_exact_value(
+    off: float, snaps: bool
+) -> None:
+    for alpha in (0.1 + off, 0.1 - off):
+        assert simple_fraction(alpha) == (Fraction(1, 10) if snaps else Fraction(alpha))
+
+
+def test_a_fraction_of_more_than_a_million_parts_is_no_simple_one() -> None:
+    assert simple_fraction(1 / 10**6) == Fraction(1, 10**6)
+    assert simple_fraction(1 / (10**6 + 3)) == Fraction(1 / (10**6 + 3))
 
 
 @pytest.mark.parametrize("meant", [Fraction(p, q) for q in (2, 3, 7, 10, 100) for p in (1, q - 1)])
