@@ -157,6 +157,43 @@ def test_theorems_2_to_4():
     four = gs.theorem4(n, m, delta=0.3, **options)
     assert_allclose(four.coverage, three.coverage, rtol=1e-12)
     assert_allclose(four.size_gap, 20 * gs.vc_eta(n + m, 3, 0.1), rtol=1e-12)
+    for values, delta in ((two, 0.2), (three, 0.3), (four, 0.3)):
+        assert_allclose(values.oracle_level, level + eta, rtol=1e-12)
+        assert (values.n_classes, values.failure, values.feasible) == (10, delta, True)
+
+
+def test_the_largest_level_to_tune_at_meets_the_condition_and_one_rank_more_does_not():
+    n, options = 999_999, {"alpha": 0.3, "d": 3, "delta": 0.3}
+    for n_cal in (499_999, n):
+        largest = gs.largest_tune_alpha(n, n_cal, **options)
+        for tune_alpha, feasible in ((largest, True), (largest + 1 / (n + 1), False)):
+            values = gs.theorem1(n, n_cal, tune_alpha=tune_alpha, n_classes=10, **options)
+            assert values.feasible == feasible
+            assert_allclose(values.oracle_level, gs.kappa(n, tune_alpha) + gs.vc_eta(n, 3, 0.1))
+            assert_allclose(values.size_gap, 20 * gs.vc_eta(n, 3, 0.1), rtol=1e-12)
+    # one step of alpha is one rank here: the first level that has an alpha' has the last rank
+    first = math.ceil(2 * gs.vc_eta(n, 3, 0.1) * 10**6)
+    found = [
+        gs.largest_tune_alpha(n, n, alpha=a / 10**6, d=3, delta=0.3)
+        for a in range(first - 2, first + 4)
+    ]
+    assert found[0] is None
+    assert next(alpha for alpha in found if alpha is not None) == 1 / 10**6
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ((0.0, 1.0, 9.994, 10, 0.25), "vacuous; size <= oracle at 1.0000 + 9.99"),
+        ((1e-4, 1.0, 10.0, 10, 0.25), "coverage >= 0.0001; size: vacuous (K = 10)"),
+        ((-0.1, 1.0001, 1.0, 10, 0.25), "vacuous; size: vacuous (K = 10)"),
+        ((0.9, 1.0, 1.0, 10, 0.25, False),
+         "coverage >= 0.9000; size: infeasible (no alpha' satisfies its condition)"),
+    ],
+)  # fmt: skip
+def test_a_theorem_says_in_words_what_its_numbers_leave(values, says):
+    told = gs.TheoremValues("A theorem", *values)
+    assert str(told) == f"A theorem: {says}; fails with probability <= 0.25"
 
 
 def test_vacuous_statements_say_so():
