@@ -79,13 +79,13 @@ def test_a_share_outside_zero_and_one_is_refused(share: float) -> None:
 
 @pytest.mark.parametrize("most", [0, -1, True, 2.0, "3"])
 def test_a_number_of_tuning_rows_that_cannot_be_is_refused(most: object) -> None:
-    with pytest.raises(cx.InvalidInput, match="^max_rows must be a positive integer or None; got"):
+    with pytest.raises(cx.InvalidInput, match=r"^max_rows must be a positive integer or None; got"):
         roles(ValidityFirst(max_rows=most))
 
 
 @pytest.mark.parametrize("shortlist", [0, -1, 2.0, "3"])
 def test_a_shortlist_that_cannot_be_is_refused(shortlist: object) -> None:
-    with pytest.raises(cx.InvalidInput, match="^shortlist must be a positive integer; got"):
+    with pytest.raises(cx.InvalidInput, match=r"^shortlist must be a positive integer; got"):
         roles(Exact(shortlist=shortlist))
 
 
