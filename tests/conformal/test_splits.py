@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import FrozenInstanceError
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -63,6 +65,15 @@ def test_every_split_declares_its_guarantee_and_whether_it_needs_test_rows(
     assert split.name == name
     assert split.guarantee.kind == kind
     assert split.needs_test is needs_test
+
+
+@pytest.mark.parametrize("name", SPLITS)
+def test_a_split_is_a_value_that_nobody_can_change(name: str) -> None:
+    split = SPLITS[name]
+    assert split == type(split)()
+    assert hash(split) == hash(type(split)())
+    with pytest.raises(FrozenInstanceError):
+        split.name = "mine"
 
 
 @pytest.mark.parametrize(("share", "n_tune"), [(0.25, 10), (0.5, 20), (0.001, 1), (0.999, 39)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import FrozenInstanceError, replace
 from fractions import Fraction
 from itertools import combinations, permutations
 from math import comb
@@ -301,6 +302,17 @@ def test_pooled_weights_do_not_depend_on_who_is_a_calibration_row() -> None:
     other, same = again.selected(0.1)
     assert same == threshold
     assert (other == values[order]).all()
+
+
+def test_a_verdict_is_a_value_and_judged_rows_are_themselves_alone() -> None:
+    rows = BY_NAME["exact"].judged(np.random.default_rng(3), 40, 60, alpha=0.1)
+    assert rows.verdict() == rows.verdict()
+    for held in (rows, rows.pooled):  # arrays are never compared by ==
+        assert hash(held) == hash(held)
+        assert held != replace(held)
+    for record, field in ((rows, "y"), (rows.pooled, "n"), (rows.verdict(), "coverage")):
+        with pytest.raises(FrozenInstanceError):
+            setattr(record, field, 0)
 
 
 @pytest.mark.parametrize("name", ["vfcp", "efcp", "dlcp", "exact", "class", "group"])
