@@ -201,5 +201,5 @@ def test_at_most_max_rows_tune_and_groups_stay_whole() -> None:
             roles = split.roles(len(groups), 0, np.random.default_rng(seed), groups)
             drawn = np.unique(groups[roles.tune])
             assert len(roles.tune) == sizes[drawn].sum()
-            assert len(roles.tune) <= most or len(drawn) == 1  # one group there must be
+            assert 0 < len(roles.tune) <= most or len(drawn) == 1  # one group there must be
             assert_array_equal(np.union1d(roles.tune, roles.calibrate), np.arange(len(groups)))

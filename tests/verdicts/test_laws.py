@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose
 
 import conformix as cx
 from conformix.calibration import PerClass
+from conformix.fit import verdict as verdict_module
 from conformix.fit.saved import load_predictor
 from conformix.fit.verdict import LabelledRows
 from conformix.guarantees import Cell, Facts, covered_law, pooled_tail, shortfall_tail
@@ -302,6 +303,25 @@ def test_pooled_weights_do_not_depend_on_who_is_a_calibration_row() -> None:
     other, same = again.selected(0.1)
     assert same == threshold
     assert (other == values[order]).all()
+
+
+def test_the_bag_of_the_pooled_test_holds_half_a_gigabyte_of_scores_and_then_draws_test_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert verdict_module.MOST_SCORES * 8 == 2**29
+    rows = BY_NAME["exact"].judged(np.random.default_rng(3), 40, 60, alpha=0.1)
+    everything = rows.pooled
+    of_a_row = everything.scores[0].size
+    for most, n_test in ((100, 60), (99, 59), (65, 25), (41, 1), (40, 1), (0, 1)):
+        monkeypatch.setattr(verdict_module, "MOST_SCORES", most * of_a_row + of_a_row - 1)
+        some = replace(rows).pooled
+        assert (len(some.y), some.n) == (40 + n_test, 40)
+        places = [int(np.flatnonzero((everything.scores == row).all((1, 2)))[0])
+                  for row in some.scores]  # fmt: skip
+        assert places[:40] == list(range(40))
+        assert places == sorted(places)
+        assert (everything.y[places] == some.y).all()
+        assert (places == list(range(len(places)))) == (n_test == 60)  # drawn, not the first ones
 
 
 def test_a_verdict_is_a_value_and_judged_rows_are_themselves_alone() -> None:
