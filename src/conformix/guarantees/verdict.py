@@ -87,8 +87,8 @@ def _one_law(cell: Cell) -> FloatArray:
     from scipy.special import betaln, gammaln  # noqa: PLC0415  scipy loads late
 
     h = np.arange(m + 1.0)
-    choose = gammaln(m + 1) - gammaln(h + 1) - gammaln(m - h + 1)
-    law = np.exp(choose + betaln(h + k, m - h + n + 1 - k) - betaln(k, n + 1 - k))
+    logs = betaln(h + k, m - h + n + 1 - k) - gammaln(h + 1) - gammaln(m - h + 1)
+    law = np.exp(logs - logs.max())  # up to a factor that all h share
     return law / law.sum()  # type: ignore[no-any-return]
 
 
