@@ -90,7 +90,7 @@ def _double(number: Any) -> float:
 def _snapped(alpha: float) -> Fraction:
     exact = Fraction(alpha)
     simple = exact.limit_denominator(SNAP_DENOMINATOR)
-    close = abs(simple - exact) <= SNAP_DISTANCE and 0 < simple < 1
+    close = abs(simple - exact) <= SNAP_DISTANCE and simple not in (0, 1)
     return simple if close else exact
 
 

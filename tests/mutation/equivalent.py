@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
+# What several of them share.
+NEGATIVE = "Any negative number of rows is refused two lines below, so which one it is says nothing."
+REMEMBERED = "The function has no state: what it remembers, or how much of it, changes no answer."
+LONGER = (
+    "Marks are read at the given rows alone, which the array holds either way: one that is longer, "
+    "with False at the end, has the same answers."
+)
+
 # By the name of the mutant; the comment holds the changed line.
 PROOFS: dict[str, str] = {
+    # conformal.py, in _snapped: abs(simple - exact) < SNAP_DISTANCE
+    "8945ad61621e7e56": (
+        "The two are never equal: `exact` has a power of two below the line and 10**-12 has 5**12, "
+        "so a fraction at that distance of it has 5**12 too, more than SNAP_DENOMINATOR."
+    ),
+    # conformal.py, in _snapped: @lru_cache(maxsize=1025), 1023, and no decorator
+    "9d3f2d85fb0f6619": REMEMBERED,
+    "43f22adf31e553b8": REMEMBERED,
+    "f34f7e85d5bfbd9c": REMEMBERED,
+    # conformal.py, in _row_count: rows = ~1, rows = -2
+    "6d546999207852e9": NEGATIVE,
+    "b2a83a6c23892b17": NEGATIVE,
     # conformal.py: if values.shape[1] <= 1:
     "82612a156f3c47a2": (
         "A table of p-values has at least one column (`check_matrix` refuses none)"
         ", so `<= 1` is `== 1`."
     ),
-    # conformal.py, in _snapped: `0 != simple < 1`
-    "413dfe003efa00d9": (
-        "`exact` lies strictly between 0 and 1 (checked by the caller), so its nearest simple"
-        " fraction is never negative: `0 != simple` is `0 < simple`."
-    ),
+    # splits.py, in Roles.separate: len(_outside(...)) >= len(self.tune)
+    "89f6e3f6238636be": "Rows outside others are some of the rows, so never more than they are.",
+    # splits.py, in _outside: initial=+1, not 1, 1, -0; and + 2 at the end
+    "dbf54191fabe69f3": LONGER,
+    "3b0c3bcdf0cd3ace": LONGER,
+    "a4362e3658cc0cb3": LONGER,
+    "f5ccd6d9cfbaf964": LONGER,
+    "6f26ec7c92abff26": LONGER,
 }
