@@ -27,16 +27,29 @@ from scipy.stats import beta
 
 from mutation import lines
 from mutation.equivalent import PROOFS
-from mutation.generated import PACKAGE, ROOT, WHOLE, Mutant, all_of_the_whole, sample
+from mutation.generated import (
+    PACKAGE,
+    ROOT,
+    SAMPLE,
+    SECOND,
+    WHOLE,
+    Mutant,
+    all_of_the_whole,
+    sample,
+)
 from mutation.worker import only_bodies_differ
 
 # Seconds of tests in the stages, were the whole suite to take SUITE; LIMIT is of a clock.
 SUITE, NARROW, BROAD, OTHERS, LIMIT = 1000.0, 4.0, 10.0, 4.0, 60.0
-SAMPLED_ELSEWHERE = "a random sample of the other rooms that carry a promise"
+LABELS = {
+    "whole": "these together",
+    "sample": "a random sample of the other rooms that carry a promise",
+    "second sample": "a second one, drawn when the first had no survivors left",
+}
 
 
 def main() -> int:
-    """Run what has no outcome yet, print survivors and the table; exit 1 below the goal."""
+    """Run what has no outcome yet, print survivors and the table; exit 1 while some survive."""
     parser = argparse.ArgumentParser(prog="python -m mutation", description=__doc__)
     parser.add_argument("only", nargs="*", help="beginnings of files to run; all by default")
     parser.add_argument("--results", type=Path, default=ROOT / ".mutation" / "outcomes.jsonl")
@@ -54,9 +67,11 @@ def main() -> int:
     elif options.lines is not None or not noted.exists():
         shutil.rmtree(noted, ignore_errors=True)
         note_lines(noted, ["tests", "src"])
-    mutants = {"whole": all_of_the_whole(), "sample": sample()}
+    mutants = {
+        "whole": all_of_the_whole(), "sample": sample(), "second sample": sample(SAMPLE, SECOND),
+    }  # fmt: skip
     print(f"{sum(map(len, mutants.values()))} mutants", flush=True)
-    outcomes = read(options.results)
+    outcomes, _ = read(options.results)
     todo = [
         mutant
         for group in mutants.values()
@@ -69,12 +84,12 @@ def main() -> int:
         )
     ]
     run_all(sorted(todo, key=runs_on_import), noted, options.results)
-    outcomes = read(options.results)
-    table = summary(mutants, outcomes)
+    outcomes, first = read(options.results)
+    table = summary(mutants, outcomes, first)
     print(table)
     if options.table:
         options.table.write_text(table + "\n", encoding="utf-8")
-    return 0
+    return int(any(outcomes[mutant.key]["outcome"] == "survived" for mutant in todo))
 
 
 def note_lines(folder: Path, tests: list[str]) -> None:
@@ -87,12 +102,11 @@ def note_lines(folder: Path, tests: list[str]) -> None:
     )  # fmt: skip
 
 
-def read(path: Path) -> dict[str, dict[str, object]]:
-    """Return the last outcome of every mutant."""
-    if not path.exists():
-        return {}
-    rows = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
-    return {row["key"]: row for row in rows}
+def read(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
+    """Return the last outcome of every mutant, and the first."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    rows = [json.loads(line) for line in text.splitlines()]
+    return {row["key"]: row for row in rows}, {row["key"]: row for row in reversed(rows)}
 
 
 def run_all(mutants: list[Mutant], noted: Path, results: Path) -> None:
@@ -222,7 +236,7 @@ class Choice:
         self.breadth = Counter(test for names in self.tests.values() for test in names)
         self.statements = cache(statement_lines)
         self.killers: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
-        for row in read(results).values():
+        for row in read(results)[0].values():
             self.learn(row)
 
     def learn(self, row: dict[str, Any]) -> None:
@@ -285,33 +299,42 @@ def statement_lines(file: str) -> dict[int, range]:
     return around
 
 
-def summary(mutants: dict[str, list[Mutant]], outcomes: dict[str, dict[str, Any]]) -> str:
-    """Return the table: killed, survived, equivalent and the interval of the sample.
+def summary(
+    mutants: dict[str, list[Mutant]],
+    outcomes: dict[str, dict[str, Any]],
+    first: dict[str, dict[str, Any]],
+) -> str:
+    """Return the table: equivalent, killed, survived, and what the samples say of all others.
 
-    What runs out of time or crashes is noticed too, and counts as killed.
+    What runs out of time or crashes is noticed too, and counts as killed. The interval of a sample
+    is that of its first outcomes: tests that were written for its survivors say nothing of others.
     """
     rows = [
         "| mutants of | all | equivalent, proved | killed by a test | by the clock or a crash "
-        "| survived | killed, % |",
-        "|---|---|---|---|---|---|---|",
+        "| survived | killed, % | killed in the first run, % |",
+        "|---|---|---|---|---|---|---|---|",
     ]
-    whole, drawn = mutants["whole"], mutants["sample"]
-    groups = [(f"`{file}`", [m for m in whole if m.file == file]) for file in WHOLE]
-    for name, group in [*groups, ("these together", whole), (SAMPLED_ELSEWHERE, drawn)]:
+    files = {f"`{file}`": [m for m in mutants["whole"] if m.file == file] for file in WHOLE}
+    for name, group in (files | mutants).items():
         left = [mutant.key for mutant in group if mutant.key not in PROOFS]
         found = Counter(outcomes[key]["outcome"] for key in left if key in outcomes)
         ran, survived = found.total(), found["survived"]
-        noticed = ran - survived
-        share = f"{100 * noticed / max(ran, 1):.1f}"
-        if group is drawn:
-            low, high = clopper_pearson(noticed, ran)
-            share += f" [{100 * low:.1f}, {100 * high:.1f}]"
         missing = f" ({len(left) - ran} not run)" if ran < len(left) else ""
         rows.append(
-            f"| {name} | {len(group)}{missing} | {len(group) - len(left)} | {found['killed']} "
-            f"| {noticed - found['killed']} | {survived} | {share} |"
+            f"| {LABELS.get(name, name)} | {len(group)}{missing} | {len(group) - len(left)} "
+            f"| {found['killed']} | {ran - survived - found['killed']} | {survived} "
+            f"| {100 * (ran - survived) / max(ran, 1):.1f} "
+            f"| {first_share(group, first) if name in LABELS and name != 'whole' else ''} |"
         )
     return "\n".join(rows)
+
+
+def first_share(group: list[Mutant], first: dict[str, dict[str, Any]]) -> str:
+    """Return the share of a sample that its first run noticed, with its interval."""
+    found = [first[m.key]["outcome"] for m in group if m.key in first and m.key not in PROOFS]
+    noticed = sum(outcome != "survived" for outcome in found)
+    low, high = clopper_pearson(noticed, len(found))
+    return f"{100 * noticed / max(len(found), 1):.1f} [{100 * low:.1f}, {100 * high:.1f}]"
 
 
 def clopper_pearson(killed: int, ran: int, level: float = 0.95) -> tuple[float, float]:

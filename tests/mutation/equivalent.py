@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 # What several of them share.
-NEGATIVE = "Any negative number of rows is refused two lines below, so which one it is says nothing."
+NEGATIVE = (
+    "Any negative number of rows is refused two lines below, so which one it is says nothing."
+)
 REMEMBERED = "The function has no state: what it remembers, or how much of it, changes no answer."
 LONGER = (
     "Marks are read at the given rows alone, which the array holds either way: one that is longer, "
