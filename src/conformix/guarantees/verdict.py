@@ -180,18 +180,18 @@ def beta_binomial(
         name = (
             f"the beta-binomial laws of {len(cells):,} thresholds with {n_cal:,} calibration rows"
         )
-    if n_weights > 1:
+    if union := n_weights > 1:
         name += f", times the {n_weights:,} weightings that they chose among"
     if lawless:
         name += f", without {lawless:,} rows of which no law is known"
     law = covered_law(cells)
     tail = min(1.0, n_weights * float(law[: hits + 1].sum()))
     chance = None
-    if n_weights == 1 and not lawless:
+    if not union and not lawless:
         ends = np.searchsorted(np.cumsum(law), (SUSPICIOUS, 1 - SUSPICIOUS))
         m = len(law) - 1 + certain
         chance = (float(ends[0] + certain) / m, float(ends[1] + certain) / m)
-    return Law(name, tail, chance, bound=n_weights > 1, chosen=n_weights > 1)
+    return Law(name, tail, chance, bound=union, chosen=union)
 
 
 def no_law(facts: Facts, *, reference: bool = False) -> str | None:
@@ -286,26 +286,26 @@ class Verdict:
         rows = f"{percent(self.coverage)} of {self.n_rows:,} rows are covered"
         asked = percent(self.asked)
         wanted = f"{asked} {'were asked for' if self.promised is None else 'are promised'}"
-        word = self.word
-        if word == "trivial":
-            return (
-                f"Every set holds all labels: the calibration rows are too few for a level of "
-                f"{asked}."
-            )
-        if word == "kept":
-            return f"The promise is kept: {rows} and at least {wanted}."
-        if word == "reached":
-            return f"{rows}: at least the {asked} asked for, which this fit does not promise."
-        if word == "unknown":
-            low, high = (percent(end) for end in self.interval)
-            return (
-                f"{rows} (95 % interval {low} to {high}) and {wanted}; no verdict, since no law "
-                f"of chance is known here: {self.law.says}."
-            )
-        if word == "chance":
-            both = "chance and the choice of the weights allow"
-            allows = both if self.law.chosen else "chance allows"
-            return f"{rows} and {wanted}, which {allows}: {self.law.says}."
+        match self.word:
+            case "trivial":
+                return (
+                    f"Every set holds all labels: the calibration rows are too few for a level of "
+                    f"{asked}."
+                )
+            case "kept":
+                return f"The promise is kept: {rows} and at least {wanted}."
+            case "reached":
+                return f"{rows}: at least the {asked} asked for, which this fit does not promise."
+            case "unknown":
+                low, high = (percent(end) for end in self.interval)
+                return (
+                    f"{rows} (95 % interval {low} to {high}) and {wanted}; no verdict, since no "
+                    f"law of chance is known here: {self.law.says}."
+                )
+            case "chance":
+                both = "chance and the choice of the weights allow"
+                allows = both if self.law.chosen else "chance allows"
+                return f"{rows} and {wanted}, which {allows}: {self.law.says}."
         what = "level is missed" if self.promised is None else "promise is broken"
         return (
             f"The {what}: {rows} and {wanted}, less than chance allows ({self.law.says}); these "
