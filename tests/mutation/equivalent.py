@@ -15,7 +15,7 @@ LONGER = (
 # By the name of the mutant; the comment holds the changed line.
 PROOFS: dict[str, str] = {
     # conformal.py, in _snapped: abs(simple - exact) < SNAP_DISTANCE
-    "8945ad61621e7e56": (
+    "17bc801de7a4ecf1": (
         "The two are never equal: `exact` has a power of two below the line and 10**-12 has 5**12, "
         "so a fraction at that distance of it has 5**12 too, more than SNAP_DENOMINATOR."
     ),

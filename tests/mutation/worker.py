@@ -63,6 +63,7 @@ def only_bodies_differ(before: str, after: str) -> bool:
     return _skeleton(before) == _skeleton(after)
 
 
+@functools.cache
 def _skeleton(text: str) -> str:
     tree = ast.parse(text)
 

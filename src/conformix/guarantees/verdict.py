@@ -20,6 +20,7 @@ Where none of these holds no law is known, and the verdict says so.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -72,11 +73,9 @@ def covered_law(cells: Sequence[Cell]) -> FloatArray:
     >>> covered_law([Cell(1, 1, 1), Cell(1, 1, 1)])
     array([0.25, 0.5 , 0.25])
     """
-    laws = sorted((_one_law(cell) for cell in cells), key=len, reverse=True) or [np.ones(1)]
+    laws = sorted((_one_law(cell) for cell in cells), key=len) or [np.ones(1)]
     while len(laws) > 1:  # the shortest first, so that long ones meet few others
-        together = _convolved(laws.pop(), laws.pop())
-        place = next((i for i, law in enumerate(laws) if len(law) <= len(together)), len(laws))
-        laws.insert(place, together)
+        insort(laws, _convolved(laws.pop(0), laws.pop(0)), key=len)
     return laws[0]
 
 
