@@ -28,13 +28,13 @@ from scipy.stats import beta
 from mutation import lines
 from mutation.equivalent import PROOFS
 from mutation.generated import (
-    PACKAGE,
     ROOT,
     SAMPLE,
     SECOND,
     WHOLE,
     Mutant,
     all_of_the_whole,
+    code_of,
     sample,
 )
 from mutation.worker import only_bodies_differ
@@ -156,8 +156,7 @@ def run_all(mutants: list[Mutant], noted: Path, results: Path) -> None:
 
 def runs_on_import(mutant: Mutant) -> bool:
     """Return whether a change is of what runs on import: these take longest, and come last."""
-    right = (PACKAGE / mutant.file).read_text(encoding="utf-8")
-    return not only_bodies_differ(right, str(mutant.text))
+    return not only_bodies_differ(code_of(mutant.file), str(mutant.text))
 
 
 class Worker:
@@ -284,7 +283,7 @@ def ranked(tests: set[str], order: Mapping[str, float], cases: int = 1) -> list[
 def statement_lines(file: str) -> dict[int, range]:
     """Return the lines of the innermost statement around every line of a module."""
     around: dict[int, range] = {}
-    tree = ast.parse((PACKAGE / file).read_text(encoding="utf-8"))
+    tree = ast.parse(code_of(file))
 
     def visit(node: ast.AST) -> None:
         for child in ast.iter_child_nodes(node):

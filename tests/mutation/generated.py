@@ -73,11 +73,11 @@ class Mutant:
         Annotations are never evaluated here (every module postpones them), so a change inside one
         is no change.
         """
-        code = _code(self.file)
+        code = code_of(self.file)
         name = f"{_digest(code)} {self.operator} {self.occurrence}"
         known = _known()
         if name not in known:
-            text: str | None = mutate_code(code, get_operator(self.operator)(), self.occurrence)
+            text: str | None = mutatecode_of(code, get_operator(self.operator)(), self.occurrence)
             same = text is None or _meaning(text) in (_right(self.file), None)
             known[name] = None if same else _replaced(code, str(text))
             with KNOWN.open("a", encoding="utf-8") as file:
@@ -96,14 +96,14 @@ class Mutant:
     @property
     def after(self) -> str:
         """The changed line."""
-        lines, changed = _code(self.file).splitlines(), (self.text or "").splitlines()
+        lines, changed = code_of(self.file).splitlines(), (self.text or "").splitlines()
         pairs = zip(lines, changed, strict=False)
         return next((b.strip() for a, b in pairs if a != b), "(gone)")
 
 
 def places_of(file: str) -> list[Mutant]:
     """Return every place of a module at which an operator has something to change."""
-    code = _code(file)
+    code = code_of(file)
     lines, places, nodes = code.splitlines(), _places(code), list(ast_nodes(get_ast(code)))
     mutants: list[Mutant] = []
     for operator in operator_names():
@@ -172,13 +172,14 @@ def _alike(one: str, other: str) -> int:
 
 
 @cache
-def _code(file: str) -> str:
+def code_of(file: str) -> str:
+    """Return the text of a module as it was when it was first asked for."""
     return (PACKAGE / file).read_text(encoding="utf-8")
 
 
 @cache
 def _right(file: str) -> str | None:
-    return _meaning(_code(file))
+    return _meaning(code_of(file))
 
 
 class _WithoutAnnotations(ast.NodeTransformer):

@@ -82,7 +82,7 @@ def covered_law(cells: Sequence[Cell]) -> FloatArray:
 def _one_law(cell: Cell) -> FloatArray:
     n, k, m = cell
     if cell.certain:
-        return np.eye(1, m + 1, m)[0]
+        return np.append(np.zeros(m), 1.0)
     from scipy.special import betaln, gammaln  # noqa: PLC0415  scipy loads late
 
     h = np.arange(m + 1.0)
