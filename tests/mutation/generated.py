@@ -77,7 +77,7 @@ class Mutant:
         name = f"{_digest(code)} {self.operator} {self.occurrence}"
         known = _known()
         if name not in known:
-            text: str | None = mutatecode_of(code, get_operator(self.operator)(), self.occurrence)
+            text: str | None = mutate_code(code, get_operator(self.operator)(), self.occurrence)
             same = text is None or _meaning(text) in (_right(self.file), None)
             known[name] = None if same else _replaced(code, str(text))
             with KNOWN.open("a", encoding="utf-8") as file:
