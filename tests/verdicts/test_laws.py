@@ -311,6 +311,22 @@ def test_pooled_weights_do_not_depend_on_who_is_a_calibration_row() -> None:
     assert (other == values[order]).all()
 
 
+def test_the_pooled_test_draws_its_test_rows_from_all_that_miss_the_common_threshold() -> None:
+    pooled = BY_NAME["exact"].judged(np.random.default_rng(3), 40, 60, alpha=0.1).pooled
+    for alpha, k in ((0.1, 91), (0.3, 71), (0.001, 100)):  # of 100 rows; the last is of 101
+        values, threshold = pooled.selected(alpha)
+        assert threshold == np.sort(values)[-k]
+        missed = values < threshold
+        law = pooled.law(alpha)
+        assert law.name == (
+            "the hypergeometric law of 40 calibration and 60 test rows (pooled test)"
+        )
+        assert law.event == "with weights chosen on all rows alike, so few test rows are covered"
+        assert law.pvalue == pooled_tail(
+            int(missed[40:].sum()), missed_of_all=int(missed.sum()), n_test=60, n_all=100
+        )
+
+
 def test_the_bag_of_the_pooled_test_holds_half_a_gigabyte_of_scores_and_then_draws_test_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
