@@ -18,7 +18,7 @@ from conformix.fit.saved import load_predictor
 from conformix.fit.verdict import LabelledRows
 from conformix.guarantees import Cell, Facts, covered_law, pooled_tail, shortfall_tail
 from conformix.guarantees.verdict import Law, Verdict, beta_binomial, n_chosen_among, no_law
-from conformix.search import GridSearch
+from conformix.search import Candidates, GridSearch
 from verdicts.cases import CASES, draw
 
 BY_NAME = {case.name: case for case in CASES}
@@ -343,7 +343,8 @@ def test_the_bag_of_the_pooled_test_holds_half_a_gigabyte_of_scores_and_then_dra
         assert places[:40] == list(range(40))
         assert places == sorted(places)
         assert (everything.y[places] == some.y).all()
-        assert (places == list(range(len(places)))) == (n_test == 60)  # drawn, not the first ones
+        drawn = np.sort(np.random.default_rng(0).permutation(60)[:n_test])  # the same every time
+        assert places[40:] == (40 + drawn).tolist()
 
 
 def test_a_verdict_is_a_value_and_judged_rows_are_themselves_alone() -> None:
@@ -384,6 +385,23 @@ def test_chosen_weights_are_judged_at_any_level_as_equal_weights_fitted_at_it(
     assert found.asked == pytest.approx(1 - alpha)
     assert found.pvalue == expected.pvalue
     assert found.law.name == expected.law.name
+    assert found.law.event == "under equal weights, which no row chose, so few are covered"
+    assert (found.law.chosen, found.law.chance) == (True, None)
+
+
+def test_chosen_weights_have_a_law_though_nobody_says_how_many_there_were() -> None:
+    rng = np.random.default_rng(6)
+    rows, test = draw(rng, 60), draw(rng, 200)
+
+    def mine(objective, rng):
+        return Candidates(np.eye(4))(objective, rng)
+
+    model = cx.ScoreAverage("thr", alpha=0.1, split="efcp", search=mine)
+    model.fit(rows.outputs, rows.y)
+    assert model.guarantee_.facts.n_weights == 0
+    equal = cx.ScoreAverage("thr", weights=[0.25] * 4, alpha=0.1).fit(rows.outputs, rows.y)
+    found = model.verdict(test.outputs, test.y)
+    assert found.pvalue == equal.verdict(test.outputs, test.y).pvalue
 
 
 @pytest.mark.filterwarnings("ignore::conformix.ConformixWarning")
@@ -470,3 +488,17 @@ def test_sets_of_all_labels_for_want_of_rows_for_a_pac_rank_keep_no_promise() ->
     with pytest.warns(cx.TrivialSetsWarning):
         cp.fit(probs, y)
     assert cp.verdict(probs, y).word == "trivial"
+
+
+@pytest.mark.filterwarnings("ignore::conformix.ConformixWarning")
+def test_rows_that_are_just_enough_are_judged_and_one_less_leaves_nothing_to_judge(
+    tmp_path,
+) -> None:
+    rng = np.random.default_rng(0)
+    probs, y = rng.dirichlet(np.ones(4), size=9), rng.integers(0, 4, 9)
+    enough = cx.ScoreAverage("thr", alpha=0.1, weights=[1.0]).fit(probs, y)
+    assert enough.verdict(probs, y).word == "kept"
+    too_few = cx.ScoreAverage("thr", alpha=0.1, weights=[1.0]).fit(probs[:8], y[:8])
+    too_few.save(tmp_path / "model.json")
+    again = LabelledRows.of(load_predictor(tmp_path / "model.json"), probs, y)
+    assert too_few.verdict(probs, y).word == again.verdict().word == "trivial"
