@@ -1,6 +1,7 @@
 """Every formula of the theory against a value worked out in the comment beside it."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +13,7 @@ from scipy.stats import beta, betabinom, binom
 import conformix as cx
 from conformix import guarantees as gs
 from conformix.errors import InvalidInput, TrivialSetsWarning
-from conformix.guarantees.statement import at_least
+from conformix.guarantees.statement import at_least, at_most
 
 
 @pytest.mark.parametrize(
@@ -299,6 +300,71 @@ def test_no_line_of_the_ledger_prints_more_than_is_proven():
                     assert bound - 1e-4 < printed <= bound + 1e-12
             deviation = float(told["finite grid (DKW)"].partition("<= ")[2].split()[0])
             assert deviation >= gs.grid_eta(n, 66, 0.1)
+
+
+THEOREMS = {
+    "vfcp": lambda f: gs.theorem1(
+        f.n_tune, f.n_cal, alpha=0.1, tune_alpha=0.08, n_classes=10, d=3, delta=0.1
+    ),
+    "efcp": lambda f: gs.theorem2(f.n_cal, alpha=0.1, n_classes=10, d=3, delta=0.1),
+    "dlcp": lambda f: gs.theorem3(f.n_cal, f.n_test, alpha=0.1, n_classes=10, d=3, delta=0.1),
+    "dlcp+": lambda f: gs.theorem4(f.n_cal, f.n_test, alpha=0.1, n_classes=10, d=3, delta=0.1),
+}
+
+
+@pytest.mark.parametrize("n", [5, 40, 300, 10**6])
+@pytest.mark.parametrize("n_test", [0, 90])
+@pytest.mark.parametrize("split", ["vfcp", "efcp", "dlcp", "dlcp+", "exact", "fixed"])
+def test_the_ledger_has_a_line_for_every_statement_that_its_fit_earns(split, n_test, n):
+    separate = split in ("vfcp", "fixed")
+    facts = gs.Facts(split, 0.1, 0.08, 2 * n, n, n_test, 10, 3, 66, separate, False)
+    k, m = gs.kappa(n, 0.1) * n, 1 if separate or split == "exact" else 66
+    k, whom = round(k), " of a fresh row" if n_test else ""
+    sure = "for 90% of calibration draws"
+    marginal = gs.marginal_bound(n, k, n_weights=m)
+    lines = {
+        "rank, marginal" if m == 1 else "selection, marginal": (
+            f"coverage{whom} >= {at_least(marginal)} on average over calibration draws", False)
+    }  # fmt: skip
+    if separate:
+        told = f"{2 * n:,} rows chose the weights: how many does not enter the coverage"
+        lines["tuning rows"] = (told, False)
+    if split != "exact":
+        worst = gs.conditional_bound(n, k, 0.1, n_weights=m)
+        lines["order statistic"] = (f"coverage{whom} >= {at_least(worst)} {sure}", False)
+    if n_test and split != "fixed":
+        share = gs.batch_bound(n, n_test, k, 0.1, n_weights=m)
+        told = f"coverage of this batch >= {at_least(share)} with probability 90%"
+        lines["order statistic, batch"] = (told, False)
+    if split not in ("exact", "fixed"):
+        eta, grid = gs.vc_eta(n, 3, 0.1), gs.grid_eta(n, 66, 0.1)
+        lines["Lemma 1 (VC)"] = (f"eta = {eta:.3f}, xi = {10 * eta:.1f}", n < 10**6)
+        relative = 1 - gs.relative_bound(n, 3, 0.1, max(1 - k / n, 0))
+        lines["Vapnik, relative"] = (f"coverage >= {at_least(relative)} {sure}", n <= 40)
+        lines["finite grid (DKW)"] = (f"deviation <= {at_most(grid)} {sure}", False)
+        if split == "vfcp":
+            level = gs.largest_tune_alpha(2 * n, n, alpha=0.1, d=3, delta=0.1)
+            told = "infeasible" if level is None else f"tune_alpha <= {level:.4f}"
+            lines["Theorem 1, alpha'"] = (told, level is None)
+        if n_test or split in ("vfcp", "efcp"):
+            values = THEOREMS[split](facts)
+            told = str(values).partition(": ")[2]
+            lines[values.theorem] = (told, values.vacuous_coverage or values.vacuous_size)
+    headline, *others = gs.Ledger(gs.EXACT, facts).entries(0.1)
+    assert headline == ("exact", gs.EXACT.statement, gs.EXACT.assumption, False)
+    assert {entry.source: (entry.says, entry.vacuous) for entry in others} == lines
+    for calibration in ("class", "weighted"):
+        other = gs.Ledger(gs.EXACT, replace(facts, calibration=calibration)).entries(0.1)
+        assert [entry.source for entry in other if entry.source != "tuning rows"] == [
+            "exact", "order statistic",
+        ]  # fmt: skip
+
+
+def test_a_share_of_missed_rows_may_be_none_or_all():
+    assert 1 < gs.relative_bound(5000, 3, 0.1, 1.0) < 1.2
+    for missed in (-1e-9, 1 + 1e-9):
+        with pytest.raises(InvalidInput, match=r"^missed must be a share between 0 and 1; got"):
+            gs.relative_bound(5000, 3, 0.1, missed)
 
 
 def test_the_ledger_does_not_round_nearly_all_draws_up_to_all():
