@@ -22,6 +22,8 @@ import oracle
 from calibration.rows import NAMES, Z, covered, fixed, uneven_classes
 from cases import Bag, FirstRowsTune, bags, levels
 from conformix.calibration import Clustered, PerClass, PerGroup, RankedPerClass
+from conformix.calibration.objective import ClassObjective
+from conformix.conformal import conformal_rank, kth_largest
 from conformix.search import GridSearch
 
 pytestmark = pytest.mark.filterwarnings("ignore::conformix.errors.ConformixWarning")
@@ -254,6 +256,26 @@ def test_tuned_weights_have_the_smallest_class_conditional_sets_on_the_tuning_ro
     assert cp.search_.count == min(sizes.values())
     assert sizes[tuple(np.rint(cp.weights_ * 6).astype(int))] == cp.search_.count
     assert scores.shape[2] == 3
+
+
+def test_sizes_under_thresholds_by_stratum_are_counted_label_by_label() -> None:
+    """One stratum, several, some that set no threshold, and one without rows."""
+    rng = np.random.default_rng(0)
+    scores, y = rng.random((40, 4, 2)), rng.integers(4, size=40)
+    weights = np.array([[1.0, 0.0], [0.3, 0.7]])
+    for cells in ([0, 0, 0, 0], [0, 1, 0, 1], [2, -1, 0, 2], [5, 0, 3, 0], [-1, -1, -1, -1]):
+        strata = np.array(cells)[y]
+        own = scores[np.arange(40), y]
+        found = ClassObjective(
+            own, strata, np.array(cells), [scores], alpha=0.2, rank=conformal_rank
+        ).counts(weights)
+        for w, count in zip(weights, found, strict=True):
+            cuts = {}
+            for cell in set(cells) - {-1}:
+                values = own[strata == cell] @ w
+                cuts[cell] = kth_largest(values, conformal_rank(len(values), 0.2))
+            inside = [scores[:, label] @ w >= cuts.get(cells[label], -np.inf) for label in range(4)]
+            assert count == np.sum(inside)
 
 
 def test_rc3p_is_exact_given_the_class_and_smaller_than_plain_thresholds(cifar100: tuple) -> None:
