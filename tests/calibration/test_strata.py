@@ -24,6 +24,8 @@ from cases import Bag, FirstRowsTune, bags, levels
 from conformix.calibration import Clustered, PerClass, PerGroup, RankedPerClass
 from conformix.calibration.objective import ClassObjective
 from conformix.conformal import conformal_rank, kth_largest
+from conformix.fit.rule import Rule
+from conformix.scores.scale import Scaled
 from conformix.search import GridSearch
 
 pytestmark = pytest.mark.filterwarnings("ignore::conformix.errors.ConformixWarning")
@@ -313,6 +315,17 @@ def test_the_largest_rank_is_the_smallest_whose_error_is_within_its_share_of_alp
         own = ranks[y == c].tolist()
         enough = [k for k in range(1, 101) if sum(r > k for r in own) <= allowed * len(own)]
         assert found[c] == (min(enough) if own else 100)
+
+
+def test_ranks_of_true_labels_come_with_the_range_of_all_scores() -> None:
+    rng = np.random.default_rng(0)
+    scores, y = rng.normal(size=(30, 4, 2)), rng.integers(4, size=30)
+    rule = Rule(Scaled((1.0, 1.0)), np.array([0.5, 0.5]))
+    values = rule.combined(scores)
+    ranks, width = rule.true_ranks(scores, y)
+    assert width == values.max() - values.min()
+    own = values[np.arange(30), y][:, None]
+    assert_array_equal(ranks, 1 + (values > own).sum(axis=1))
 
 
 def test_labels_beyond_their_rank_come_after_all_that_are_within_theirs() -> None:

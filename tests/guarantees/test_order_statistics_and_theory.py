@@ -83,6 +83,13 @@ def test_a_batch_is_covered_as_often_as_its_rank_says_and_one_rank_less_would_no
         assert k > n or n_weights * missed[0] <= delta
 
 
+def test_a_tail_that_is_the_failure_probability_itself_is_small_enough():
+    # one row or three: P(Beta(1, 1) <= 1/2) = 1/2, P(a new row is below the smallest of 3) = 1/4
+    assert gs.pac_rank(1, 0.5, 0.5) == gs.batch_pac_rank(1, 1, 0.5, 0.5) == 1
+    assert gs.batch_pac_rank(3, 1, 0.5, 0.25) == 3
+    assert gs.batch_bound(3, 1, 3, 0.25) == 1.0
+
+
 def test_n_needed_is_enough_and_one_less_is_not():
     for options in ({"tolerance": 0.02}, {"tolerance": 0.01, "n_weights": 231}):
         n = gs.n_needed(0.1, 0.1, **options)

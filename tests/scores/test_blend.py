@@ -71,3 +71,4 @@ def test_ten_rows_for_every_score_but_a_sixth_at_least_and_a_third_at_most(
 ) -> None:
     """Of 200: 34, 50 and 67; then as many more as make (rows + 1) alpha whole: 160, 150, 130."""
     assert plan_rows(200, 0.1, n_scores, 10) == aside
+    assert plan_rows(200, 0.5, 1, 10) == 35  # a sixth is 34, not 33
