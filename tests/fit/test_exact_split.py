@@ -409,3 +409,9 @@ def test_rows_too_few_to_choose_leave_the_first_weights_and_all_labels():
     found = cp.predictor_.fitted.efcp(0.1)
     assert_array_equal(found.weights, cp.predictor_.fitted.weights[0])
     assert found.count == 8 * 3
+    enough = cx.ScoreAverage(
+        ("thr", "aps"), alpha=0.1, split="exact", search=Candidates(candidates)
+    )
+    sure = np.full((9, 3), 0.1) + 0.7 * np.eye(3)[np.arange(9) % 3]
+    enough.fit(sure, np.arange(9) % 3)
+    assert enough.predictor_.fitted.efcp(0.1).count == 9

@@ -360,6 +360,9 @@ def test_the_ledger_has_a_line_for_every_statement_that_its_fit_earns(split, n_t
     headline, *others = gs.Ledger(gs.EXACT, facts).entries(0.1)
     assert headline == ("exact", gs.EXACT.statement, gs.EXACT.assumption, False)
     assert {entry.source: (entry.says, entry.vacuous) for entry in others} == lines
+    for entry in others:  # one weight needs no more than the rank itself
+        if entry.source != "tuning rows":
+            assert ("i.i.d." in entry.needs) == (entry.source != "rank, marginal")
     for calibration in ("class", "weighted"):
         other = gs.Ledger(gs.EXACT, replace(facts, calibration=calibration)).entries(0.1)
         assert [entry.source for entry in other if entry.source != "tuning rows"] == [
