@@ -436,3 +436,14 @@ def test_folds_and_bounds_of_a_density_ratio_that_cannot_be_are_refused(options,
     X = np.random.default_rng(0).random((20, 2))
     with pytest.raises(cx.InvalidInput, match=sentence):
         density_ratio(X, X, **options)
+
+
+@pytest.mark.parametrize("method", ["confusion", "em"])
+def test_ratios_of_labels_do_not_depend_on_where_logits_stand(method: str) -> None:
+    rng = np.random.default_rng(0)
+    y, new = rng.integers(3, size=200), rng.integers(2, size=200)
+    before, after = (rng.normal(size=(200, 3)) + 2 * np.eye(3)[labels] for labels in (y, new))
+    expected = label_ratios(before, y, after, method=method, kind="logits")
+    for shift in (1000.0, -1000.0):
+        found = label_ratios(before + shift, y, after + shift, method=method, kind="logits")
+        assert_allclose(found, expected, rtol=1e-6)

@@ -40,7 +40,7 @@ from mutation.generated import (
 from mutation.worker import only_bodies_differ
 
 # Seconds of tests in the stages, were the whole suite to take SUITE; LIMIT is of a clock.
-SUITE, NARROW, BROAD, OTHERS, LIMIT = 1000.0, 4.0, 10.0, 4.0, 60.0
+SUITE, NARROW, BROAD, OTHERS, LIMIT = 1000.0, 4.0, 10.0, 4.0, 40.0
 LABELS = {
     "whole": "these together",
     "sample": "a random sample of the other rooms that carry a promise",
@@ -57,7 +57,10 @@ def main() -> int:
         "--lines", nargs="*", metavar="TESTS",
         help="note anew which tests run which line, of all tests or of these files besides",
     )  # fmt: skip
-    parser.add_argument("--again", action="store_true", help="run survivors and timeouts again")
+    parser.add_argument("--second", action="store_true", help="take a second sample too")
+    parser.add_argument(
+        "--again", action="store_true", help="run survivors and timeouts again, with more tests"
+    )
     parser.add_argument("--table", type=Path, help="write the table of docs/assurance.md here")
     options = parser.parse_args()
     options.results.parent.mkdir(parents=True, exist_ok=True)
@@ -67,9 +70,9 @@ def main() -> int:
     elif options.lines is not None or not noted.exists():
         shutil.rmtree(noted, ignore_errors=True)
         note_lines(noted, ["tests", "src"])
-    mutants = {
-        "whole": all_of_the_whole(), "sample": sample(), "second sample": sample(SAMPLE, SECOND),
-    }  # fmt: skip
+    mutants = {"whole": all_of_the_whole(), "sample": sample()}
+    if options.second:
+        mutants["second sample"] = sample(SAMPLE, SECOND)
     print(f"{sum(map(len, mutants.values()))} mutants", flush=True)
     outcomes, _ = read(options.results)
     todo = [
@@ -83,7 +86,8 @@ def main() -> int:
             or (options.again and outcomes[mutant.key]["outcome"] in ("survived", "timeout"))
         )
     ]
-    run_all(sorted(todo, key=runs_on_import), noted, options.results)
+    patience = 4.0 if options.again else 1.0
+    run_all(sorted(todo, key=runs_on_import), Choice(noted, options.results, patience))
     outcomes, first = read(options.results)
     table = summary(mutants, outcomes, first)
     print(table)
@@ -109,9 +113,9 @@ def read(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any
     return {row["key"]: row for row in rows}, {row["key"]: row for row in reversed(rows)}
 
 
-def run_all(mutants: list[Mutant], noted: Path, results: Path) -> None:
+def run_all(mutants: list[Mutant], choice: Choice) -> None:
     """Run mutants on all cores and append their outcomes."""
-    choice = Choice(noted, results)
+    results = choice.results
     began, done = time.perf_counter(), 0
     with ExitStack() as stack:
         workers: SimpleQueue[Worker] = SimpleQueue()
@@ -219,7 +223,8 @@ class Choice:
     many. A statement that runs on import is tried on all of its file.
     """
 
-    def __init__(self, noted: Path, results: Path) -> None:
+    def __init__(self, noted: Path, results: Path, patience: float = 1.0) -> None:
+        self.results, self.patience = results, patience
         self.tests, seconds = lines.read(noted)
         scale = SUITE / max(sum(seconds.values()), 1e-9)
         self.seconds = {test: scale * spent for test, spent in seconds.items()}
@@ -261,6 +266,7 @@ class Choice:
     def taken(self, tests: list[str], budget: float) -> list[str]:
         """Return as many of the first tests as a budget allows, file by file."""
         stage: list[str] = []
+        budget *= self.patience
         for test in tests:
             if self.seconds[test] <= budget / 4 and len(stage) < 300:
                 budget -= self.seconds[test]
