@@ -11,6 +11,9 @@ LONGER = (
     "Marks are read at the given rows alone, which the array holds either way: one that is longer, "
     "with False at the end, has the same answers."
 )
+ALL_DRAWN = (
+    "Where there are no more rows than fit, all are drawn, and sorted they are as they were."
+)
 
 # By the name of the mutant; the comment holds the changed line.
 PROOFS: dict[str, str] = {
@@ -39,4 +42,23 @@ PROOFS: dict[str, str] = {
     "a4362e3658cc0cb3": LONGER,
     "f5ccd6d9cfbaf964": LONGER,
     "6f26ec7c92abff26": LONGER,
+    # guarantees/verdict.py, in covered_law: while len(laws) != 1:
+    "341a09621494ff89": "There is one law at least (`or [np.ones(1)]`), and one goes at a time.",
+    # guarantees/verdict.py, in beta_binomial: if union := n_weights != 1:
+    "fadebfc05b834b59": "A number of weightings is 1 or more: without one no law is known.",
+    # fit/verdict.py, in LabelledRows.pooled: if len(y) != most, >= most, is not most:
+    "7a768b386b052b3e": ALL_DRAWN,
+    "36dc69eb14ffd718": ALL_DRAWN,
+    "8f2dce6a64dd2f81": ALL_DRAWN,
+    # calibration/merge.py, in merge_sets: if rule <= "random"
+    "0217e79838a464eb": 'The rule is "random" or "uniform" there, of which the first comes first.',
+    # calibration/merge.py, in merge_pvalues: return stacked[-1].copy()
+    "023e3017adaecc86": "There is one table there: the first is the last.",
+    # calibration/sums.py, in _running: width = math.isqrt(max(n - 1, 0)) + 2
+    "0183820dfc5b9f27": (
+        "How long the stretches are changes the order of additions of pairs, hence digits beyond "
+        "the 30th; decisions that close are made in integers."
+    ),
+    # calibration/strata.py, in Stratified.promise: base.kind <= "approximate"
+    "0711c6533f989813": "Of the four kinds of guarantee none comes before approximate.",
 }
