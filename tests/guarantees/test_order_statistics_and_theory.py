@@ -83,6 +83,13 @@ def test_a_batch_is_covered_as_often_as_its_rank_says_and_one_rank_less_would_no
         assert k > n or n_weights * missed[0] <= delta
 
 
+@pytest.mark.parametrize(("delta", "needed"), [(None, 99), (0.1, 230)])
+def test_rows_are_needed_up_to_a_number_and_one_more_stands_for_all_beyond(delta, needed):
+    rule = gs.RankRule(delta)
+    for most in (needed - 50, needed - 1, needed, needed + 1, 500):
+        assert rule.rows_needed(0.01, most) == min(needed, most + 1)
+
+
 def test_a_tail_that_is_the_failure_probability_itself_is_small_enough():
     # one row or three: P(Beta(1, 1) <= 1/2) = 1/2, P(a new row is below the smallest of 3) = 1/4
     assert gs.pac_rank(1, 0.5, 0.5) == gs.batch_pac_rank(1, 1, 0.5, 0.5) == 1

@@ -61,4 +61,6 @@ PROOFS: dict[str, str] = {
     ),
     # calibration/strata.py, in Stratified.promise: base.kind <= "approximate"
     "0711c6533f989813": "Of the four kinds of guarantee none comes before approximate.",
+    # calibration/strata.py, in Stratified.scores_of: if stratum <= EVERY:
+    "099efdd6d4cbf7a5": "EVERY is -2, and no stratum has a smaller number.",
 }
