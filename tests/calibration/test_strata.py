@@ -317,6 +317,12 @@ def test_the_largest_rank_is_the_smallest_whose_error_is_within_its_share_of_alp
         assert found[c] == (min(enough) if own else 100)
 
 
+@pytest.mark.parametrize("share", [-0.1, 0, 1.1])
+def test_a_share_of_the_error_that_cannot_be_is_refused(share: float) -> None:
+    with pytest.raises(cx.InvalidInput, match=r"^share must lie in \(0, 1\]; got"):
+        RankedPerClass(share=share).limits(np.array([1, 2]), np.array([0, 1]), 2, 0.1)
+
+
 def test_ranks_of_true_labels_come_with_the_range_of_all_scores() -> None:
     rng = np.random.default_rng(0)
     scores, y = rng.normal(size=(30, 4, 2)), rng.integers(4, size=30)

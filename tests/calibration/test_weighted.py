@@ -18,7 +18,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import conformix as cx
 from calibration.rows import NAMES, WEIGHTS, Z, covered, softmax, uneven_classes
 from cases import Bag, bags, levels
-from conformix.calibration import LabelShift, Weighted
+from conformix.calibration import LabelShift, Weighted, shift
 from conformix.calibration.cuts import Single
 from conformix.calibration.shift import density_ratio, effective_rows, label_ratios
 from conformix.calibration.sums import RunningSums
@@ -444,6 +444,22 @@ def test_ratios_of_labels_do_not_depend_on_where_logits_stand(method: str) -> No
     y, new = rng.integers(3, size=200), rng.integers(2, size=200)
     before, after = (rng.normal(size=(200, 3)) + 2 * np.eye(3)[labels] for labels in (y, new))
     expected = label_ratios(before, y, after, method=method, kind="logits")
-    for shift in (1000.0, -1000.0):
-        found = label_ratios(before + shift, y, after + shift, method=method, kind="logits")
+    for moved in (1000.0, -1000.0):
+        found = label_ratios(before + moved, y, after + moved, method=method, kind="logits")
         assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_frequencies_are_improved_until_a_step_changes_them_no_more() -> None:
+    rng = np.random.default_rng(0)
+    new, priors = rng.dirichlet(np.ones(3), size=50), np.array([0.5, 0.3, 0.2])
+    frequencies, steps = priors, 0
+    while True:
+        posterior = new / priors * frequencies
+        fresh = (posterior / posterior.sum(axis=1, keepdims=True)).mean(axis=0)
+        change, frequencies, steps = np.abs(fresh - frequencies).max(), fresh, steps + 1
+        if change < shift.EM_CHANGE:
+            break
+    assert steps < shift.EM_STEPS
+    assert_allclose(shift._em(new, priors), frequencies, rtol=1e-13)
+    once_more = (new / priors * frequencies) / (new / priors * frequencies).sum(axis=1)[:, None]
+    assert np.abs(once_more.mean(axis=0) - frequencies).max() > 1e-13  # a step more would be seen

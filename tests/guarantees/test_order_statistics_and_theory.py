@@ -90,6 +90,24 @@ def test_rows_are_needed_up_to_a_number_and_one_more_stands_for_all_beyond(delta
         assert rule.rows_needed(0.01, most) == min(needed, most + 1)
 
 
+@pytest.mark.parametrize(("n_weights", "chosen"), [
+    (1, "chosen without these rows"), (1500, "chosen among 1,500 candidates"),
+])  # fmt: skip
+def test_a_pac_guarantee_says_of_whom_it_speaks_and_who_chose_the_weights(n_weights, chosen):
+    one = gs.pac_guarantee(0.25, n_weights=n_weights, batch=None)
+    batch = gs.pac_guarantee(0.25, n_weights=n_weights, batch=2000)
+    assert one.statement == (
+        "coverage >= 1 - alpha with probability >= 0.75 over the calibration rows"
+    )
+    assert batch.statement == (
+        "coverage of the fitted batch of 2,000 rows >= 1 - alpha with probability >= 0.75 over "
+        "calibration and batch"
+    )
+    for guarantee in (one, batch):
+        assert guarantee.kind == "pac"
+        assert guarantee.assumption.startswith(f"i.i.d. rows; weights {chosen}; ")
+
+
 def test_a_tail_that_is_the_failure_probability_itself_is_small_enough():
     # one row or three: P(Beta(1, 1) <= 1/2) = 1/2, P(a new row is below the smallest of 3) = 1/4
     assert gs.pac_rank(1, 0.5, 0.5) == gs.batch_pac_rank(1, 1, 0.5, 0.5) == 1
@@ -108,6 +126,13 @@ def test_n_needed_is_enough_and_one_less_is_not():
 
         assert enough(n)
         assert not enough(n - 1)
+
+
+def test_up_to_a_hundred_million_rows_are_looked_for():
+    # 1.2816 sqrt(.09 / n) = 4e-5 for n = 9.2e7, 3e-5 for 1.6e8
+    assert 9.1e7 < gs.n_needed(0.1, 0.1, tolerance=4e-5) < 9.4e7
+    with pytest.raises(InvalidInput, match=r"^no calibration set of up to 10\*\*8 rows reaches"):
+        gs.n_needed(0.1, 0.1, tolerance=3e-5)
 
 
 def test_lemma_1():

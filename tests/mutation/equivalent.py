@@ -63,4 +63,9 @@ PROOFS: dict[str, str] = {
     "0711c6533f989813": "Of the four kinds of guarantee none comes before approximate.",
     # calibration/strata.py, in Stratified.scores_of: if stratum <= EVERY:
     "099efdd6d4cbf7a5": "EVERY is -2, and no stratum has a smaller number.",
+    # fit/rule.py, in Rule._may_reach: maybe &= scores[..., j] != floors[j]
+    "0aac42f435edd026": (
+        "Labels that are let through besides are compared with the threshold itself, as all are "
+        "that are let through."
+    ),
 }
