@@ -58,9 +58,7 @@ def main() -> int:
         help="note anew which tests run which line, of all tests or of these files besides",
     )  # fmt: skip
     parser.add_argument("--second", action="store_true", help="take a second sample too")
-    parser.add_argument(
-        "--again", action="store_true", help="run survivors and timeouts again, with more tests"
-    )
+    parser.add_argument("--again", action="store_true", help="run survivors again, with more tests")
     parser.add_argument("--table", type=Path, help="write the table of docs/assurance.md here")
     options = parser.parse_args()
     options.results.parent.mkdir(parents=True, exist_ok=True)
@@ -83,10 +81,10 @@ def main() -> int:
         and mutant.key not in PROOFS
         and (
             mutant.key not in outcomes
-            or (options.again and outcomes[mutant.key]["outcome"] in ("survived", "timeout"))
+            or (options.again and outcomes[mutant.key]["outcome"] == "survived")
         )
     ]
-    patience = 4.0 if options.again else 1.0
+    patience = 2.0 if options.again else 1.0
     run_all(sorted(todo, key=runs_on_import), Choice(noted, options.results, patience))
     outcomes, first = read(options.results)
     table = summary(mutants, outcomes, first)
