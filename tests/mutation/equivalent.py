@@ -69,7 +69,7 @@ PROOFS: dict[str, str] = {
         "that are let through."
     ),
     # fit/rule.py, in Rule._may_reach: for j in known[0:]:
-    "0e34208dfa1da755": "The first column is compared with its floor a second time, to the same end.",
+    "0e34208dfa1da755": "The first column is compared with its floor twice, to the same end.",
     # fit/exact/split.py, in FullFitted._ask: row_blocks(len(scores), 2, ROWS_AT_ONCE)
-    "0e5212e61f57d31b": "Rows are asked block by block, each by itself: the size of a block is memory.",
+    "0e5212e61f57d31b": "Rows are asked each by itself: the size of a block is memory alone.",
 }
