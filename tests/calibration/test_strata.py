@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -153,6 +154,15 @@ def test_every_subject_of_mmlu_is_covered_given_the_subject_and_marginal_sets_ar
     # Splits of one pool are independent draws given the pool: the law is exact within a group.
     assert max(abs(z) for z in laws["group"]) < Z
     assert min(laws["marginal"]) < -Z  # some subjects are short-changed by one threshold
+
+
+def test_classes_whose_scores_are_alike_share_a_cluster() -> None:
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(4), 60)
+    values = np.array([0.2, 0.8, 0.2, 0.8])[y] + 0.1 * rng.random(240)
+    seen = SimpleNamespace(y=y, values=values, n_classes=4, alpha=0.1, separate=True, rng=rng)
+    cells = Clustered(2).learn(seen).cells[0]
+    assert cells[0] == cells[2] != cells[1] == cells[3]
 
 
 def test_learnt_clusters_keep_coverage_in_every_cluster_on_cifar100(cifar100: tuple) -> None:

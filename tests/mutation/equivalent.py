@@ -72,4 +72,8 @@ PROOFS: dict[str, str] = {
     "0e34208dfa1da755": "The first column is compared with its floor twice, to the same end.",
     # fit/exact/split.py, in FullFitted._ask: row_blocks(len(scores), 2, ROWS_AT_ONCE)
     "0e5212e61f57d31b": "Rows are asked each by itself: the size of a block is memory alone.",
+    # calibration/objective.py, in ClassObjective.counts: len(some) // (4 | self.threads)
+    "0f4f1fb004298667": "Thresholds are of one weight vector: how many a thread takes is speed.",
+    # guarantees/statement.py, in pac_guarantee: if n_weights <= 1
+    "0e69a224114cb129": "A number of candidates is 1 or more: `pac_rank` refuses any other.",
 }
