@@ -8,7 +8,14 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
-from conformix.scores.blend import Likelihood, bounded_step, most_likely, plan_rows
+from conformix.scores.blend import (
+    Blend,
+    Likelihood,
+    bounded_step,
+    dictionary_columns,
+    most_likely,
+    plan_rows,
+)
 
 RNG = np.random.default_rng(0)
 SCORES, Y = RNG.normal(size=(30, 4, 3)), RNG.integers(4, size=30)
@@ -72,3 +79,11 @@ def test_ten_rows_for_every_score_but_a_sixth_at_least_and_a_third_at_most(
     """Of 200: 34, 50 and 67; then as many more as make (rows + 1) alpha whole: 160, 150, 130."""
     assert plan_rows(200, 0.1, n_scores, 10) == aside
     assert plan_rows(200, 0.5, 1, 10) == 35  # a sixth is 34, not 33
+
+
+def test_columns_that_are_dropped_have_no_part_in_a_blend() -> None:
+    columns = dictionary_columns(("one", "two"))
+    coefficients = np.arange(1.0, len(columns) + 1)
+    kept = Blend(columns, coefficients).without([columns[0], columns[3]])
+    assert kept.coefficients.tolist() == [0, 2, 3, 0, *coefficients[4:]]
+    assert kept.columns == columns
