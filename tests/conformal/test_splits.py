@@ -72,6 +72,7 @@ def test_a_split_is_a_value_that_nobody_can_change(name: str) -> None:
     split = SPLITS[name]
     assert split == type(split)()
     assert hash(split) == hash(type(split)())
+    assert_array_equal(roles(split).calibrate, roles(type(split)()).calibrate)
     with pytest.raises(FrozenInstanceError):
         split.name = "mine"
 

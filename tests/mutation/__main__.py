@@ -84,7 +84,7 @@ def main() -> int:
             or (options.again and outcomes[mutant.key]["outcome"] == "survived")
         )
     ]
-    patience = 2.0 if options.again else 1.0
+    patience = 1.5 if options.again else 1.0
     run_all(sorted(todo, key=runs_on_import), Choice(noted, options.results, patience))
     outcomes, first = read(options.results)
     table = summary(mutants, outcomes, first)
@@ -256,9 +256,10 @@ class Choice:
         known = self.killers[mutant.file, mutant.place]
         first = [test for test in sorted(known, key=known.__getitem__) if known[test] < 5][:4]
         left = (run_it or same_file) - set(first)
-        narrow = self.taken(ranked(left, self.breadth, cases=20), NARROW)
-        broad = self.taken(ranked(left - set(narrow), self.costs), BROAD)
-        others = self.taken(ranked(same_file - run_it - set(first), self.costs), OTHERS)
+        share = 0.4 if runs_on_import(mutant) else 1.0  # these tests are collected every time
+        narrow = self.taken(ranked(left, self.breadth, cases=20), share * NARROW)
+        broad = self.taken(ranked(left - set(narrow), self.costs), share * BROAD)
+        others = self.taken(ranked(same_file - run_it - set(first), self.costs), share * OTHERS)
         return [stage for stage in (first, narrow, broad, others) if stage]
 
     def taken(self, tests: list[str], budget: float) -> list[str]:
