@@ -14,6 +14,7 @@ LONGER = (
 ALL_DRAWN = (
     "Where there are no more rows than fit, all are drawn, and sorted they are as they were."
 )
+PROTOCOL = "Split is a protocol for type checkers: nobody derives from it or calls its members."
 
 # By the name of the mutant; the comment holds the changed line.
 PROOFS: dict[str, str] = {
@@ -76,4 +77,8 @@ PROOFS: dict[str, str] = {
     "0f4f1fb004298667": "Thresholds are of one weight vector: how many a thread takes is speed.",
     # guarantees/statement.py, in pac_guarantee: if n_weights <= 1
     "0e69a224114cb129": "A number of candidates is 1 or more: `pac_rank` refuses any other.",
+    # splits.py, in Split: @property gone from name, guarantee and needs_test
+    "6b7763ba5c695e29": PROTOCOL,
+    "d144242d3c40aba3": PROTOCOL,
+    "06de4d9d6796a54e": PROTOCOL,
 }

@@ -114,6 +114,16 @@ def test_a_union_multiplies_the_tail_and_stops_at_one() -> None:
     assert shortfall_tail(270, [cell], n_weights=7) == 1.0
 
 
+def test_laws_take_their_rows_by_name_and_their_options_by_name_alone() -> None:
+    cells = [Cell(20, 18, 30)]
+    assert shortfall_tail(hits=9, cells=cells) == beta_binomial(hits=9, cells=cells).pvalue
+    assert pooled_tail(missed=2, missed_of_all=2, n_test=2, n_all=4) == pytest.approx(1 / 6)
+    assert no_law(facts=facts("efcp"), reference=False) is None
+    for call in (shortfall_tail, beta_binomial, pooled_tail):
+        with pytest.raises(TypeError, match="positional"):
+            call(9, cells, 1)
+
+
 def test_the_pooled_tail_is_that_of_a_draw_without_replacement() -> None:
     rows = [True] * 3 + [False] * 4  # who misses the threshold
     draws = [sum(order[:3]) for order in permutations(rows)]  # the first three are test rows
