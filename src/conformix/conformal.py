@@ -78,8 +78,8 @@ def simple_fraction(alpha: float, name: str = "alpha") -> Fraction:
 
 def _double(number: Any) -> float:
     """Return the nearest double, NaN where a number has none."""
-    if isinstance(number, np.floating) and number.dtype != np.float64:
-        return float(str(number))  # half and single precision stand for the decimal they print
+    if isinstance(number, np.float16 | np.float32):  # these stand for the decimal they print
+        return float(str(number))
     try:
         return float(number)
     except (OverflowError, ValueError):
@@ -90,7 +90,7 @@ def _double(number: Any) -> float:
 def _snapped(alpha: float) -> Fraction:
     exact = Fraction(alpha)
     simple = exact.limit_denominator(SNAP_DENOMINATOR)
-    close = abs(simple - exact) <= SNAP_DISTANCE and 0 < simple < 1
+    close = abs(simple - exact) <= SNAP_DISTANCE and simple not in (0, 1)
     return simple if close else exact
 
 
@@ -337,4 +337,5 @@ def confidence(pvalues: FloatArray) -> FloatArray:
     values = check_matrix(pvalues, "pvalues")
     if values.shape[1] == 1:
         return np.ones(len(values))
-    return 1 - np.partition(values, -2, axis=1)[:, -2]
+    second = -2
+    return 1 - np.partition(values, second, axis=1)[:, second]

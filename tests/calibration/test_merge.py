@@ -13,6 +13,7 @@ import conformix as cx
 from calibration.rows import Z, covered, uneven_classes
 from conformix.calibration.merge import (
     MERGES,
+    VOTES,
     harmonic_factor,
     merge_guarantee,
     merge_pvalues,
@@ -140,6 +141,20 @@ def test_votes_keep_their_promise(rule: str, promise: float) -> None:
     share = covered(merge_sets(sets, rule, random_state=0), y).mean()
     assert share > promise - Z * 0.5 / np.sqrt(20_000)
     assert merge_guarantee(rule).kind == "exact"
+
+
+@pytest.mark.parametrize("method", [*MERGES, *VOTES])
+def test_the_guarantee_of_a_merge_says_what_it_needs(method: str) -> None:
+    sets = "each of the sets misses with probability <= alpha"
+    says = {
+        "half": ("P(y in set) >= 1 - 2 alpha", sets),
+        "random": ("P(y in set) >= 1 - 2 alpha", f"{sets}; u drawn apart from them"),
+        "uniform": ("P(y in set) >= 1 - alpha", f"{sets}; u drawn apart from them"),
+        "fisher": ("P(y in set) >= 1 - alpha", "valid, independent p-values"),
+    }
+    others = ("P(y in set) >= 1 - alpha", "valid, arbitrarily dependent p-values")
+    formula, needs = says.get(method, others)
+    assert str(merge_guarantee(method)) == f"exact: {formula} ({needs})"
 
 
 def test_a_vote_can_cover_less_than_one_minus_alpha() -> None:

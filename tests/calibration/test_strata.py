@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,6 +23,10 @@ import oracle
 from calibration.rows import NAMES, Z, covered, fixed, uneven_classes
 from cases import Bag, FirstRowsTune, bags, levels
 from conformix.calibration import Clustered, PerClass, PerGroup, RankedPerClass
+from conformix.calibration.objective import ClassObjective
+from conformix.conformal import conformal_rank, kth_largest
+from conformix.fit.rule import Rule
+from conformix.scores.scale import Scaled
 from conformix.search import GridSearch
 
 pytestmark = pytest.mark.filterwarnings("ignore::conformix.errors.ConformixWarning")
@@ -151,6 +156,15 @@ def test_every_subject_of_mmlu_is_covered_given_the_subject_and_marginal_sets_ar
     assert min(laws["marginal"]) < -Z  # some subjects are short-changed by one threshold
 
 
+def test_classes_whose_scores_are_alike_share_a_cluster() -> None:
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(4), 60)
+    values = np.array([0.2, 0.8, 0.2, 0.8])[y] + 0.1 * rng.random(240)
+    seen = SimpleNamespace(y=y, values=values, n_classes=4, alpha=0.1, separate=True, rng=rng)
+    cells = Clustered(2).learn(seen).cells[0]
+    assert cells[0] == cells[2] != cells[1] == cells[3]
+
+
 def test_learnt_clusters_keep_coverage_in_every_cluster_on_cifar100(cifar100: tuple) -> None:
     logits, y = cifar100
     alpha, hits, needed, variance = 0.1, 0.0, 0.0, 0.0
@@ -256,6 +270,26 @@ def test_tuned_weights_have_the_smallest_class_conditional_sets_on_the_tuning_ro
     assert scores.shape[2] == 3
 
 
+def test_sizes_under_thresholds_by_stratum_are_counted_label_by_label() -> None:
+    """One stratum, several, some that set no threshold, and one without rows."""
+    rng = np.random.default_rng(0)
+    scores, y = rng.random((40, 4, 2)), rng.integers(4, size=40)
+    weights = np.array([[1.0, 0.0], [0.3, 0.7]])
+    for cells in ([0, 0, 0, 0], [0, 1, 0, 1], [2, -1, 0, 2], [5, 0, 3, 0], [-1, -1, -1, -1]):
+        strata = np.array(cells)[y]
+        own = scores[np.arange(40), y]
+        found = ClassObjective(
+            own, strata, np.array(cells), [scores], alpha=0.2, rank=conformal_rank
+        ).counts(weights)
+        for w, count in zip(weights, found, strict=True):
+            cuts = {}
+            for cell in set(cells) - {-1}:
+                values = own[strata == cell] @ w
+                cuts[cell] = kth_largest(values, conformal_rank(len(values), 0.2))
+            inside = [scores[:, label] @ w >= cuts.get(cells[label], -np.inf) for label in range(4)]
+            assert count == np.sum(inside)
+
+
 def test_rc3p_is_exact_given_the_class_and_smaller_than_plain_thresholds(cifar100: tuple) -> None:
     logits, y = cifar100
     options = {"alpha": 0.1, "kind": "logits", "random_state": 0, "threads": 1}
@@ -291,6 +325,23 @@ def test_the_largest_rank_is_the_smallest_whose_error_is_within_its_share_of_alp
         own = ranks[y == c].tolist()
         enough = [k for k in range(1, 101) if sum(r > k for r in own) <= allowed * len(own)]
         assert found[c] == (min(enough) if own else 100)
+
+
+@pytest.mark.parametrize("share", [-0.1, 0, 1.1])
+def test_a_share_of_the_error_that_cannot_be_is_refused(share: float) -> None:
+    with pytest.raises(cx.InvalidInput, match=r"^share must lie in \(0, 1\]; got"):
+        RankedPerClass(share=share).limits(np.array([1, 2]), np.array([0, 1]), 2, 0.1)
+
+
+def test_ranks_of_true_labels_come_with_the_range_of_all_scores() -> None:
+    rng = np.random.default_rng(0)
+    scores, y = rng.normal(size=(30, 4, 2)), rng.integers(4, size=30)
+    rule = Rule(Scaled((1.0, 1.0)), np.array([0.5, 0.5]))
+    values = rule.combined(scores)
+    ranks, width = rule.true_ranks(scores, y)
+    assert width == values.max() - values.min()
+    own = values[np.arange(30), y][:, None]
+    assert_array_equal(ranks, 1 + (values > own).sum(axis=1))
 
 
 def test_labels_beyond_their_rank_come_after_all_that_are_within_theirs() -> None:

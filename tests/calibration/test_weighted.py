@@ -18,9 +18,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 import conformix as cx
 from calibration.rows import NAMES, WEIGHTS, Z, covered, softmax, uneven_classes
 from cases import Bag, bags, levels
-from conformix.calibration import LabelShift, Weighted
+from conformix.calibration import LabelShift, Weighted, shift
 from conformix.calibration.cuts import Single
 from conformix.calibration.shift import density_ratio, effective_rows, label_ratios
+from conformix.calibration.sums import RunningSums
 from conformix.calibration.weighted import Reweighted
 from conformix.conformal import conformal_rank
 from conformix.data.row_data import RowData
@@ -398,3 +399,67 @@ def test_a_weighted_model_has_no_single_threshold_and_no_pac_rank() -> None:
         _ = cp.threshold_
     with pytest.raises(cx.InvalidInput, match='guarantee="pac" is not known'):
         cp.set_params(guarantee="pac").fit(probs, [0, 1, 1], sample_weight=[1, 1, 1])
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [[0.1] * 20, [1.0], [0.0, 3.0, 1e-9, 0.0], [1e300, 1.0, 5e-324, 1e-300, 0.3],
+     np.random.default_rng(0).random(23), np.random.default_rng(1).integers(1, 4, 12) / 4],
+    ids=["tenths", "one", "with zeros", "far apart", "random", "ties"],
+)  # fmt: skip
+def test_running_sums_decide_and_divide_as_fractions_do(weights: object) -> None:
+    weights = np.array(weights)
+    n, sums = len(weights), RunningSums(weights)
+    exact = [sum(map(Fraction, weights[:j].tolist()), Fraction(0)) for j in range(n + 1)]
+    assert [sums.exact(j) * RunningSums.UNIT for j in range(n + 1)] == exact
+    for new in {*weights.tolist(), 0.1, 0.7, 12.0}:
+        w = Fraction(new)
+        whole = exact[n] + w
+        for level in (Fraction(1, 10), Fraction(1, 3), Fraction(1, 2), Fraction(19, 20)):
+            within = [j for j in range(n) if exact[j] + w <= level * whole]
+            assert sums.last_within(level, np.array([new])).tolist() == [max(within, default=-1)]
+        places = np.arange(n + 1)
+        found = sums.shares(places, np.full(n + 1, new))
+        assert found.tolist() == [float((exact[j] + w) / whole) for j in places]
+        for below, j, tau in ((0, n, 0.25), (n // 2, n, 0.5), (n // 3, n // 2, 1.0)):
+            tied = exact[below] + Fraction(tau) * (exact[j] - exact[below] + w)
+            smooth = sums.smoothed(np.array([below]), np.array([j]), np.array([new]), tau)
+            assert_allclose(smooth, [float(tied / whole)], rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [({"folds": folds}, r"^folds must be a positive integer; got") for folds in (True, 0, 2.0)]
+    + [({"clip": clip}, r"^clip must be positive; got") for clip in (0, -1.0, np.nan)],
+)
+def test_folds_and_bounds_of_a_density_ratio_that_cannot_be_are_refused(options, sentence) -> None:
+    X = np.random.default_rng(0).random((20, 2))
+    with pytest.raises(cx.InvalidInput, match=sentence):
+        density_ratio(X, X, **options)
+
+
+@pytest.mark.parametrize("method", ["confusion", "em"])
+def test_ratios_of_labels_do_not_depend_on_where_logits_stand(method: str) -> None:
+    rng = np.random.default_rng(0)
+    y, new = rng.integers(3, size=200), rng.integers(2, size=200)
+    before, after = (rng.normal(size=(200, 3)) + 2 * np.eye(3)[labels] for labels in (y, new))
+    expected = label_ratios(before, y, after, method=method, kind="logits")
+    for moved in (1000.0, -1000.0):
+        found = label_ratios(before + moved, y, after + moved, method=method, kind="logits")
+        assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_frequencies_are_improved_until_a_step_changes_them_no_more() -> None:
+    rng = np.random.default_rng(0)
+    new, priors = rng.dirichlet(np.ones(3), size=50), np.array([0.5, 0.3, 0.2])
+    frequencies, steps = priors, 0
+    while True:
+        posterior = new / priors * frequencies
+        fresh = (posterior / posterior.sum(axis=1, keepdims=True)).mean(axis=0)
+        change, frequencies, steps = np.abs(fresh - frequencies).max(), fresh, steps + 1
+        if change < shift.EM_CHANGE:
+            break
+    assert steps < shift.EM_STEPS
+    assert_allclose(shift._em(new, priors), frequencies, rtol=1e-13)
+    once_more = (new / priors * frequencies) / (new / priors * frequencies).sum(axis=1)[:, None]
+    assert np.abs(once_more.mean(axis=0) - frequencies).max() > 1e-13  # a step more would be seen

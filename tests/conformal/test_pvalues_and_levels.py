@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 import conformix as cx
 from conformix.conformal import confidence, conformity_ranks, credibility, smoothed_ranks
@@ -74,6 +74,9 @@ def test_credibility_and_confidence():
     assert_array_equal(credibility(pvalues), [0.5, 0.125])
     assert_array_equal(confidence(pvalues), [0.75, 0.875])
     assert_array_equal(confidence(pvalues[:, :1]), [1.0, 1.0])
+    for n_classes in (3, 300):
+        random = np.random.default_rng(0).random((20, n_classes))
+        assert_array_equal(confidence(random), 1 - np.sort(random, axis=1)[:, -2])
 
 
 def test_at_the_level_of_the_confidence_a_set_holds_no_second_label():
@@ -154,3 +157,5 @@ def test_ties_are_broken_by_other_numbers_than_those_of_randomised_scores():
     u = row_uniforms(check_outputs(probs), slice(0, 50), cp.predictor_.key)
     assert len(np.unique(tau)) == 50
     assert np.abs(tau - u).min() > 1e-6
+    others = row_uniforms(check_outputs(probs), slice(0, 50), cp.predictor_.key ^ 0x5DEECE66D)
+    assert_allclose(tau, others, rtol=1e-12)  # the same numbers in every release

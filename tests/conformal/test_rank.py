@@ -17,6 +17,7 @@ from conformix.conformal import (
     rows_needed,
     simple_fraction,
     threshold,
+    warn_if_trivial,
 )
 
 SIZES = (1, 2, 5, 8, 9, 10, 19, 49, 98, 99, 100, 199, 499, 999, 1000, 4999, 9999)
@@ -127,9 +128,23 @@ def test_a_level_of_few_bits_stands_for_the_decimal_that_it_prints(
     assert conformal_rank(99, level) == 100 - percent
 
 
-def test_a_level_further_than_the_snapping_distance_keeps_its_exact_value() -> None:
-    alpha = 0.1 + 3e-12
-    assert simple_fraction(alpha) == Fraction(alpha)
+def test_a_level_of_many_bits_is_the_double_nearest_to_it_and_not_to_what_it_prints() -> None:
+    for number in np.random.default_rng(0).random(50):
+        between = (np.longdouble(number) + np.longdouble(np.nextafter(number, 1))) / 2
+        assert simple_fraction(between) == simple_fraction(float(between))
+
+
+@pytest.mark.parametrize(("off", "snaps"), [(9e-13, True), (1.1e-12, False), (3e-12, False)])
+def test_a_level_further_than_the_snapping_distance_keeps_its_exact_value(
+    off: float, snaps: bool
+) -> None:
+    for alpha in (0.1 + off, 0.1 - off):
+        assert simple_fraction(alpha) == (Fraction(1, 10) if snaps else Fraction(alpha))
+
+
+def test_a_fraction_of_more_than_a_million_parts_is_no_simple_one() -> None:
+    assert simple_fraction(1 / 10**6) == Fraction(1, 10**6)
+    assert simple_fraction(1 / (10**6 + 3)) == Fraction(1 / (10**6 + 3))
 
 
 @pytest.mark.parametrize("meant", [Fraction(p, q) for q in (2, 3, 7, 10, 100) for p in (1, q - 1)])
@@ -174,6 +189,14 @@ def test_a_threshold_is_of_one_row_of_finite_scores(scores: object) -> None:
 def test_a_number_of_rows_is_written_out_up_to_twelve_digits() -> None:
     assert [in_words(n) for n in (5, 10**12 - 1)] == ["5", "999999999999"]
     assert [in_words(n) for n in (10**12, 5 * 10**300)] == ["1.00E+12", "5.00E+300"]
+
+
+@pytest.mark.parametrize(("n", "sentence"), [(9, "for a PAC statement"), (8, "at least 9 calib")])
+def test_sets_of_all_labels_are_put_down_to_the_pac_statement_only_where_it_is_to_blame(
+    n: int, sentence: str
+) -> None:
+    with pytest.warns(cx.TrivialSetsWarning, match=sentence):
+        warn_if_trivial(n, 0.1, rank=lambda n, alpha: n + 1)
 
 
 def test_conformity_ranks_count_ties_as_conforming() -> None:

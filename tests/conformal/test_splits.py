@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import FrozenInstanceError
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
 import conformix as cx
-from conformix.splits import SPLITS, Roles, ValidityFirst, resolve_split
+from conformix.splits import SPLITS, Exact, Roles, ValidityFirst, bounded, resolve_split
 
 RNG = np.random.default_rng
 
@@ -65,10 +67,67 @@ def test_every_split_declares_its_guarantee_and_whether_it_needs_test_rows(
     assert split.needs_test is needs_test
 
 
+@pytest.mark.parametrize("name", SPLITS)
+def test_a_split_is_a_value_that_nobody_can_change(name: str) -> None:
+    split = SPLITS[name]
+    assert split == type(split)()
+    assert hash(split) == hash(type(split)())
+    assert_array_equal(roles(split).calibrate, roles(type(split)()).calibrate)
+    with pytest.raises(FrozenInstanceError):
+        split.name = "mine"
+
+
 @pytest.mark.parametrize(("share", "n_tune"), [(0.25, 10), (0.5, 20), (0.001, 1), (0.999, 39)])
 def test_the_share_of_the_tuning_rows_is_an_option(share: float, n_tune: int) -> None:
     drawn = roles(ValidityFirst(share=share), n=40)
     assert (len(drawn.tune), len(drawn.calibrate)) == (n_tune, 40 - n_tune)
+
+
+@pytest.mark.parametrize("share", [-0.2, 0, 1, 1.2, float("nan")])
+def test_a_share_outside_zero_and_one_is_refused(share: float) -> None:
+    with pytest.raises(cx.InvalidInput, match=r"^share must lie strictly between 0 and 1; got"):
+        roles(ValidityFirst(share=share))
+
+
+@pytest.mark.parametrize("most", [0, -1, True, 2.0, "3"])
+def test_a_number_of_tuning_rows_that_cannot_be_is_refused(most: object) -> None:
+    with pytest.raises(cx.InvalidInput, match=r"^max_rows must be a positive integer or None; got"):
+        roles(ValidityFirst(max_rows=most))
+
+
+@pytest.mark.parametrize("shortlist", [0, -1, 2.0, "3"])
+def test_a_shortlist_that_cannot_be_is_refused(shortlist: object) -> None:
+    with pytest.raises(cx.InvalidInput, match=r"^shortlist must be a positive integer; got"):
+        roles(Exact(shortlist=shortlist))
+
+
+def test_a_shortlist_of_the_exact_split_sets_a_fifth_of_the_rows_aside() -> None:
+    drawn = roles(Exact(shortlist=1), n=40)
+    assert len(drawn.tune) == 8
+    assert_array_equal(drawn.size, drawn.calibrate)
+    assert_array_equal(np.sort([*drawn.tune, *drawn.calibrate]), np.arange(40))
+    assert len(roles(Exact(), n=40).tune) == 0
+
+
+def test_a_class_or_anything_without_roles_is_no_split() -> None:
+    for split in (ValidityFirst, 3, object()):
+        with pytest.raises(cx.InvalidInput, match=r"^split must be one of dlcp, dlcp\+, .* got"):
+            resolve_split(split)
+
+
+def test_a_bound_on_the_tuning_rows_is_at_least_one_and_gives_way_to_that_of_the_user() -> None:
+    assert bounded(ValidityFirst(0.3), 7) == ValidityFirst(0.3, max_rows=7)
+    assert bounded(ValidityFirst(), 0) == ValidityFirst(max_rows=1)
+    assert bounded(ValidityFirst(max_rows=9), 7) == ValidityFirst(max_rows=9)
+    assert bounded(Exact(), 7) == Exact()
+
+
+@pytest.mark.parametrize("groups", [None, [0, 0, 0]])
+def test_one_row_or_one_group_cannot_be_split_in_two(groups: object) -> None:
+    what, n = ("rows", 1) if groups is None else ("groups", 3)
+    with pytest.raises(cx.InvalidInput, match=rf"at least 2 {what}, one to tune .* got 1\.$"):
+        roles("vfcp", n=n, groups=None if groups is None else np.array(groups))
+    assert len(roles("vfcp", n=2).tune) == 1
 
 
 def test_the_split_depends_on_the_seed_alone() -> None:
@@ -143,5 +202,5 @@ def test_at_most_max_rows_tune_and_groups_stay_whole() -> None:
             roles = split.roles(len(groups), 0, np.random.default_rng(seed), groups)
             drawn = np.unique(groups[roles.tune])
             assert len(roles.tune) == sizes[drawn].sum()
-            assert len(roles.tune) <= most or len(drawn) == 1  # one group there must be
+            assert 0 < len(roles.tune) <= most or len(drawn) == 1  # one group there must be
             assert_array_equal(np.union1d(roles.tune, roles.calibrate), np.arange(len(groups)))

@@ -398,3 +398,20 @@ def test_the_exact_split_takes_widths_as_an_array(cifar10):
         search=np.eye(3),
     )  # fmt: skip
     assert cp.fit(logits[:50], labels[:50]).normalizer_ == "scale"
+
+
+def test_rows_too_few_to_choose_leave_the_first_weights_and_all_labels():
+    rng = np.random.default_rng(0)
+    probs, y = rng.dirichlet(np.ones(3), size=8), rng.integers(0, 3, 8)
+    candidates = np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 0.5]])
+    cp = cx.ScoreAverage(("thr", "aps"), alpha=0.1, split="exact", search=Candidates(candidates))
+    cp.fit(probs, y)
+    found = cp.predictor_.fitted.efcp(0.1)
+    assert_array_equal(found.weights, cp.predictor_.fitted.weights[0])
+    assert found.count == 8 * 3
+    enough = cx.ScoreAverage(
+        ("thr", "aps"), alpha=0.1, split="exact", search=Candidates(candidates)
+    )
+    sure = np.full((9, 3), 0.1) + 0.7 * np.eye(3)[np.arange(9) % 3]
+    enough.fit(sure, np.arange(9) % 3)
+    assert enough.predictor_.fitted.efcp(0.1).count == 9

@@ -1,6 +1,7 @@
 """Every formula of the theory against a value worked out in the comment beside it."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +13,7 @@ from scipy.stats import beta, betabinom, binom
 import conformix as cx
 from conformix import guarantees as gs
 from conformix.errors import InvalidInput, TrivialSetsWarning
-from conformix.guarantees.statement import at_least
+from conformix.guarantees.statement import at_least, at_most
 
 
 @pytest.mark.parametrize(
@@ -82,6 +83,38 @@ def test_a_batch_is_covered_as_often_as_its_rank_says_and_one_rank_less_would_no
         assert k > n or n_weights * missed[0] <= delta
 
 
+@pytest.mark.parametrize(("delta", "needed"), [(None, 99), (0.1, 230)])
+def test_rows_are_needed_up_to_a_number_and_one_more_stands_for_all_beyond(delta, needed):
+    rule = gs.RankRule(delta)
+    for most in (needed - 50, needed - 1, needed, needed + 1, 500):
+        assert rule.rows_needed(0.01, most) == min(needed, most + 1)
+
+
+@pytest.mark.parametrize(("n_weights", "chosen"), [
+    (1, "chosen without these rows"), (1500, "chosen among 1,500 candidates"),
+])  # fmt: skip
+def test_a_pac_guarantee_says_of_whom_it_speaks_and_who_chose_the_weights(n_weights, chosen):
+    one = gs.pac_guarantee(0.25, n_weights=n_weights, batch=None)
+    batch = gs.pac_guarantee(0.25, n_weights=n_weights, batch=2000)
+    assert one.statement == (
+        "coverage >= 1 - alpha with probability >= 0.75 over the calibration rows"
+    )
+    assert batch.statement == (
+        "coverage of the fitted batch of 2,000 rows >= 1 - alpha with probability >= 0.75 over "
+        "calibration and batch"
+    )
+    for guarantee in (one, batch):
+        assert guarantee.kind == "pac"
+        assert guarantee.assumption.startswith(f"i.i.d. rows; weights {chosen}; ")
+
+
+def test_a_tail_that_is_the_failure_probability_itself_is_small_enough():
+    # one row or three: P(Beta(1, 1) <= 1/2) = 1/2, P(a new row is below the smallest of 3) = 1/4
+    assert gs.pac_rank(1, 0.5, 0.5) == gs.batch_pac_rank(1, 1, 0.5, 0.5) == 1
+    assert gs.batch_pac_rank(3, 1, 0.5, 0.25) == 3
+    assert gs.batch_bound(3, 1, 3, 0.25) == 1.0
+
+
 def test_n_needed_is_enough_and_one_less_is_not():
     for options in ({"tolerance": 0.02}, {"tolerance": 0.01, "n_weights": 231}):
         n = gs.n_needed(0.1, 0.1, **options)
@@ -93,6 +126,13 @@ def test_n_needed_is_enough_and_one_less_is_not():
 
         assert enough(n)
         assert not enough(n - 1)
+
+
+def test_up_to_a_hundred_million_rows_are_looked_for():
+    # 1.2816 sqrt(.09 / n) = 4e-5 for n = 9.2e7, 3e-5 for 1.6e8
+    assert 9.1e7 < gs.n_needed(0.1, 0.1, tolerance=4e-5) < 9.4e7
+    with pytest.raises(InvalidInput, match=r"^no calibration set of up to 10\*\*8 rows reaches"):
+        gs.n_needed(0.1, 0.1, tolerance=3e-5)
 
 
 def test_lemma_1():
@@ -157,6 +197,43 @@ def test_theorems_2_to_4():
     four = gs.theorem4(n, m, delta=0.3, **options)
     assert_allclose(four.coverage, three.coverage, rtol=1e-12)
     assert_allclose(four.size_gap, 20 * gs.vc_eta(n + m, 3, 0.1), rtol=1e-12)
+    for values, delta in ((two, 0.2), (three, 0.3), (four, 0.3)):
+        assert_allclose(values.oracle_level, level + eta, rtol=1e-12)
+        assert (values.n_classes, values.failure, values.feasible) == (10, delta, True)
+
+
+def test_the_largest_level_to_tune_at_meets_the_condition_and_one_rank_more_does_not():
+    n, options = 999_999, {"alpha": 0.3, "d": 3, "delta": 0.3}
+    for n_cal in (499_999, n):
+        largest = gs.largest_tune_alpha(n, n_cal, **options)
+        for tune_alpha, feasible in ((largest, True), (largest + 1 / (n + 1), False)):
+            values = gs.theorem1(n, n_cal, tune_alpha=tune_alpha, n_classes=10, **options)
+            assert values.feasible == feasible
+            assert_allclose(values.oracle_level, gs.kappa(n, tune_alpha) + gs.vc_eta(n, 3, 0.1))
+            assert_allclose(values.size_gap, 20 * gs.vc_eta(n, 3, 0.1), rtol=1e-12)
+    # one step of alpha is one rank here: the first level that has an alpha' has the last rank
+    first = math.ceil(2 * gs.vc_eta(n, 3, 0.1) * 10**6)
+    found = [
+        gs.largest_tune_alpha(n, n, alpha=a / 10**6, d=3, delta=0.3)
+        for a in range(first - 2, first + 4)
+    ]
+    assert found[0] is None
+    assert next(alpha for alpha in found if alpha is not None) == 1 / 10**6
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ((0.0, 1.0, 9.994, 10, 0.25), "vacuous; size <= oracle at 1.0000 + 9.99"),
+        ((1e-4, 1.0, 10.0, 10, 0.25), "coverage >= 0.0001; size: vacuous (K = 10)"),
+        ((-0.1, 1.0001, 1.0, 10, 0.25), "vacuous; size: vacuous (K = 10)"),
+        ((0.9, 1.0, 1.0, 10, 0.25, False),
+         "coverage >= 0.9000; size: infeasible (no alpha' satisfies its condition)"),
+    ],
+)  # fmt: skip
+def test_a_theorem_says_in_words_what_its_numbers_leave(values, says):
+    told = gs.TheoremValues("A theorem", *values)
+    assert str(told) == f"A theorem: {says}; fails with probability <= 0.25"
 
 
 def test_vacuous_statements_say_so():
@@ -262,6 +339,74 @@ def test_no_line_of_the_ledger_prints_more_than_is_proven():
                     assert bound - 1e-4 < printed <= bound + 1e-12
             deviation = float(told["finite grid (DKW)"].partition("<= ")[2].split()[0])
             assert deviation >= gs.grid_eta(n, 66, 0.1)
+
+
+THEOREMS = {
+    "vfcp": lambda f: gs.theorem1(
+        f.n_tune, f.n_cal, alpha=0.1, tune_alpha=0.08, n_classes=10, d=3, delta=0.1
+    ),
+    "efcp": lambda f: gs.theorem2(f.n_cal, alpha=0.1, n_classes=10, d=3, delta=0.1),
+    "dlcp": lambda f: gs.theorem3(f.n_cal, f.n_test, alpha=0.1, n_classes=10, d=3, delta=0.1),
+    "dlcp+": lambda f: gs.theorem4(f.n_cal, f.n_test, alpha=0.1, n_classes=10, d=3, delta=0.1),
+}
+
+
+@pytest.mark.parametrize("n", [5, 40, 300, 10**6])
+@pytest.mark.parametrize("n_test", [0, 90])
+@pytest.mark.parametrize("split", ["vfcp", "efcp", "dlcp", "dlcp+", "exact", "fixed"])
+def test_the_ledger_has_a_line_for_every_statement_that_its_fit_earns(split, n_test, n):
+    separate = split in ("vfcp", "fixed")
+    facts = gs.Facts(split, 0.1, 0.08, 2 * n, n, n_test, 10, 3, 66, separate, False)
+    k, m = gs.kappa(n, 0.1) * n, 1 if separate or split == "exact" else 66
+    k, whom = round(k), " of a fresh row" if n_test else ""
+    sure = "for 90% of calibration draws"
+    marginal = gs.marginal_bound(n, k, n_weights=m)
+    lines = {
+        "rank, marginal" if m == 1 else "selection, marginal": (
+            f"coverage{whom} >= {at_least(marginal)} on average over calibration draws", False)
+    }  # fmt: skip
+    if separate:
+        told = f"{2 * n:,} rows chose the weights: how many does not enter the coverage"
+        lines["tuning rows"] = (told, False)
+    if split != "exact":
+        worst = gs.conditional_bound(n, k, 0.1, n_weights=m)
+        lines["order statistic"] = (f"coverage{whom} >= {at_least(worst)} {sure}", False)
+    if n_test and split != "fixed":
+        share = gs.batch_bound(n, n_test, k, 0.1, n_weights=m)
+        told = f"coverage of this batch >= {at_least(share)} with probability 90%"
+        lines["order statistic, batch"] = (told, False)
+    if split not in ("exact", "fixed"):
+        eta, grid = gs.vc_eta(n, 3, 0.1), gs.grid_eta(n, 66, 0.1)
+        lines["Lemma 1 (VC)"] = (f"eta = {eta:.3f}, xi = {10 * eta:.1f}", n < 10**6)
+        relative = 1 - gs.relative_bound(n, 3, 0.1, max(1 - k / n, 0))
+        lines["Vapnik, relative"] = (f"coverage >= {at_least(relative)} {sure}", n <= 40)
+        lines["finite grid (DKW)"] = (f"deviation <= {at_most(grid)} {sure}", False)
+        if split == "vfcp":
+            level = gs.largest_tune_alpha(2 * n, n, alpha=0.1, d=3, delta=0.1)
+            told = "infeasible" if level is None else f"tune_alpha <= {level:.4f}"
+            lines["Theorem 1, alpha'"] = (told, level is None)
+        if n_test or split in ("vfcp", "efcp"):
+            values = THEOREMS[split](facts)
+            told = str(values).partition(": ")[2]
+            lines[values.theorem] = (told, values.vacuous_coverage or values.vacuous_size)
+    headline, *others = gs.Ledger(gs.EXACT, facts).entries(0.1)
+    assert headline == ("exact", gs.EXACT.statement, gs.EXACT.assumption, False)
+    assert {entry.source: (entry.says, entry.vacuous) for entry in others} == lines
+    for entry in others:  # one weight needs no more than the rank itself
+        if entry.source != "tuning rows":
+            assert ("i.i.d." in entry.needs) == (entry.source != "rank, marginal")
+    for calibration in ("class", "weighted"):
+        other = gs.Ledger(gs.EXACT, replace(facts, calibration=calibration)).entries(0.1)
+        assert [entry.source for entry in other if entry.source != "tuning rows"] == [
+            "exact", "order statistic",
+        ]  # fmt: skip
+
+
+def test_a_share_of_missed_rows_may_be_none_or_all():
+    assert 1 < gs.relative_bound(5000, 3, 0.1, 1.0) < 1.2
+    for missed in (-1e-9, 1 + 1e-9):
+        with pytest.raises(InvalidInput, match=r"^missed must be a share between 0 and 1; got"):
+            gs.relative_bound(5000, 3, 0.1, missed)
 
 
 def test_the_ledger_does_not_round_nearly_all_draws_up_to_all():

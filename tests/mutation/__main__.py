@@ -13,41 +13,66 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
-from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any
 
 from scipy.stats import beta
 
 from mutation import lines
 from mutation.equivalent import PROOFS
-from mutation.generated import PACKAGE, ROOT, WHOLE, Mutant, all_of_the_whole, sample
+from mutation.generated import (
+    ROOT,
+    SAMPLE,
+    SECOND,
+    WHOLE,
+    Mutant,
+    all_of_the_whole,
+    code_of,
+    sample,
+)
+from mutation.worker import only_bodies_differ
 
-# Tests that run a line are asked in two stages, quick ones first, then others of the same file
-# (what is remembered from call to call runs in one test and serves many); seconds in each.
-STAGES, OTHERS, LIMIT = (4.0, 30.0), 15.0, 200.0
+# Seconds of tests in the stages, were the whole suite to take SUITE; LIMIT is of a clock.
+SUITE, NARROW, BROAD, OTHERS, LIMIT = 1000.0, 4.0, 10.0, 4.0, 40.0
+LABELS = {
+    "whole": "these together",
+    "sample": "a random sample of the other rooms that carry a promise",
+    "second sample": "a second one, drawn when the first had no survivors left",
+}
 
 
 def main() -> int:
-    """Run what has no outcome yet, print survivors and the table; exit 1 below the goal."""
+    """Run what has no outcome yet, print survivors and the table; exit 1 while some survive."""
     parser = argparse.ArgumentParser(prog="python -m mutation", description=__doc__)
     parser.add_argument("only", nargs="*", help="beginnings of files to run; all by default")
     parser.add_argument("--results", type=Path, default=ROOT / ".mutation" / "outcomes.jsonl")
-    parser.add_argument("--lines", action="store_true", help="note anew which tests run which line")
-    parser.add_argument("--again", action="store_true", help="run survivors again")
+    parser.add_argument(
+        "--lines", nargs="*", metavar="TESTS",
+        help="note anew which tests run which line, of all tests or of these files besides",
+    )  # fmt: skip
+    parser.add_argument("--second", action="store_true", help="take a second sample too")
+    parser.add_argument("--again", action="store_true", help="run survivors again, with more tests")
     parser.add_argument("--table", type=Path, help="write the table of docs/assurance.md here")
     options = parser.parse_args()
     options.results.parent.mkdir(parents=True, exist_ok=True)
     noted = options.results.parent / "lines"
-    if options.lines or not noted.exists():
+    if options.lines:
+        note_lines(noted, options.lines)
+    elif options.lines is not None or not noted.exists():
         shutil.rmtree(noted, ignore_errors=True)
-        note_lines(noted)
+        note_lines(noted, ["tests", "src"])
     mutants = {"whole": all_of_the_whole(), "sample": sample()}
+    if options.second:
+        mutants["second sample"] = sample(SAMPLE, SECOND)
     print(f"{sum(map(len, mutants.values()))} mutants", flush=True)
-    outcomes = read(options.results)
+    outcomes, _ = read(options.results)
     todo = [
         mutant
         for group in mutants.values()
@@ -59,62 +84,69 @@ def main() -> int:
             or (options.again and outcomes[mutant.key]["outcome"] == "survived")
         )
     ]
-    run_all(todo, noted, options.results)
-    outcomes = read(options.results)
-    table = summary(mutants, outcomes)
+    patience = 1.5 if options.again else 1.0
+    run_all(sorted(todo, key=runs_on_import), Choice(noted, options.results, patience))
+    outcomes, first = read(options.results)
+    table = summary(mutants, outcomes, first)
     print(table)
     if options.table:
         options.table.write_text(table + "\n", encoding="utf-8")
-    return 0
+    return int(any(outcomes[mutant.key]["outcome"] == "survived" for mutant in todo))
 
 
-def note_lines(folder: Path) -> None:
-    """Run the suite once and note which tests run which line."""
+def note_lines(folder: Path, tests: list[str]) -> None:
+    """Run tests once and note which of them run which line."""
     environment = os.environ | {"MUTATION_LINES": str(folder)}
     subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "mutation.lines", "--numprocesses", "auto",
-         "--dist", "loadfile", "tests"],
+         "--dist", "loadfile", *tests],
         cwd=ROOT, check=False, env=environment,
     )  # fmt: skip
 
 
-def read(path: Path) -> dict[str, dict[str, object]]:
-    """Return the last outcome of every mutant."""
-    if not path.exists():
-        return {}
-    rows = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
-    return {row["key"]: row for row in rows}
+def read(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
+    """Return the last outcome of every mutant, and the first."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    rows = [json.loads(line) for line in text.splitlines()]
+    return {row["key"]: row for row in rows}, {row["key"]: row for row in reversed(rows)}
 
 
-def run_all(mutants: list[Mutant], noted: Path, results: Path) -> None:
+def run_all(mutants: list[Mutant], choice: Choice) -> None:
     """Run mutants on all cores and append their outcomes."""
-    tests, seconds = lines.read(noted)
-    statements = {file: statement_lines(file) for file in {mutant.file for mutant in mutants}}
+    results = choice.results
     began, done = time.perf_counter(), 0
-    with tempfile.TemporaryDirectory() as folder:
-        workers: SimpleQueue[subprocess.Popen[str]] = SimpleQueue()
+    with ExitStack() as stack:
+        workers: SimpleQueue[Worker] = SimpleQueue()
         for i in range(os.cpu_count() or 1):
-            workers.put(start(Path(folder) / str(i)))
+            worker = Worker(results.parent / "trees" / str(i), sorted(choice.seconds))
+            workers.put(stack.enter_context(worker))
 
-        def one(mutant: Mutant) -> dict[str, object]:
-            stages = stages_of(mutant, tests, seconds, statements[mutant.file])
+        def one(mutant: Mutant) -> dict[str, Any]:
+            stages = choice.stages(mutant)
             if not stages:
                 return {"outcome": "survived", "test": "no test runs the line", "seconds": 0.0}
             worker = workers.get()
             try:
-                return asked(worker, mutant.file, str(mutant.text), stages)
+                return worker.outcome(mutant, stages)
             finally:
                 workers.put(worker)
 
-        with ThreadPoolExecutor(os.cpu_count()) as pool, results.open("a") as file:
-            for mutant, outcome in zip(mutants, pool.map(one, mutants), strict=True):
+        broken: set[str] = set()
+        pool = ThreadPoolExecutor(os.cpu_count())
+        stack.callback(pool.shutdown, wait=False, cancel_futures=True)
+        with results.open("a", encoding="utf-8") as file:
+            rows = {pool.submit(one, mutant): mutant for mutant in mutants}
+            for row in as_completed(rows):
+                mutant, outcome = rows[row], row.result()
                 done += 1
-                row = {
-                    "key": mutant.key, "file": mutant.file, "place": mutant.place,
-                    "line": mutant.line, "operator": mutant.operator, "before": mutant.before,
-                    "after": mutant.after, **outcome,
-                }  # fmt: skip
-                file.write(json.dumps(row) + "\n")
+                for test in set(outcome.pop("broken", ())) - broken:
+                    print(f"fails without any change, left out: {test}")
+                    broken.add(test)
+                if outcome["outcome"] == "not run":
+                    print(f"{mutant.key} {mutant.file}:{mutant.line} not run: {outcome['test']}")
+                    continue
+                choice.learn(mutant.row | outcome)
+                file.write(json.dumps(mutant.row | outcome) + "\n")
                 file.flush()
                 if outcome["outcome"] == "survived":
                     print(f"{mutant.key} {mutant.file}:{mutant.line} {mutant.place}")
@@ -122,98 +154,141 @@ def run_all(mutants: list[Mutant], noted: Path, results: Path) -> None:
                 if done % 50 == 0:
                     print(f"{done} of {len(mutants)}, {time.perf_counter() - began:.0f} s")
                 sys.stdout.flush()
-        killers = {str(row["test"]) for row in read(results).values() if row["outcome"] == "killed"}
-        control(workers.get(), sorted(killers))
-        while not workers.empty():
-            workers.get().kill()
 
 
-def control(worker: subprocess.Popen[str], killers: list[str]) -> None:
-    """Run the tests that killed on the package as it is: one that fails there killed nothing."""
-    tests = [test for test in killers if not test.endswith("cannot start")]
-    answer = asked(worker, WHOLE[0], (PACKAGE / WHOLE[0]).read_text(encoding="utf-8"), [tests])
-    worker.kill()
-    if answer["outcome"] != "survived":
-        raise SystemExit(f"fails without any change: {answer['test']}")
+def runs_on_import(mutant: Mutant) -> bool:
+    """Return whether a change is of what runs on import: these take longest, and come last."""
+    return not only_bodies_differ(code_of(mutant.file), str(mutant.text))
 
 
-def asked(
-    worker: subprocess.Popen[str], file: str, text: str, stages: list[list[str]]
-) -> dict[str, object]:
-    """Return what a worker says of a module's text."""
-    assert worker.stdin is not None
-    assert worker.stdout is not None
-    job = {"file": file, "text": text, "stages": stages, "limit": LIMIT}
-    worker.stdin.write(json.dumps(job) + "\n")
-    worker.stdin.flush()
-    answer: dict[str, object] = json.loads(worker.stdout.readline())
-    if answer["outcome"] == "not run":
-        raise SystemExit(f"the tests of {file} cannot be run")
-    return answer
+class Worker:
+    """Processes that run tests on a copy of the tree of their own, one with the tests at hand.
 
-
-def start(tree: Path) -> subprocess.Popen[str]:
-    """Return a worker on its own copy of the tree."""
-    for name in ("src", "tests", "examples", "docs", "studies", "benchmarks"):
-        shutil.copytree(ROOT / name, tree / name)
-    for name in ("pyproject.toml", "README.md", "ARCHITECTURE.md"):
-        shutil.copy2(ROOT / name, tree)
-    environment = os.environ | {
-        "PYTHONPATH": str(tree / "src"),
-        "CONFORMIX_DATA": os.environ.get("CONFORMIX_DATA", str(ROOT / "data")),
-        "NUMBA_CACHE_DIR": str(tree / "compiled"),
-        "PYTHONDONTWRITEBYTECODE": "",
-    }
-    return subprocess.Popen(
-        [sys.executable, str(tree / "tests" / "mutation" / "worker.py"), str(tree)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
-    )  # fmt: skip
-
-
-def stages_of(
-    mutant: Mutant,
-    tests: dict[tuple[str, int], set[str]],
-    seconds: dict[str, float],
-    statement: dict[int, range],
-) -> list[list[str]]:
-    """Return the tests that run the changed statement, one case of each first, quick ones first.
-
-    A statement that runs on import is tried on all tests of its file.
+    A copy stays from run to run for what is compiled there.
     """
-    run_it = set().union(
-        *(tests.get((mutant.file, line), set()) for line in statement.get(mutant.line, ()))
-    )
-    same_file = set().union(*(names for (file, _), names in tests.items() if file == mutant.file))
-    left = ranked(run_it or same_file, seconds)
-    stages = [first_of(left, budget, seconds) for budget in STAGES]
-    stages.append(first_of(ranked(same_file - run_it, seconds), OTHERS, seconds))
-    return [stage for stage in stages if stage]
+
+    def __init__(self, tree: Path, tests: list[str]) -> None:
+        for name in ("src", "tests", "examples", "docs", "studies", "benchmarks"):
+            shutil.rmtree(tree / name, ignore_errors=True)
+            shutil.copytree(ROOT / name, tree / name)
+        for name in ("pyproject.toml", "README.md", "ARCHITECTURE.md"):
+            shutil.copy2(ROOT / name, tree)
+        self.tree = tree
+        self.files = sorted({test.partition("::")[0] for test in tests})
+        self.processes: dict[str, subprocess.Popen[str]] = {}
+
+    def outcome(self, mutant: Mutant, stages: list[list[str]]) -> dict[str, Any]:
+        """Return what tests say of a mutant."""
+        process = self.process("fresh" if runs_on_import(mutant) else "collected")
+        assert process.stdin is not None
+        assert process.stdout is not None
+        job = {"file": mutant.file, "text": mutant.text, "stages": stages, "limit": LIMIT}
+        process.stdin.write(json.dumps(job) + "\n")
+        process.stdin.flush()
+        answer: dict[str, Any] = json.loads(process.stdout.readline())
+        return answer
+
+    def process(self, kind: str) -> subprocess.Popen[str]:
+        """Return the process of a kind, started where there is none."""
+        if kind not in self.processes:
+            environment = os.environ | {
+                "PYTHONPATH": str(self.tree / "src"),
+                "CONFORMIX_DATA": os.environ.get("CONFORMIX_DATA", str(ROOT / "data")),
+                "NUMBA_CACHE_DIR": str(self.tree / "compiled"),
+                "PYTHONDONTWRITEBYTECODE": "",
+            }
+            script = self.tree / "tests" / "mutation" / "worker.py"
+            self.processes[kind] = subprocess.Popen(
+                [sys.executable, str(script), str(self.tree), kind, *self.files],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
+            )  # fmt: skip
+        return self.processes[kind]
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for process in self.processes.values():
+            process.kill()
 
 
-def ranked(tests: set[str], seconds: dict[str, float]) -> list[str]:
-    """Return tests, one case of each first, quick ones first."""
-    cases: Counter[str] = Counter()
-    order = []
-    for name in sorted(tests, key=lambda name: (seconds.get(name, 1.0), name)):
-        function = name.partition("[")[0]
-        order.append((cases[function], seconds.get(name, 1.0), name))
-        cases[function] += 1
-    return [name for _, _, name in sorted(order)]
+class Choice:
+    """Which tests a mutant is shown to, in stages.
+
+    Those that killed others of the same function; then of those that run the changed statement the
+    ones that run little else, which are about it; then one case of each, quick ones first; then
+    others that run the same file: what is remembered from call to call runs in one test and serves
+    many. A statement that runs on import is tried on all of its file.
+    """
+
+    def __init__(self, noted: Path, results: Path, patience: float = 1.0) -> None:
+        self.results, self.patience = results, patience
+        self.tests, seconds = lines.read(noted)
+        scale = SUITE / max(sum(seconds.values()), 1e-9)
+        self.seconds = {test: scale * spent for test, spent in seconds.items()}
+        # The first test of a file prepares what its others use, and any may be the first here.
+        heaviest: dict[str, float] = {}
+        for test, spent in self.seconds.items():
+            file = test.partition("::")[0]
+            heaviest[file] = max(heaviest.get(file, 0.0), spent)
+        self.costs = {
+            test: spent + heaviest[test.partition("::")[0]] / 10
+            for test, spent in self.seconds.items()
+        }
+        self.breadth = Counter(test for names in self.tests.values() for test in names)
+        self.statements = cache(statement_lines)
+        self.killers: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+        for row in read(results)[0].values():
+            self.learn(row)
+
+    def learn(self, row: dict[str, Any]) -> None:
+        """Remember which test has killed a mutant of a function, and in what time."""
+        if row["outcome"] == "killed" and row["test"] in self.seconds:
+            self.killers[row["file"], row["place"]][row["test"]] = row["seconds"]
+
+    def stages(self, mutant: Mutant) -> list[list[str]]:
+        """Return lists of tests, each to be run where the one before has noticed nothing."""
+        statement = self.statements(mutant.file).get(mutant.line, ())
+        run_it = set().union(*(self.tests.get((mutant.file, line), set()) for line in statement))
+        same_file = set().union(
+            *(names for (file, _), names in self.tests.items() if file == mutant.file)
+        )
+        known = self.killers[mutant.file, mutant.place]
+        first = [test for test in sorted(known, key=known.__getitem__) if known[test] < 5][:4]
+        left = (run_it or same_file) - set(first)
+        share = 0.4 if runs_on_import(mutant) else 1.0  # these tests are collected every time
+        narrow = self.taken(ranked(left, self.breadth, cases=20), share * NARROW)
+        broad = self.taken(ranked(left - set(narrow), self.costs), share * BROAD)
+        others = self.taken(ranked(same_file - run_it - set(first), self.costs), share * OTHERS)
+        return [stage for stage in (first, narrow, broad, others) if stage]
+
+    def taken(self, tests: list[str], budget: float) -> list[str]:
+        """Return as many of the first tests as a budget allows, file by file."""
+        stage: list[str] = []
+        budget *= self.patience
+        for test in tests:
+            if self.seconds[test] <= budget / 4 and len(stage) < 300:
+                budget -= self.seconds[test]
+                stage.append(test)
+        files = list(dict.fromkeys(test.partition("::")[0] for test in stage))
+        return sorted(stage, key=lambda test: files.index(test.partition("::")[0]))
 
 
-def first_of(tests: list[str], budget: float, seconds: dict[str, float]) -> list[str]:
-    """Take as many tests from the front of a list as a number of seconds allows."""
-    stage: list[str] = []
-    while tests and seconds.get(tests[0], 1.0) <= budget and len(stage) < 400:
-        budget -= seconds.get(tests[0], 1.0)
-        stage.append(tests.pop(0))
-    return stage
+def ranked(tests: set[str], order: Mapping[str, float], cases: int = 1) -> list[str]:
+    """Return tests in rising order, so many cases of every test function first."""
+    seen: Counter[str] = Counter()
+    ranks = []
+    for test in sorted(tests, key=lambda test: (order[test], test)):
+        function = test.partition("[")[0]
+        ranks.append((seen[function] // cases, order[test], test))
+        seen[function] += 1
+    return [test for _, _, test in sorted(ranks)]
 
 
 def statement_lines(file: str) -> dict[int, range]:
     """Return the lines of the innermost statement around every line of a module."""
     around: dict[int, range] = {}
-    tree = ast.parse((PACKAGE / file).read_text(encoding="utf-8"))
+    tree = ast.parse(code_of(file))
 
     def visit(node: ast.AST) -> None:
         for child in ast.iter_child_nodes(node):
@@ -228,27 +303,42 @@ def statement_lines(file: str) -> dict[int, range]:
     return around
 
 
-def summary(mutants: dict[str, list[Mutant]], outcomes: dict[str, dict[str, object]]) -> str:
-    """Return the table: killed, survived, equivalent and the interval of the sample."""
-    rows = ["| mutants of | all | equivalent, proved | killed | survived | killed, % |",
-            "|---|---|---|---|---|---|"]  # fmt: skip
-    groups = [(file, [m for m in mutants["whole"] if m.file == file]) for file in WHOLE]
-    for name, group in [*groups, ("a random sample elsewhere", mutants["sample"])]:
-        proved = sum(mutant.key in PROOFS for mutant in group)
-        found = [
-            outcomes[m.key]["outcome"] for m in group if m.key in outcomes and m.key not in PROOFS
-        ]
-        killed, ran = sum(outcome != "survived" for outcome in found), len(found)
-        share = f"{100 * killed / max(ran, 1):.1f}"
-        if name.startswith("a random"):
-            low, high = clopper_pearson(killed, ran)
-            share += f" [{100 * low:.1f}, {100 * high:.1f}]"
-        label = name if name.startswith("a random") else f"`{name}`"
-        left = "" if ran + proved == len(group) else f" ({len(group) - ran - proved} not run)"
+def summary(
+    mutants: dict[str, list[Mutant]],
+    outcomes: dict[str, dict[str, Any]],
+    first: dict[str, dict[str, Any]],
+) -> str:
+    """Return the table: equivalent, killed, survived, and what the samples say of all others.
+
+    What runs out of time or crashes is noticed too, and counts as killed. The interval of a sample
+    is that of its first outcomes: tests that were written for its survivors say nothing of others.
+    """
+    rows = [
+        "| mutants of | all | equivalent, proved | killed by a test | by the clock or a crash "
+        "| survived | killed, % | killed in the first run, % |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    files = {f"`{file}`": [m for m in mutants["whole"] if m.file == file] for file in WHOLE}
+    for name, group in (files | mutants).items():
+        left = [mutant.key for mutant in group if mutant.key not in PROOFS]
+        found = Counter(outcomes[key]["outcome"] for key in left if key in outcomes)
+        ran, survived = found.total(), found["survived"]
+        missing = f" ({len(left) - ran} not run)" if ran < len(left) else ""
         rows.append(
-            f"| {label} | {len(group)}{left} | {proved} | {killed} | {ran - killed} | {share} |"
+            f"| {LABELS.get(name, name)} | {len(group)}{missing} | {len(group) - len(left)} "
+            f"| {found['killed']} | {ran - survived - found['killed']} | {survived} "
+            f"| {100 * (ran - survived) / max(ran, 1):.1f} "
+            f"| {first_share(group, first) if name in LABELS and name != 'whole' else ''} |"
         )
     return "\n".join(rows)
+
+
+def first_share(group: list[Mutant], first: dict[str, dict[str, Any]]) -> str:
+    """Return the share of a sample that its first run noticed, with its interval."""
+    found = [first[m.key]["outcome"] for m in group if m.key in first and m.key not in PROOFS]
+    noticed = sum(outcome != "survived" for outcome in found)
+    low, high = clopper_pearson(noticed, len(found))
+    return f"{100 * noticed / max(len(found), 1):.1f} [{100 * low:.1f}, {100 * high:.1f}]"
 
 
 def clopper_pearson(killed: int, ran: int, level: float = 0.95) -> tuple[float, float]:

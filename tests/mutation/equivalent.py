@@ -2,26 +2,83 @@
 
 from __future__ import annotations
 
+# What several of them share.
+NEGATIVE = (
+    "Any negative number of rows is refused two lines below, so which one it is says nothing."
+)
+REMEMBERED = "The function has no state: what it remembers, or how much of it, changes no answer."
+LONGER = (
+    "Marks are read at the given rows alone, which the array holds either way: one that is longer, "
+    "with False at the end, has the same answers."
+)
+ALL_DRAWN = (
+    "Where there are no more rows than fit, all are drawn, and sorted they are as they were."
+)
+PROTOCOL = "Split is a protocol for type checkers: nobody derives from it or calls its members."
+
 # By the name of the mutant; the comment holds the changed line.
 PROOFS: dict[str, str] = {
+    # conformal.py, in _snapped: abs(simple - exact) < SNAP_DISTANCE
+    "17bc801de7a4ecf1": (
+        "The two are never equal: `exact` has a power of two below the line and 10**-12 has 5**12, "
+        "so a fraction at that distance of it has 5**12 too, more than SNAP_DENOMINATOR."
+    ),
+    # conformal.py, in _snapped: @lru_cache(maxsize=1025), 1023, and no decorator
+    "9d3f2d85fb0f6619": REMEMBERED,
+    "43f22adf31e553b8": REMEMBERED,
+    "f34f7e85d5bfbd9c": REMEMBERED,
+    # conformal.py, in _row_count: rows = ~1, rows = -2
+    "6d546999207852e9": NEGATIVE,
+    "b2a83a6c23892b17": NEGATIVE,
     # conformal.py: if values.shape[1] <= 1:
     "82612a156f3c47a2": (
         "A table of p-values has at least one column (`check_matrix` refuses none)"
         ", so `<= 1` is `== 1`."
     ),
-    # conformal.py: if isinstance(number, np.floating) and number.dtype <= np.float64:
-    "2b289e3a619837ed": (
-        "A float64 written out and read back is itself, so taking the branch for float64 too "
-        "returns the same double."
+    # splits.py, in Roles.separate: len(_outside(...)) >= len(self.tune)
+    "89f6e3f6238636be": "Rows outside others are some of the rows, so never more than they are.",
+    # splits.py, in _outside: initial=+1, not 1, 1, -0; and + 2 at the end
+    "dbf54191fabe69f3": LONGER,
+    "3b0c3bcdf0cd3ace": LONGER,
+    "a4362e3658cc0cb3": LONGER,
+    "f5ccd6d9cfbaf964": LONGER,
+    "6f26ec7c92abff26": LONGER,
+    # guarantees/verdict.py, in covered_law: while len(laws) != 1:
+    "341a09621494ff89": "There is one law at least (`or [np.ones(1)]`), and one goes at a time.",
+    # guarantees/verdict.py, in beta_binomial: if union := n_weights != 1:
+    "fadebfc05b834b59": "A number of weightings is 1 or more: without one no law is known.",
+    # fit/verdict.py, in LabelledRows.pooled: if len(y) != most, >= most, is not most:
+    "7a768b386b052b3e": ALL_DRAWN,
+    "36dc69eb14ffd718": ALL_DRAWN,
+    "8f2dce6a64dd2f81": ALL_DRAWN,
+    # calibration/merge.py, in merge_sets: if rule <= "random"
+    "0217e79838a464eb": 'The rule is "random" or "uniform" there, of which the first comes first.',
+    # calibration/merge.py, in merge_pvalues: return stacked[-1].copy()
+    "023e3017adaecc86": "There is one table there: the first is the last.",
+    # calibration/sums.py, in _running: width = math.isqrt(max(n - 1, 0)) + 2
+    "0183820dfc5b9f27": (
+        "How long the stretches are changes the order of additions of pairs, hence digits beyond "
+        "the 30th; decisions that close are made in integers."
     ),
-    # conformal.py: if isinstance(number, np.floating) and number.dtype is not np.float64:
-    "b323ab543061cdea": (
-        "A dtype is never the scalar type itself, so the branch is taken for float64 too: "
-        "written out and read back it is itself."
+    # calibration/strata.py, in Stratified.promise: base.kind <= "approximate"
+    "0711c6533f989813": "Of the four kinds of guarantee none comes before approximate.",
+    # calibration/strata.py, in Stratified.scores_of: if stratum <= EVERY:
+    "099efdd6d4cbf7a5": "EVERY is -2, and no stratum has a smaller number.",
+    # fit/rule.py, in Rule._may_reach: maybe &= scores[..., j] != floors[j]
+    "0aac42f435edd026": (
+        "Labels that are let through besides are compared with the threshold itself, as all are "
+        "that are let through."
     ),
-    # conformal.py, in _snapped: `0 != simple < 1`
-    "413dfe003efa00d9": (
-        "`exact` lies strictly between 0 and 1 (checked by the caller), so its nearest simple"
-        " fraction is never negative: `0 != simple` is `0 < simple`."
-    ),
+    # fit/rule.py, in Rule._may_reach: for j in known[0:]:
+    "0e34208dfa1da755": "The first column is compared with its floor twice, to the same end.",
+    # fit/exact/split.py, in FullFitted._ask: row_blocks(len(scores), 2, ROWS_AT_ONCE)
+    "0e5212e61f57d31b": "Rows are asked each by itself: the size of a block is memory alone.",
+    # calibration/objective.py, in ClassObjective.counts: len(some) // (4 | self.threads)
+    "0f4f1fb004298667": "Thresholds are of one weight vector: how many a thread takes is speed.",
+    # guarantees/statement.py, in pac_guarantee: if n_weights <= 1
+    "0e69a224114cb129": "A number of candidates is 1 or more: `pac_rank` refuses any other.",
+    # splits.py, in Split: @property gone from name, guarantee and needs_test
+    "6b7763ba5c695e29": PROTOCOL,
+    "d144242d3c40aba3": PROTOCOL,
+    "06de4d9d6796a54e": PROTOCOL,
 }

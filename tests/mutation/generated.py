@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import json
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -16,6 +17,7 @@ from cosmic_ray.plugins import get_operator, operator_names
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "conformix"
+KNOWN = ROOT / ".mutation" / "changes.jsonl"
 # Every mutant of these is run.
 WHOLE = ["conformal.py", "splits.py", "guarantees/verdict.py", "fit/verdict.py"]
 # Of these, which carry promises too, a random sample is.
@@ -23,7 +25,7 @@ SAMPLED = [
     "fit/exact*", "fit/rule.py", "fit/predictor.py", "calibration", "estimators/cross*",
     "guarantees", "scores/blend*",
 ]  # fmt: skip
-SAMPLE = 400
+SAMPLE, SECOND = 400, 150
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class Mutant:
         """A name that survives changes elsewhere in the file."""
         named = (self.file, self.place, self.operator, self.before, str(self.column))
         twin = str(self.twin) if self.twin else ""
-        return hashlib.sha256(("\n".join(named) + twin).encode()).hexdigest()[:16]
+        return _digest("\n".join(named) + twin)
 
     @cached_property
     def text(self) -> str | None:
@@ -71,21 +73,37 @@ class Mutant:
         Annotations are never evaluated here (every module postpones them), so a change inside one
         is no change.
         """
-        code = _code(self.file)
-        text: str | None = mutate_code(code, get_operator(self.operator)(), self.occurrence)
-        return None if text is None or _meaning(text) in (_right(self.file), None) else text
+        code = code_of(self.file)
+        name = f"{_digest(code)} {self.operator} {self.occurrence}"
+        known = _known()
+        if name not in known:
+            text: str | None = mutate_code(code, get_operator(self.operator)(), self.occurrence)
+            same = text is None or _meaning(text) in (_right(self.file), None)
+            known[name] = None if same else _replaced(code, str(text))
+            with KNOWN.open("a", encoding="utf-8") as file:
+                file.write(json.dumps([name, known[name]]) + "\n")
+        change = known[name]
+        return None if change is None else code[: change[0]] + change[2] + code[change[1] :]
+
+    @property
+    def row(self) -> dict[str, object]:
+        """What is written down of a mutant."""
+        return {
+            "key": self.key, "file": self.file, "place": self.place, "line": self.line,
+            "operator": self.operator, "before": self.before, "after": self.after,
+        }  # fmt: skip
 
     @property
     def after(self) -> str:
         """The changed line."""
-        lines, changed = _code(self.file).splitlines(), (self.text or "").splitlines()
+        lines, changed = code_of(self.file).splitlines(), (self.text or "").splitlines()
         pairs = zip(lines, changed, strict=False)
         return next((b.strip() for a, b in pairs if a != b), "(gone)")
 
 
 def places_of(file: str) -> list[Mutant]:
     """Return every place of a module at which an operator has something to change."""
-    code = _code(file)
+    code = code_of(file)
     lines, places, nodes = code.splitlines(), _places(code), list(ast_nodes(get_ast(code)))
     mutants: list[Mutant] = []
     for operator in operator_names():
@@ -120,21 +138,48 @@ def all_of_the_whole() -> list[Mutant]:
     return [mutant for file in WHOLE for mutant in places_of(file) if mutant.text is not None]
 
 
-def sample() -> list[Mutant]:
-    """Return the random sample: the mutants whose names have the smallest hashes."""
+def sample(skipped: int = 0, size: int = SAMPLE) -> list[Mutant]:
+    """Return a random sample: the mutants whose names have the smallest hashes, but for some."""
     files = [file for file in files_of(SAMPLED) if file not in WHOLE]
     places = sorted((p for file in files for p in places_of(file)), key=lambda place: place.key)
-    return list(islice((place for place in places if place.text is not None), SAMPLE))
+    changes = (place for place in places if place.text is not None)
+    return list(islice(changes, skipped, skipped + size))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @cache
-def _code(file: str) -> str:
+def _known() -> dict[str, tuple[int, int, str] | None]:
+    """Return the changes that were made before: making them takes longer than all else here."""
+    KNOWN.parent.mkdir(parents=True, exist_ok=True)
+    KNOWN.touch()
+    return dict(json.loads(line) for line in KNOWN.read_text(encoding="utf-8").splitlines())
+
+
+def _replaced(before: str, after: str) -> tuple[int, int, str]:
+    """Return which characters were replaced, and by what."""
+    start = _alike(before, after)
+    end = _alike(before[:start:-1], after[:start:-1])
+    return start, len(before) - end, after[start : len(after) - end]
+
+
+def _alike(one: str, other: str) -> int:
+    """Return how many characters at the beginning are the same."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+@cache
+def code_of(file: str) -> str:
+    """Return the text of a module as it was when it was first asked for."""
     return (PACKAGE / file).read_text(encoding="utf-8")
 
 
 @cache
 def _right(file: str) -> str | None:
-    return _meaning(_code(file))
+    return _meaning(code_of(file))
 
 
 class _WithoutAnnotations(ast.NodeTransformer):

@@ -1,28 +1,44 @@
-"""Runs tests on changed modules: one process that has loaded what is slow to load, and forks.
+"""Runs tests on changed modules: a process that holds what is slow to load, and forks.
 
-Jobs come in on standard input and outcomes go out, a line of JSON each.
+``worker.py TREE collected`` holds every test of the tree as well: a child of it gives the functions
+that it finds the code of the changed module. ``worker.py TREE fresh`` holds other people's modules
+alone, and a child imports the changed module as any program would: for what runs on import. Jobs
+come in on standard input and outcomes go out, a line of JSON each.
 """
 
 from __future__ import annotations
 
+import ast
+import functools
+import gc
 import importlib
+import inspect
 import json
 import os
 import signal
 import sys
 import time
-from contextlib import suppress
+import traceback
+import types
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
-# Third-party modules alone: the package itself must be read anew, changed.
 SLOW = [
-    "numpy", "numpy.testing", "scipy.stats", "scipy.optimize", "scipy.special", "numba", "pytest",
-    "hypothesis", "hypothesis.extra.numpy", "sklearn.linear_model", "sklearn.datasets",
-    "sklearn.model_selection", "sklearn.utils.estimator_checks", "pandas", "polars",
+    "numpy", "numpy.testing", "scipy.stats", "scipy.optimize", "scipy.special", "scipy.signal",
+    "numba", "pytest", "hypothesis", "hypothesis.extra.numpy", "sklearn.linear_model",
+    "sklearn.datasets", "sklearn.model_selection", "sklearn.utils.estimator_checks", "pandas",
+    "polars", "torch", "dask.array",
 ]  # fmt: skip
 # What is loaded already cannot have its assertions rewritten; the suite makes warnings errors.
-RELAXED = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
+OPTIONS = [
+    "-q", "-n0", "-p", "no:cacheprovider", "--no-header",
+    "-W", "ignore::pytest.PytestAssertRewriteWarning",
+]  # fmt: skip
+# Below these a function keeps its code as it is written.
+PLAIN = {"property", "cached_property", "classmethod", "staticmethod", "lru_cache", "overload"}
 
 
 class Said:
@@ -42,52 +58,211 @@ class Said:
             self.failed = f"{report.nodeid}, which cannot start"
 
 
-def run(tree: Path, tests: list[str], limit: float) -> dict[str, Any]:
-    """Return the outcome of some tests in a child process."""
+def only_bodies_differ(before: str, after: str) -> bool:
+    """Return whether two texts of a module differ in bodies of functions alone."""
+    return _skeleton(before) == _skeleton(after)
+
+
+@functools.cache
+def _skeleton(text: str) -> str:
+    tree = ast.parse(text)
+
+    def visit(node: ast.AST) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef):
+                names = (ast.unparse(d).partition("(")[0] for d in child.decorator_list)
+                if {name.rpartition(".")[2] for name in names} <= PLAIN:
+                    child.body = [ast.Pass()]
+            else:
+                visit(child)
+
+    visit(tree)
+    return ast.dump(tree)
+
+
+def give_code(path: Path, before: str, after: str, functions: Iterable[types.FunctionType]) -> None:
+    """Give the functions of a module that is loaded the code of a changed text of it."""
+    with warnings.catch_warnings(action="ignore"):  # `is` beside a number is a change like others
+        changed = dict(_changed(compile(before, path, "exec"), compile(after, path, "exec")))
+    done = set()
+    for function in functions:
+        name = _name(function.__code__)
+        if name in changed:
+            function.__code__ = changed[name]
+            done.add(name)
+    if done != changed.keys():
+        raise RuntimeError(f"functions of {path} are not found: {changed.keys() - done}")
+
+
+def functions_of(folder: Path) -> dict[str, list[types.FunctionType]]:
+    """Return the functions of every file below a folder; what they remember is forgotten."""
+    functions: dict[str, list[types.FunctionType]] = {}
+    for thing in gc.get_objects():  # by type: to ask some of them for their class is to warn
+        if type(thing) is types.FunctionType:
+            file = thing.__code__.co_filename
+            if file.startswith(str(folder)):
+                functions.setdefault(file, []).append(thing)
+        elif type(thing) is functools._lru_cache_wrapper:
+            code = getattr(thing.__wrapped__, "__code__", None)  # what is written in C has none
+            if code is not None and code.co_filename.startswith(str(folder)):
+                thing.cache_clear()
+    return functions
+
+
+def _changed(
+    before: types.CodeType, after: types.CodeType
+) -> Iterator[tuple[tuple[str, int], types.CodeType]]:
+    """Yield the name of every function whose code differs, with its new code."""
+    for one, other in zip(_inner(before), _inner(after), strict=True):
+        if not one.co_flags & inspect.CO_OPTIMIZED:  # the body of a class
+            yield from _changed(one, other)
+        elif one != other:
+            yield _name(one), other
+
+
+def _name(code: types.CodeType) -> tuple[str, int]:
+    return code.co_qualname, code.co_firstlineno
+
+
+def _inner(code: types.CodeType) -> list[types.CodeType]:
+    return [thing for thing in code.co_consts if isinstance(thing, types.CodeType)]
+
+
+def in_child(action: Callable[[], str], limit: float) -> dict[str, Any]:
+    """Return the outcome of an action in a child process, which says the test that has failed."""
     began = time.perf_counter()
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        _in_child(tree, tests, writer)
+        os.setsid()
+        try:
+            quiet = os.open(os.devnull, os.O_RDWR)
+            for stream in (0, 1, 2):
+                os.dup2(quiet, stream)
+            said = action()
+            code = 1 if said else 0
+        except BaseException:
+            said, code = traceback.format_exc(), 2
+        os.write(writer, said.encode())
+        os._exit(code)
     os.close(writer)
-    outcome, failed = "timeout", ""
+    outcome, said = "timeout", ""
     while time.perf_counter() - began < limit:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
-            with os.fdopen(reader, encoding="utf-8") as pipe:
-                failed = pipe.read()
-            code = os.waitstatus_to_exitcode(status)
-            # A child that names no test has not killed anything: it could not even begin.
-            crashed = "crashed" if code < 0 else "not run"
-            outcome = "survived" if code == 0 else "killed" if failed else crashed
+            said = os.read(reader, 10**5).decode()
+            outcomes = {0: "survived", 1: "killed", 2: "not run"}
+            outcome = outcomes.get(os.waitstatus_to_exitcode(status), "crashed")
             break
-        time.sleep(0.01)
+        time.sleep(0.005)
     else:
         with suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        os.close(reader)
-    return {"outcome": outcome, "test": failed, "seconds": time.perf_counter() - began}
+    os.close(reader)
+    return {"outcome": outcome, "test": said, "seconds": time.perf_counter() - began}
 
 
-def _in_child(tree: Path, tests: list[str], writer: int) -> None:
-    os.setsid()
-    os.chdir(tree)
-    quiet = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(quiet, stream)
-    import pytest
+class Fresh:
+    """Tests that are collected in the child, with the changed module on disk."""
 
-    said = Said()
-    options = ["-x", "-q", "-n0", "-p", "no:cacheprovider", "--no-header", *RELAXED]
-    code = pytest.main([*options, *tests], plugins=[said])
-    if code == pytest.ExitCode.USAGE_ERROR:  # a change may rename cases: all cases of the tests
-        tests = list(dict.fromkeys(test.partition("[")[0] for test in tests))
-        code = pytest.main([*options, *tests], plugins=[said])
-        if code == pytest.ExitCode.USAGE_ERROR:
-            said.failed = f"{tests[0]}, which cannot start"
-    os.write(writer, said.failed.encode())
-    os._exit(0 if code == pytest.ExitCode.OK else 1)
+    def __init__(self, tree: Path) -> None:
+        self.tree = tree
+
+    def run(self, tests: list[str], path: Path, before: str, after: str) -> str:
+        """Return the first test that fails."""
+        import pytest
+
+        os.chdir(self.tree)
+        said = Said()
+        code = pytest.main([*OPTIONS, "-x", *tests], plugins=[said])
+        if code == pytest.ExitCode.USAGE_ERROR:  # a change may rename cases: all cases of the tests
+            tests = list(dict.fromkeys(test.partition("[")[0] for test in tests))
+            code = pytest.main([*OPTIONS, "-x", *tests], plugins=[said])
+            if code == pytest.ExitCode.USAGE_ERROR:
+                said.failed = f"{tests[0]}, which cannot start"
+        if code != pytest.ExitCode.OK and not said.failed:
+            raise RuntimeError(f"pytest ended with {code}")
+        return said.failed
+
+
+class Collected:
+    """Tests that are collected already, with the changed code put into functions."""
+
+    def __init__(self, tree: Path, session: Any, said: Said) -> None:
+        self.tests = {item.nodeid: item for item in session.items}
+        self.said = said
+        self.functions = functions_of(tree / "src")
+        gc.collect()
+        gc.freeze()  # children do not go through, and so copy, what is theirs and ours
+
+    def run(self, tests: list[str], path: Path, before: str, after: str) -> str:
+        """Return the first test that fails."""
+        if after != before and str(path) in self.functions:  # else it is not loaded yet
+            give_code(path, before, after, self.functions[str(path)])
+        items = [self.tests[name] for name in tests if name in self.tests]
+        if not items:
+            raise RuntimeError(f"none of {tests} is collected")
+        for item, following in zip(items, [*items[1:], None], strict=True):
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if self.said.failed:
+                break
+        return self.said.failed
+
+
+class Answers:
+    """Answers jobs; a test that fails on the package as it is kills nothing and is left out."""
+
+    def __init__(self, tree: Path, jobs: TextIO, answers: TextIO) -> None:
+        self.tree, self.jobs, self.answers = tree, jobs, answers
+        self.sound: set[str] = set()
+        self.broken: set[str] = set()
+
+    def serve(self, tests: Fresh | Collected) -> None:
+        """Answer jobs until there are no more."""
+        for line in self.jobs:
+            print(json.dumps(self.answer(tests, json.loads(line))), file=self.answers, flush=True)
+
+    def answer(self, tests: Fresh | Collected, job: dict[str, Any]) -> dict[str, Any]:
+        """Return the outcome of the first stage of tests that notices."""
+        path = self.tree / "src" / "conformix" / job["file"]
+        before, after, limit = path.read_text(encoding="utf-8"), job["text"], job["limit"]
+        stages, spent = list(job["stages"]), 0.0
+        answer: dict[str, Any] = {"outcome": "not run", "test": "", "seconds": 0.0}
+        while stages:
+            stage = [test for test in stages[0] if test not in self.broken]
+            with changed(path, after):
+                answer = in_child(functools.partial(tests.run, stage, path, before, after), limit)
+            spent += answer["seconds"]
+            test = answer["test"]
+            if answer["outcome"] == "killed" and not self.is_sound(tests, test, path, before):
+                continue
+            if answer["outcome"] != "survived":
+                break
+            del stages[0]
+        return answer | {"seconds": spent, "broken": sorted(self.broken)}
+
+    def is_sound(self, tests: Fresh | Collected, test: str, path: Path, text: str) -> bool:
+        """Return whether a test passes on the package as it is."""
+        if test in self.sound or test.endswith("cannot start"):
+            return True
+        alone = in_child(functools.partial(tests.run, [test], path, text, text), 100.0)
+        (self.sound if alone["outcome"] == "survived" else self.broken).add(test)
+        return test in self.sound
+
+
+@contextmanager
+def changed(path: Path, text: str) -> Iterator[None]:
+    """Write another text into a module for a while."""
+    right, times = path.read_text(encoding="utf-8"), path.stat()
+    path.write_text(text, encoding="utf-8")
+    forget_bytecode(path)
+    try:
+        yield
+    finally:
+        path.write_text(right, encoding="utf-8")
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+        forget_bytecode(path)
 
 
 def forget_bytecode(path: Path) -> None:
@@ -98,27 +273,27 @@ def forget_bytecode(path: Path) -> None:
 
 def main() -> None:
     """Answer jobs until standard input ends."""
-    tree = Path(sys.argv[1])
+    tree, kind = Path(sys.argv[1]), sys.argv[2]
     sys.path[:0] = [str(tree / "src"), str(tree / "tests")]
+    os.chdir(tree)
+    answers = Answers(tree, os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w"))
+    quiet = os.open(os.devnull, os.O_RDWR)
+    os.dup2(quiet, 0)
+    os.dup2(quiet, 1)
     for name in SLOW:
         with suppress(ImportError):
             importlib.import_module(name)
-    for line in sys.stdin:
-        job = json.loads(line)
-        path = tree / "src" / "conformix" / job["file"]
-        right, times = path.read_text(encoding="utf-8"), path.stat()
-        path.write_text(job["text"], encoding="utf-8")
-        forget_bytecode(path)
-        try:
-            for tests in job["stages"]:
-                answer = run(tree, tests, job["limit"])
-                if answer["outcome"] != "survived":
-                    break
-        finally:
-            path.write_text(right, encoding="utf-8")
-            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-            forget_bytecode(path)
-        print(json.dumps(answer), flush=True)
+    if kind == "fresh":
+        answers.serve(Fresh(tree))
+        return
+    import pytest
+
+    class Held(Said):
+        def pytest_runtestloop(self, session: Any) -> bool:
+            answers.serve(Collected(tree, session, self))
+            return True
+
+    pytest.main([*OPTIONS, *sys.argv[3:]], plugins=[Held()])
 
 
 if __name__ == "__main__":

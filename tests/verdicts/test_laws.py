@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import FrozenInstanceError, replace
 from fractions import Fraction
 from itertools import combinations, permutations
 from math import comb
@@ -12,11 +13,12 @@ from numpy.testing import assert_allclose
 
 import conformix as cx
 from conformix.calibration import PerClass
+from conformix.fit import verdict as verdict_module
 from conformix.fit.saved import load_predictor
 from conformix.fit.verdict import LabelledRows
 from conformix.guarantees import Cell, Facts, covered_law, pooled_tail, shortfall_tail
 from conformix.guarantees.verdict import Law, Verdict, beta_binomial, n_chosen_among, no_law
-from conformix.search import GridSearch
+from conformix.search import Candidates, GridSearch
 from verdicts.cases import CASES, draw
 
 BY_NAME = {case.name: case for case in CASES}
@@ -54,6 +56,52 @@ def test_long_laws_convolve_as_short_ones_do() -> None:
     assert_allclose(covered_law(cells), np.convolve(one, other), atol=1e-15)
 
 
+def test_the_two_shortest_laws_are_convolved_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So long laws meet few others."""
+    pairs = []
+
+    def spied(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        pairs.append((len(one), len(other)))
+        return np.convolve(one, other)
+
+    monkeypatch.setattr("conformix.guarantees.verdict._convolved", spied)
+    tests = [3, 9, 1, 6, 12, 2, 3, 4]
+    law = covered_law([Cell(9, 8, m) for m in tests])
+    lengths = sorted(m + 1 for m in tests)
+    for pair in pairs:
+        assert list(pair) == lengths[:2]
+        lengths = sorted([*lengths[2:], sum(pair) - 1])
+    assert lengths == [len(law)] == [sum(tests) + 1]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "by_fourier"),
+    [((32, 4064), True), ((100, 5000), True), ((32, 4063), False), ((31, 9000), False)],
+)
+def test_only_two_long_laws_are_convolved_by_fourier_transforms(
+    lengths: tuple[int, int], by_fourier: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sums of products are exact in the tails; transforms are quick, and may not go below 0."""
+    import scipy.signal
+
+    used = []
+
+    def spied(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        used.append(True)
+        return np.convolve(one, other) - 1e-18
+
+    monkeypatch.setattr(scipy.signal, "fftconvolve", spied)
+    laws = [covered_law([Cell(500, 451, length - 1)]) for length in lengths]
+    found = covered_law([Cell(500, 451, length - 1) for length in lengths])
+    assert bool(used) == by_fourier
+    assert found.min() >= 0
+    assert_allclose(found, np.convolve(*laws), atol=1e-17)
+
+
+def test_a_law_sums_to_one_however_many_rows_it_is_of() -> None:
+    assert covered_law([Cell(10**6, 900_001, 10**6)]).sum() == pytest.approx(1, abs=1e-14)
+
+
 def test_a_cell_with_too_few_rows_is_covered_for_certain() -> None:
     assert covered_law([Cell(5, 6, 3)]).tolist() == [0, 0, 0, 1]
     assert covered_law([]).tolist() == [1]
@@ -64,6 +112,16 @@ def test_a_union_multiplies_the_tail_and_stops_at_one() -> None:
     tail = shortfall_tail(240, [cell])
     assert shortfall_tail(240, [cell], n_weights=7) == pytest.approx(7 * tail)
     assert shortfall_tail(270, [cell], n_weights=7) == 1.0
+
+
+def test_laws_take_their_rows_by_name_and_their_options_by_name_alone() -> None:
+    cells = [Cell(20, 18, 30)]
+    assert shortfall_tail(hits=9, cells=cells) == beta_binomial(hits=9, cells=cells).pvalue
+    assert pooled_tail(missed=2, missed_of_all=2, n_test=2, n_all=4) == pytest.approx(1 / 6)
+    assert no_law(facts=facts("efcp"), reference=False) is None
+    for call in (shortfall_tail, beta_binomial, pooled_tail):
+        with pytest.raises(TypeError, match="positional"):
+            call(9, cells, 1)
 
 
 def test_the_pooled_tail_is_that_of_a_draw_without_replacement() -> None:
@@ -113,6 +171,91 @@ def test_a_promise_is_named_only_where_the_guarantee_has_one() -> None:
         told = verdict(coverage, 0.001, None).sentence
         assert "are promised" not in told
         assert "the 90 % asked for" in told or "90 % were asked for" in told
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({}, "the beta-binomial law of 2,000 calibration rows"),
+        ({"n_weights": 1500}, "the beta-binomial law of 2,000 calibration rows, times the 1,500 "
+         "weightings that they chose among"),
+        ({"lawless": 1}, "the beta-binomial law of 2,000 calibration rows, without 1 rows of which "
+         "no law is known"),
+    ],
+)  # fmt: skip
+def test_a_law_says_in_words_what_went_into_it(options: dict[str, int], name: str) -> None:
+    cells = [Cell(2000, 1801, 300)]
+    law = beta_binomial(250, cells, **options)
+    union = "n_weights" in options
+    assert law.name == name
+    assert (law.chance is None) == bool(options)
+    assert (law.bound, law.chosen) == (union, union)
+    tail = shortfall_tail(250, cells)
+    assert law.pvalue == pytest.approx(min(1, options.get("n_weights", 1) * tail))
+    several = beta_binomial(250, [*cells, Cell(150, 136, 20)], **options).name
+    assert several == name.replace("law of 2,000", "laws of 2 thresholds with 2,150", 1)
+
+
+def test_rows_that_are_all_surely_covered_leave_chance_no_room() -> None:
+    law = beta_binomial(0, [], certain=5)
+    assert law.name == "the beta-binomial law of 0 calibration rows"
+    assert (law.pvalue, law.chance) == (1.0, (1.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("pvalue", "bound", "said"),
+    [
+        (0.0123, False, "so few are covered in 1.2 % of all draws by a law"),
+        (0.0123, True, "so few are covered in at most 1.2 % of all draws by a law"),
+        (1.0, False, "so few are covered in 100 % of all draws by a law"),
+        (1e-12, False, "so few are covered in 1e-10 % of all draws by a law"),
+        (9e-13, False, "so few are covered in less than 1e-10 % of all draws by a law"),
+        (None, False, "a law"),
+    ],
+)
+def test_a_tail_is_said_with_two_digits_and_none_is_said_below_the_arithmetic(
+    pvalue: float | None, bound: bool, said: str
+) -> None:
+    assert Law("a law", pvalue, bound=bound).says == said
+
+
+ROWS = "85.12 % of 1,200 rows are covered"
+SAYS = "so few are covered in 0.5 % of all draws by a law"
+
+
+@pytest.mark.parametrize(
+    ("coverage", "pvalue", "promised", "sentence"),
+    [
+        (0.95, 1.0, 0.9, "The promise is kept: 95 % of 1,200 rows are covered and at least 90 % "
+         "are promised."),
+        (0.95, 1.0, None, "95 % of 1,200 rows are covered: at least the 90 % asked for, which this "
+         "fit does not promise."),
+        (0.85123, None, None, f"{ROWS} (95 % interval 80 % to 90.5 %) and 90 % were asked for; no "
+         "verdict, since no law of chance is known here: a law."),
+        (0.85123, 0.05, 0.9, f"{ROWS} and 90 % are promised, which chance allows: "
+         f"{SAYS.replace('0.5', '5')}."),
+        (0.85123, 0.005, 0.9, f"The promise is broken: {ROWS} and 90 % are promised, less than "
+         f"chance allows ({SAYS}); these rows are unlike the calibration rows."),
+        (0.85123, 0.005, None, f"The level is missed: {ROWS} and 90 % were asked for, less than "
+         f"chance allows ({SAYS}); these rows are unlike the calibration rows."),
+    ],
+)  # fmt: skip
+def test_a_verdict_is_one_sentence_with_its_numbers(
+    coverage: float, pvalue: float | None, promised: float | None, sentence: str
+) -> None:
+    law = Law("a law", pvalue)
+    found = Verdict(coverage, 1200, 0.9, promised, law, (0.8, 0.905))
+    assert str(found) == found.sentence == sentence
+    allowed = found.sentence.replace(
+        "chance allows:", "chance and the choice of the weights allow:"
+    )
+    chosen = Verdict(coverage, 1200, 0.9, promised, law._replace(chosen=True), (0.8, 0.905))
+    assert chosen.sentence == allowed
+    trivial = Verdict(coverage, 1200, 0.9, promised, law, (0.8, 0.905), trivial=True)
+    assert trivial.word == "trivial"
+    assert trivial.sentence == (
+        "Every set holds all labels: the calibration rows are too few for a level of 90 %."
+    )
 
 
 def facts(split: str, **more: object) -> Facts:
@@ -178,6 +321,53 @@ def test_pooled_weights_do_not_depend_on_who_is_a_calibration_row() -> None:
     assert (other == values[order]).all()
 
 
+def test_the_pooled_test_draws_its_test_rows_from_all_that_miss_the_common_threshold() -> None:
+    pooled = BY_NAME["exact"].judged(np.random.default_rng(3), 40, 60, alpha=0.1).pooled
+    for alpha, k in ((0.1, 91), (0.3, 71), (0.001, 100)):  # of 100 rows; the last is of 101
+        values, threshold = pooled.selected(alpha)
+        assert threshold == np.sort(values)[-k]
+        missed = values < threshold
+        law = pooled.law(alpha)
+        assert law.name == (
+            "the hypergeometric law of 40 calibration and 60 test rows (pooled test)"
+        )
+        assert law.event == "with weights chosen on all rows alike, so few test rows are covered"
+        assert law.pvalue == pooled_tail(
+            int(missed[40:].sum()), missed_of_all=int(missed.sum()), n_test=60, n_all=100
+        )
+
+
+def test_the_bag_of_the_pooled_test_holds_half_a_gigabyte_of_scores_and_then_draws_test_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert verdict_module.MOST_SCORES * 8 == 2**29
+    rows = BY_NAME["exact"].judged(np.random.default_rng(3), 40, 60, alpha=0.1)
+    everything = rows.pooled
+    of_a_row = everything.scores[0].size
+    for most, n_test in ((100, 60), (99, 59), (65, 25), (41, 1), (40, 1), (0, 1)):
+        monkeypatch.setattr(verdict_module, "MOST_SCORES", most * of_a_row + of_a_row - 1)
+        some = replace(rows).pooled
+        assert (len(some.y), some.n) == (40 + n_test, 40)
+        places = [int(np.flatnonzero((everything.scores == row).all((1, 2)))[0])
+                  for row in some.scores]  # fmt: skip
+        assert places[:40] == list(range(40))
+        assert places == sorted(places)
+        assert (everything.y[places] == some.y).all()
+        drawn = np.sort(np.random.default_rng(0).permutation(60)[:n_test])  # the same every time
+        assert places[40:] == (40 + drawn).tolist()
+
+
+def test_a_verdict_is_a_value_and_judged_rows_are_themselves_alone() -> None:
+    rows = BY_NAME["exact"].judged(np.random.default_rng(3), 40, 60, alpha=0.1)
+    assert rows.verdict() == rows.verdict()
+    for held in (rows, rows.pooled):  # arrays are never compared by ==
+        assert hash(held) == hash(held)
+        assert held != replace(held)
+    for record, field in ((rows, "y"), (rows.pooled, "n"), (rows.verdict(), "coverage")):
+        with pytest.raises(FrozenInstanceError):
+            setattr(record, field, 0)
+
+
 @pytest.mark.parametrize("name", ["vfcp", "efcp", "dlcp", "exact", "class", "group"])
 def test_a_shortfall_of_five_points_is_seen(name: str) -> None:
     case, draws = BY_NAME[name], 8
@@ -205,6 +395,23 @@ def test_chosen_weights_are_judged_at_any_level_as_equal_weights_fitted_at_it(
     assert found.asked == pytest.approx(1 - alpha)
     assert found.pvalue == expected.pvalue
     assert found.law.name == expected.law.name
+    assert found.law.event == "under equal weights, which no row chose, so few are covered"
+    assert (found.law.chosen, found.law.chance) == (True, None)
+
+
+def test_chosen_weights_have_a_law_though_nobody_says_how_many_there_were() -> None:
+    rng = np.random.default_rng(6)
+    rows, test = draw(rng, 60), draw(rng, 200)
+
+    def mine(objective, rng):
+        return Candidates(np.eye(4))(objective, rng)
+
+    model = cx.ScoreAverage("thr", alpha=0.1, split="efcp", search=mine)
+    model.fit(rows.outputs, rows.y)
+    assert model.guarantee_.facts.n_weights == 0
+    equal = cx.ScoreAverage("thr", weights=[0.25] * 4, alpha=0.1).fit(rows.outputs, rows.y)
+    found = model.verdict(test.outputs, test.y)
+    assert found.pvalue == equal.verdict(test.outputs, test.y).pvalue
 
 
 @pytest.mark.filterwarnings("ignore::conformix.ConformixWarning")
@@ -291,3 +498,17 @@ def test_sets_of_all_labels_for_want_of_rows_for_a_pac_rank_keep_no_promise() ->
     with pytest.warns(cx.TrivialSetsWarning):
         cp.fit(probs, y)
     assert cp.verdict(probs, y).word == "trivial"
+
+
+@pytest.mark.filterwarnings("ignore::conformix.ConformixWarning")
+def test_rows_that_are_just_enough_are_judged_and_one_less_leaves_nothing_to_judge(
+    tmp_path,
+) -> None:
+    rng = np.random.default_rng(0)
+    probs, y = rng.dirichlet(np.ones(4), size=9), rng.integers(0, 4, 9)
+    enough = cx.ScoreAverage("thr", alpha=0.1, weights=[1.0]).fit(probs, y)
+    assert enough.verdict(probs, y).word == "kept"
+    too_few = cx.ScoreAverage("thr", alpha=0.1, weights=[1.0]).fit(probs[:8], y[:8])
+    too_few.save(tmp_path / "model.json")
+    again = LabelledRows.of(load_predictor(tmp_path / "model.json"), probs, y)
+    assert too_few.verdict(probs, y).word == again.verdict().word == "trivial"

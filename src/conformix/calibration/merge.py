@@ -152,7 +152,6 @@ def merge_sets(
         raise InvalidInput("sets must be boolean arrays of one shape (n, K), at least one of them.")
     if rule not in VOTES:
         Registry("vote", dict.fromkeys(VOTES))[rule]
-    share = np.full(len(masks), 1 / len(masks))
     if weights is not None:
         share = check_simplex(weights, len(masks))
         votes = np.sum([w * mask for w, mask in zip(share, masks, strict=True)], axis=0)

@@ -6,6 +6,7 @@ in `conformix.guarantees.verdict`). Shell, report and `conformix.ScoreAverage` a
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -160,7 +161,7 @@ class LabelledRows:
         """These rows and the calibration rows of the exact split in one bag."""
         fitted: Any = self.predictor.fitted  # of the exact split: no other holds its rows
         outputs, y = self.outputs, self.y
-        fitting = max(1, MOST_SCORES // (fitted.scores.shape[1] * fitted.scores.shape[2]))
+        fitting = MOST_SCORES // math.prod(fitted.scores.shape[1:])
         most = max(1, fitting - fitted.n)
         if len(y) > most:  # drawn without a look at the rows
             some = np.sort(np.random.default_rng(0).permutation(len(y))[:most])

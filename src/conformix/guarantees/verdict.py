@@ -20,6 +20,7 @@ Where none of these holds no law is known, and the verdict says so.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -72,23 +73,21 @@ def covered_law(cells: Sequence[Cell]) -> FloatArray:
     >>> covered_law([Cell(1, 1, 1), Cell(1, 1, 1)])
     array([0.25, 0.5 , 0.25])
     """
-    laws = sorted((_one_law(cell) for cell in cells), key=len, reverse=True) or [np.ones(1)]
+    laws = sorted((_one_law(cell) for cell in cells), key=len) or [np.ones(1)]
     while len(laws) > 1:  # the shortest first, so that long ones meet few others
-        together = _convolved(laws.pop(), laws.pop())
-        place = next((i for i, law in enumerate(laws) if len(law) <= len(together)), len(laws))
-        laws.insert(place, together)
+        insort(laws, _convolved(laws.pop(0), laws.pop(0)), key=len)
     return laws[0]
 
 
 def _one_law(cell: Cell) -> FloatArray:
     n, k, m = cell
     if cell.certain:
-        return np.eye(1, m + 1, m)[0]
+        return np.append(np.zeros(m), 1.0)
     from scipy.special import betaln, gammaln  # noqa: PLC0415  scipy loads late
 
     h = np.arange(m + 1.0)
-    choose = gammaln(m + 1) - gammaln(h + 1) - gammaln(m - h + 1)
-    law = np.exp(choose + betaln(h + k, m - h + n + 1 - k) - betaln(k, n + 1 - k))
+    logs = betaln(h + k, m - h + n + 1 - k) - gammaln(h + 1) - gammaln(m - h + 1)
+    law = np.exp(logs - logs.max())  # up to a factor that all h share
     return law / law.sum()  # type: ignore[no-any-return]
 
 
@@ -180,18 +179,18 @@ def beta_binomial(
         name = (
             f"the beta-binomial laws of {len(cells):,} thresholds with {n_cal:,} calibration rows"
         )
-    if n_weights > 1:
+    if union := n_weights > 1:
         name += f", times the {n_weights:,} weightings that they chose among"
     if lawless:
         name += f", without {lawless:,} rows of which no law is known"
     law = covered_law(cells)
     tail = min(1.0, n_weights * float(law[: hits + 1].sum()))
     chance = None
-    if n_weights == 1 and not lawless:
+    if not union and not lawless:
         ends = np.searchsorted(np.cumsum(law), (SUSPICIOUS, 1 - SUSPICIOUS))
         m = len(law) - 1 + certain
-        chance = (float(ends[0] + certain) / m, float(min(ends[1], len(law) - 1) + certain) / m)
-    return Law(name, tail, chance, bound=n_weights > 1, chosen=n_weights > 1)
+        chance = (float(ends[0] + certain) / m, float(ends[1] + certain) / m)
+    return Law(name, tail, chance, bound=union, chosen=union)
 
 
 def no_law(facts: Facts, *, reference: bool = False) -> str | None:
@@ -286,26 +285,26 @@ class Verdict:
         rows = f"{percent(self.coverage)} of {self.n_rows:,} rows are covered"
         asked = percent(self.asked)
         wanted = f"{asked} {'were asked for' if self.promised is None else 'are promised'}"
-        word = self.word
-        if word == "trivial":
-            return (
-                f"Every set holds all labels: the calibration rows are too few for a level of "
-                f"{asked}."
-            )
-        if word == "kept":
-            return f"The promise is kept: {rows} and at least {wanted}."
-        if word == "reached":
-            return f"{rows}: at least the {asked} asked for, which this fit does not promise."
-        if word == "unknown":
-            low, high = (percent(end) for end in self.interval)
-            return (
-                f"{rows} (95 % interval {low} to {high}) and {wanted}; no verdict, since no law "
-                f"of chance is known here: {self.law.says}."
-            )
-        if word == "chance":
-            both = "chance and the choice of the weights allow"
-            allows = both if self.law.chosen else "chance allows"
-            return f"{rows} and {wanted}, which {allows}: {self.law.says}."
+        match self.word:
+            case "trivial":
+                return (
+                    f"Every set holds all labels: the calibration rows are too few for a level of "
+                    f"{asked}."
+                )
+            case "kept":
+                return f"The promise is kept: {rows} and at least {wanted}."
+            case "reached":
+                return f"{rows}: at least the {asked} asked for, which this fit does not promise."
+            case "unknown":
+                low, high = (percent(end) for end in self.interval)
+                return (
+                    f"{rows} (95 % interval {low} to {high}) and {wanted}; no verdict, since no "
+                    f"law of chance is known here: {self.law.says}."
+                )
+            case "chance":
+                both = "chance and the choice of the weights allow"
+                allows = both if self.law.chosen else "chance allows"
+                return f"{rows} and {wanted}, which {allows}: {self.law.says}."
         what = "level is missed" if self.promised is None else "promise is broken"
         return (
             f"The {what}: {rows} and {wanted}, less than chance allows ({self.law.says}); these "

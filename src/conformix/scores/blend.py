@@ -265,7 +265,7 @@ def plan_rows(
     whole = math.floor(Fraction(n - least + 1) * level)  # alpha times calibration rows plus one
     if whole:
         rest = math.ceil(Fraction(whole) / level) - 1
-        if n - most <= rest <= n - least:
+        if n - most <= rest:  # and never more than n - least
             return n - rest
     return least
 

@@ -1,0 +1,89 @@
+"""The blend: its likelihood against definitions, and how many rows it may learn from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.optimize import minimize
+from scipy.special import logsumexp, softmax
+
+from conformix.scores.blend import (
+    Blend,
+    Likelihood,
+    bounded_step,
+    dictionary_columns,
+    most_likely,
+    plan_rows,
+)
+
+RNG = np.random.default_rng(0)
+SCORES, Y = RNG.normal(size=(30, 4, 3)), RNG.integers(4, size=30)
+PRIOR, RIDGE = np.array([0.5, 0.0, 0.25]), 0.7
+
+
+def value(c: np.ndarray) -> float:
+    """Return minus the penalised log-likelihood, row by row."""
+    z = SCORES @ c
+    rows = sum(logsumexp(z[i]) - z[i, Y[i]] for i in range(len(Y)))
+    return rows + RIDGE * sum((c - PRIOR) ** 2)
+
+
+def slopes(function, c: np.ndarray) -> np.ndarray:
+    steps = 1e-5 * np.eye(len(c))
+    return np.array([(function(c + step) - function(c - step)) / 2e-5 for step in steps])
+
+
+def test_the_likelihood_its_slope_and_its_curvature_are_those_of_the_definition() -> None:
+    problem = Likelihood(SCORES, Y, PRIOR, RIDGE)
+    c = np.array([0.3, 1.2, 0.1])
+    found, shares = problem(c)
+    assert_allclose(found, value(c), rtol=1e-12)
+    assert_allclose(shares, softmax(SCORES @ c, axis=1), rtol=1e-12)
+    gradient, curvature = problem.derivatives(c, shares)
+    assert_allclose(gradient, slopes(value, c), rtol=1e-6)
+    numeric = slopes(lambda at: problem.derivatives(at, problem(at)[1])[0], c)
+    assert_allclose(curvature, numeric, rtol=1e-6)
+
+
+def test_the_coefficients_are_the_most_likely_ones_that_are_not_negative() -> None:
+    best = minimize(value, PRIOR, bounds=[(0, None)] * 3, tol=1e-12)
+    assert_allclose(most_likely(SCORES, Y, PRIOR, RIDGE), best.x, atol=2e-5)
+
+
+def test_a_step_stays_among_coefficients_that_are_not_negative_and_none_is_better() -> None:
+    curvature, c = np.array([[2.0, 0.5], [0.5, 1.0]]), np.array([0.2, 0.1])
+    for gradient in ([1.0, -1.0], [-1.0, 2.0], [3.0, 3.0], [-0.1, -0.2]):
+        step = bounded_step(np.array(gradient), curvature, c)
+        best = minimize(
+            lambda d, g: g @ d + d @ curvature @ d / 2, np.zeros(2), args=(np.array(gradient),),
+            bounds=[(-c[0], None), (-c[1], None)], tol=1e-14,
+        )  # fmt: skip
+        assert_allclose(step, best.x, atol=1e-5)
+
+
+@pytest.mark.parametrize(("n_classes", "affordable"), [(10**5, 67), (10**9, 1), (10, 2000)])
+def test_no_more_rows_are_learnt_from_than_memory_and_a_likelihood_ask_for(
+    n_classes: int, affordable: int
+) -> None:
+    """2**25 numbers are held at once, of 5 scores of all labels of a row; 2,000 rows are enough."""
+    aside = plan_rows(10**6, 0.1, 5, n_classes)
+    assert affordable <= aside < affordable + 10  # the others waste no part of alpha
+    assert (10**6 - aside + 1) % 10 == 0
+
+
+@pytest.mark.parametrize(("n_scores", "aside"), [(1, 41), (5, 51), (15, 71)])
+def test_ten_rows_for_every_score_but_a_sixth_at_least_and_a_third_at_most(
+    n_scores: int, aside: int
+) -> None:
+    """Of 200: 34, 50 and 67; then as many more as make (rows + 1) alpha whole: 160, 150, 130."""
+    assert plan_rows(200, 0.1, n_scores, 10) == aside
+    assert plan_rows(200, 0.5, 1, 10) == 35  # a sixth is 34, not 33
+
+
+def test_columns_that_are_dropped_have_no_part_in_a_blend() -> None:
+    columns = dictionary_columns(("one", "two"))
+    coefficients = np.arange(1.0, len(columns) + 1)
+    kept = Blend(columns, coefficients).without([columns[0], columns[3]])
+    assert kept.coefficients.tolist() == [0, 2, 3, 0, *coefficients[4:]]
+    assert kept.columns == columns
