@@ -5,6 +5,8 @@ from importlib.util import find_spec
 NEEDS = {
     "conformix/kernels/device/triton.py": "triton",
     "conformix/kernels/device/elementary_triton.py": "triton",
+    "conformix/kernels/device/sums_triton.py": "triton",
+    "conformix/scores/device.py": "torch",
     "conformix/data/tensors.py": "torch",
 }
 

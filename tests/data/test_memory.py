@@ -12,8 +12,9 @@ import conformix as cx
 from conformix.data.outputs import check_outputs
 from conformix.fit import rows as budget
 from conformix.fit.fit import fit_scores
-from conformix.fit.scored import TuningRows
+from conformix.fit.scored import HeldTensor
 from conformix.fit.settings import resolve
+from conformix.fit.tuning import TuningRows
 from conformix.scores import score_columns, score_tensor
 from conformix.scores.scale import Ecdf, Interpolated, NaturalScale
 from conformix.search import GridSearch
@@ -121,10 +122,10 @@ def test_tuning_rows_are_normalised_in_place_or_not_to_the_same_bits(normalizer)
     raw = np.random.default_rng(0).normal(size=(70, 5, 2)).round(1)
     y = np.arange(70) % 5
     wanted = normalizer.fit(raw, ())(raw)
-    copied = TuningRows(raw, y, normalizer, (), spare=False)
+    copied = TuningRows(HeldTensor(raw), y, normalizer, ())
     assert_array_equal(copied.scores, wanted)
     assert not np.shares_memory(copied.scores, raw)
-    in_place = TuningRows(raw.copy(), y, normalizer, (), spare=True)
+    in_place = TuningRows(HeldTensor(raw.copy(), spare=True), y, normalizer, ())
     assert_array_equal(in_place.true_scores, wanted[np.arange(70), y])
     assert_array_equal(in_place.scores, wanted)
     assert in_place.scores is in_place.scores
@@ -133,7 +134,7 @@ def test_tuning_rows_are_normalised_in_place_or_not_to_the_same_bits(normalizer)
 def test_scores_in_single_precision_are_not_rounded_to_it_in_place() -> None:
     raw = np.random.default_rng(0).normal(size=(70, 5, 2)).astype(np.float32)
     wanted = Ecdf().fit(raw, ())(raw)
-    rows = TuningRows(raw.copy(), np.arange(70) % 5, Ecdf(), (), spare=True)
+    rows = TuningRows(HeldTensor(raw.copy(), spare=True), np.arange(70) % 5, Ecdf(), ())
     assert_array_equal(rows.scores, wanted)
 
 

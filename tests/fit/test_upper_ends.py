@@ -197,3 +197,16 @@ def test_windows_of_any_width_end_where_labels_are_out(monkeypatch, window) -> N
         rows, columns, lambda s, which: s[..., 0] >= cuts[some[which], None], some
     )
     assert_array_equal(part, first[some])
+
+
+@pytest.mark.parametrize("scores", [THREE, "auto", ("thr", "rank")])
+def test_several_levels_in_one_pass_are_those_of_all_labels(monkeypatch, scores) -> None:
+    logits, y = rows_and_labels(digits=0)
+    cp = cx.ScoreAverage(scores, kind="logits", random_state=0).fit(logits, y)
+    found = []
+    for least in (0, 2**62):
+        monkeypatch.setattr(module, "WORTHWHILE", least)
+        found.append(cp.predict_set(logits, alpha=[0.05, 0.2, 0.6]))
+    assert_array_equal(found[0].depth, found[1].depth)
+    assert found[0].depth.dtype == found[1].depth.dtype
+    assert_array_equal(found[0].order, found[1].order)

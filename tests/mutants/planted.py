@@ -514,7 +514,7 @@ BUGS = [
         '        if alike.any():',
         '        if False:'),
     Bug('empty sets of sorted rows hold the best label', 'fit/upper_ends.py',
-        '        lowest[first == n_classes] = np.inf\n',
+        '    lowest[first == n_classes] = np.inf\n',
         ''),
     Bug('sorted rows have empty sets where none is allowed', 'fit/upper_ends.py',
         '        cuts = best.clip(max=cuts)\n',

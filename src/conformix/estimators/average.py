@@ -346,7 +346,7 @@ class ScoreAverage(Params):
         >>> logits, y = data.outputs["vgg16"], data.labels
         >>> cp = cx.ScoreAverage(kind="logits", random_state=0).fit(logits[:2000], y[:2000])
         >>> print(cp.verdict(logits[2000:], y[2000:]))
-        88.64 % of 8,000 rows are covered and 90 % are promised, which chance allows: so few ...
+        88.9 % of 8,000 rows are covered and 90 % are promised, which chance allows: so few ...
         """
         return LabelledRows.of(self._check_fitted(), outputs, y, **rows).verdict(alpha)
 

@@ -27,6 +27,10 @@ class Params(Alone):
         return super().__new__(cls)
 
     def __getattr__(self, name: str) -> Any:
+        # A property that raises an AttributeError, such as "not fitted yet", ends here as well.
+        found = inspect.getattr_static(type(self), name, None)
+        if isinstance(found, property) and found.fget is not None:
+            return found.fget(self)
         # What only scikit-learn knows of, asked of an object that is older than its import.
         if join_sklearn():
             return getattr(self, name)

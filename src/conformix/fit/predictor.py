@@ -6,9 +6,9 @@ No tensor of all rows is held.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
@@ -41,6 +41,8 @@ from conformix.scores.blend import Blend
 from conformix.scores.sorted_rows import sorted_slices
 from conformix.scores.uniforms import row_uniforms
 from conformix.sets import NestedSets, PredictionSets
+
+T = TypeVar("T")
 
 # Entries of the sets whose members are put in order at once.
 ORDERED_ENTRIES = 2**16
@@ -184,33 +186,47 @@ class Predictor:
     ) -> Iterator[tuple[slice, BoolArray, IntArray]]:
         """Yield blocks of rows with their sets (r, K), and the labels in these, best first."""
         thresholds = self.fitted.row_thresholds(alpha, data)
-        blended = outputs if self.blend is None else self.blend.over(outputs)
-        ends = None if thresholds is None else upper_ends(self.scoring, self.fitted.rule, blended)
+        ends = None if thresholds is None else self._ends(outputs)
         if ends is not None:
-            yield from self._upper_ends(ends, outputs, thresholds)
+
+            def sets(part: Outputs, rows: slice) -> tuple[BoolArray, IntArray]:
+                return ends.sets(part, slice(0, part.n), cut_at(thresholds, rows))
+
+            yield from ((rows, *found) for rows, found in self._sorted(outputs, sets))
             return
         for block, scores in self.blocks(outputs):
             member = self.fitted.member(scores, alpha, data.take(block))
             yield block, member, best_first(member, scores, self.fitted.rule)
 
-    def _upper_ends(
-        self, ends: UpperEnds, outputs: Outputs, thresholds: Any
-    ) -> Iterator[tuple[slice, BoolArray, IntArray]]:
+    def _ends(self, outputs: Outputs) -> UpperEnds | None:
+        """Return how sets are found as upper ends of sorted rows, where they are."""
+        blended = outputs if self.blend is None else self.blend.over(outputs)
+        return upper_ends(self.scoring, self.fitted.rule, blended)
+
+    def _depths(
+        self, ends: UpperEnds, outputs: Outputs, thresholds: Sequence[Any], depth: Any
+    ) -> list[IntArray]:
+        """Fill `depth` (n, K) with the number of sets that a label is in; return their labels."""
+
+        def depths(part: Outputs, rows: slice) -> IntArray:
+            cuts = [cut_at(threshold, rows) for threshold in thresholds]
+            return ends.depths(part, slice(0, part.n), cuts, depth[rows])
+
+        return [order for _, order in self._sorted(outputs, depths)]
+
+    def _sorted(
+        self, outputs: Outputs, function: Callable[[Outputs, slice], T]
+    ) -> Iterator[tuple[slice, T]]:
+        """Yield what a function says of blocks of outputs, checked and blended, by threads."""
         compile_for(0 if outputs.on_device else outputs.n * outputs.n_classes)
 
-        def sets(rows: slice) -> tuple[BoolArray, IntArray]:
+        def of_block(rows: slice) -> T:
             part = outputs.read(rows)
-            if self.blend is not None:
-                part = self.blend.over(part)
-            cuts = thresholds if isinstance(thresholds, float) else thresholds[rows]
-            return ends.sets(part, slice(0, part.n), cuts)
+            return function(part if self.blend is None else self.blend.over(part), rows)
 
-        blocks = list(sorted_slices(outputs))
         threads = 1 if outputs.on_device else available_threads(self.threads)
-        for some in batched(blocks, threads * BLOCKS_PER_THREAD):
-            yield from (
-                (b, *found) for b, found in zip(some, run_blocks(sets, some, threads), strict=True)
-            )
+        for some in batched(list(sorted_slices(outputs)), threads * BLOCKS_PER_THREAD):
+            yield from zip(some, run_blocks(of_block, some, threads), strict=True)
             outputs.release_pages()
 
     def predict_nested(self, outputs: Any, alphas: Sequence[float], **rows: Any) -> NestedSets:
@@ -227,10 +243,15 @@ class Predictor:
         checked = self.check(outputs, later=True)
         data = self.row_data(checked.n, **rows)
         depth = checked.empty(str(np.min_scalar_type(len(levels))))
-        order = []
-        for block, scores in self.blocks(checked):
-            depth[block] = beside(fitted.depth(scores, levels, data.take(block)), depth)
-            order.append(best_first(depth[block] > 0, scores, self.fitted.rule))
+        thresholds = [self.fitted.row_thresholds(level, data) for level in levels]
+        ends = None if thresholds[0] is None else self._ends(checked)
+        if ends is not None:
+            order = self._depths(ends, checked, thresholds, depth)
+        else:
+            order = []
+            for block, scores in self.blocks(checked):
+                depth[block] = beside(fitted.depth(scores, levels, data.take(block)), depth)
+                order.append(best_first(depth[block] > 0, scores, self.fitted.rule))
         depth = checked.to_caller(depth)
         return NestedSets(depth, levels, self.classes, np.concatenate(order))
 
@@ -246,6 +267,11 @@ class Predictor:
             tau = row_uniforms(checked, block, key)[:, None] if smoothed else None
             pvalues[block] = beside(self.fitted.pvalues(scores, tau, data.take(block)), pvalues)
         return checked.to_caller(pvalues)  # type: ignore[no-any-return]
+
+
+def cut_at(thresholds: Any, rows: slice) -> Any:
+    """Return the thresholds of some rows: one for all, or one each."""
+    return thresholds if isinstance(thresholds, float) else thresholds[rows]
 
 
 def best_first(mask: BoolArray, scores: FloatArray, rule: Rule) -> IntArray:

@@ -53,19 +53,39 @@ class UpperEnds:
 
         `thresholds` is a number, or one per row of the block, shape (r, 1).
         """
-        columns = self.scoring.columns
-        block = sorted_rows(outputs, rows, columns, self.scoring.key)[columns[0].model]
-        n, n_classes = block.block.shape
-        first = first_places(block, columns, self.rule, thresholds, None)
-        lowest = block.outputs[block.numbers(n), first.clip(max=n_classes - 1)]
-        lowest[first == n_classes] = np.inf
-        mask: BoolArray = block.block >= lowest[:, None]
-        if is_tensor(mask):
-            return mask, self._best_first_on_device(block, first)
+        block, (first,) = self._places(outputs, rows, [thresholds])
+        mask = _members(block, first)
         return mask, self._best_first(block, mask, first)
 
+    def depths(
+        self, outputs: Outputs, rows: slice, thresholds: Sequence[Any], depth: Any
+    ) -> IntArray:
+        """Write to `depth` in how many sets each label of a block is (r, K), for some thresholds.
+
+        They rise, so that the first sets are the largest; their labels are returned, best first.
+        """
+        block, firsts = self._places(outputs, rows, thresholds)
+        depth[:] = 0
+        for first in firsts:
+            depth += _members(block, first)
+        return self._best_first(block, depth > 0, firsts[0])
+
+    def _places(
+        self, outputs: Outputs, rows: slice, thresholds: Sequence[Any]
+    ) -> tuple[Any, list[IntArray]]:
+        """Return a block of rows, sorted, and where its sets begin for each of some thresholds."""
+        columns = self.scoring.columns
+        block = sorted_rows(outputs, rows, columns, self.scoring.key)[columns[0].model]
+        return block, [first_places(block, columns, self.rule, t, None) for t in thresholds]
+
+    def _best_first(self, block: Any, mask: BoolArray, first: IntArray) -> IntArray:
+        """Return the labels in the sets by falling combined score, ties by label, row after row."""
+        if is_tensor(mask):
+            return self._best_first_on_device(block, first)
+        return self._best_first_on_host(block, mask, first)
+
     def _best_first_on_device(self, block: Any, first: Any) -> IntArray:
-        """Return the same as `_best_first`, in host memory; the sort has the labels in order."""
+        # The sort has the labels in order; members alone come to the host.
         n_classes = block.block.shape[1]
         sizes = n_classes - first
         rows = block.numbers(len(first)).repeat_interleave(sizes)
@@ -82,12 +102,9 @@ class UpperEnds:
         alike = (values[1:] == values[:-1]) & (rows[1:] == rows[:-1]) & (labels[1:] < labels[:-1])
         return small[np.lexsort((labels, -values, rows))] if alike.any() else small
 
-    def _best_first(self, block: SortedRows, mask: BoolArray, first: IntArray) -> IntArray:
-        """Return the labels in the sets by falling combined score, ties by label, row after row.
-
-        By falling output is by falling score; only labels that score alike may stand in another
-        order, and are put into that of the labels.
-        """
+    def _best_first_on_host(self, block: SortedRows, mask: BoolArray, first: IntArray) -> IntArray:
+        # By falling output is by falling score; only labels that score alike may stand in another
+        # order, and are put into that of the labels.
         n_classes = mask.shape[1]
         sizes = n_classes - first
         rows, labels = np.divmod(np.flatnonzero(mask), n_classes)
@@ -107,6 +124,14 @@ class UpperEnds:
             order = order[np.lexsort((labels, -values, rows))]
         small[chosen] = small[chosen[order]]
         return small
+
+
+def _members(block: Any, first: IntArray) -> BoolArray:
+    """Return the labels (n, K) from the places (n,) on."""
+    n, n_classes = block.block.shape
+    lowest = block.outputs[block.numbers(n), first.clip(max=n_classes - 1)]
+    lowest[first == n_classes] = np.inf
+    return block.block >= lowest[:, None]  # type: ignore[no-any-return]
 
 
 def first_places(

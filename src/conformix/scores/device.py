@@ -278,8 +278,7 @@ class DeviceWindow:
     ) -> None:
         self.xp, self.n_classes = ranked.xp, ranked.n_classes
         self._ranked, self._rows, self._places = ranked, rows, places
-        self._untempered = self if base is None else base
-        self.log = ranked.log
+        self._untempered = base
 
     def at(self, temperature: float) -> DeviceWindow:
         """Return the same labels with ``p_y^(1/T)``, renormalised; order and ties are shared."""
@@ -289,6 +288,8 @@ class DeviceWindow:
 
     def __getattr__(self, name: str) -> Any:
         values = getattr(self._ranked, name)
+        if name == "log":
+            return values
         if name in ("probs", "log_probs", "logits"):
             return values[self._rows, self._places]
         if name in ("u", "log_sum_exp", "entropy", "top", "runner_up"):
@@ -298,7 +299,7 @@ class DeviceWindow:
     @cached_property
     def _ends(self) -> tuple[Any, Any]:
         """First and last sorted place of the labels' tie groups, (m, w) each."""
-        if self._untempered is not self:
+        if self._untempered is not None:
             return self._untempered._ends
         rising = self._ranked.probs[self._rows[:, 0]]
         values = self.probs.contiguous()

@@ -182,7 +182,7 @@ class Places:
 
     def __init__(self, ranked: Ranked, rows: IntArray, places: IntArray) -> None:
         self._ranked, self._rows, self._places = ranked, rows, places
-        self._untempered = self
+        self._untempered: Places | None = None  # no reference to itself: that would stay in memory
 
     def at(self, temperature: float) -> Places:
         """Return the same labels with ``p_y^(1/T)``, renormalised; order and ties are shared."""
@@ -244,7 +244,7 @@ class Places:
     @cached_property
     def ends(self) -> tuple[IntArray, IntArray]:
         """First and last sorted place of the label's tie group, (m,) each."""
-        if self._untempered is not self:
+        if self._untempered is not None:
             return self._untempered.ends
         rising, rows, places = self._ranked.probs, self._rows, self._places
         values = rising[rows, places]
@@ -290,7 +290,7 @@ class Window:
         self, ranked: Ranked, rows: IntArray | slice, places: slice, base: Window | None = None
     ) -> None:
         self._ranked, self._rows, self._places = ranked, rows, places
-        self._untempered = self if base is None else base
+        self._untempered = base
 
     def at(self, temperature: float) -> Window:
         """Return the same labels with ``p_y^(1/T)``, renormalised; order and ties are shared."""
@@ -350,7 +350,7 @@ class Window:
     @cached_property
     def ends(self) -> tuple[IntArray, IntArray]:
         """First and last sorted place of the labels' tie groups: (1, w) where nothing ties."""
-        if self._untempered is not self:
+        if self._untempered is not None:
             return self._untempered.ends
         rising, start, stop = self._ranked.probs, self._places.start, self._places.stop
         first = last = np.arange(start, stop)[None, :]
