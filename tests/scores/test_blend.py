@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
-from scipy.special import logsumexp, softmax
+from scipy.special import logsumexp
 
 from conformix.scores.blend import (
     Blend,
@@ -37,13 +37,20 @@ def slopes(function, c: np.ndarray) -> np.ndarray:
 def test_the_likelihood_its_slope_and_its_curvature_are_those_of_the_definition() -> None:
     problem = Likelihood(SCORES, Y, PRIOR, RIDGE)
     c = np.array([0.3, 1.2, 0.1])
-    found, shares = problem(c)
+    found, gradient, curvature = problem(c)
     assert_allclose(found, value(c), rtol=1e-12)
-    assert_allclose(shares, softmax(SCORES @ c, axis=1), rtol=1e-12)
-    gradient, curvature = problem.derivatives(c, shares)
     assert_allclose(gradient, slopes(value, c), rtol=1e-6)
-    numeric = slopes(lambda at: problem.derivatives(at, problem(at)[1])[0], c)
-    assert_allclose(curvature, numeric, rtol=1e-6)
+    assert_allclose(curvature, slopes(lambda at: problem(at)[1], c), rtol=1e-6)
+
+
+def test_blocks_and_threads_do_not_change_a_likelihood(monkeypatch) -> None:
+    c = np.array([0.3, 1.2, 0.1])
+    whole = Likelihood(SCORES, Y, PRIOR, RIDGE, threads=1)(c)
+    monkeypatch.setattr("conformix.scores.blend.LIKELIHOOD_ENTRIES", SCORES[:3].size)
+    parts = [Likelihood(SCORES, Y, PRIOR, RIDGE, threads=threads)(c) for threads in (1, 3)]
+    for one, two, all_at_once in zip(*parts, whole, strict=True):
+        np.testing.assert_array_equal(one, two)
+        assert_allclose(one, all_at_once, rtol=1e-12)
 
 
 def test_the_coefficients_are_the_most_likely_ones_that_are_not_negative() -> None:
