@@ -66,8 +66,7 @@ def assert_same(found) -> None:
     assert repr(results[0]) == repr(results[1])
 
 
-@pytest.mark.parametrize("digits", [None, 0], ids=["no ties", "ties"])
-@pytest.mark.parametrize("kind", ["logits", "probs"])
+@pytest.mark.parametrize(("kind", "digits"), [("logits", None), ("probs", 0)])
 @pytest.mark.parametrize("score", VARIANTS)
 def test_every_score_beside_two_others(monkeypatch, score, kind, digits) -> None:
     if kind == "probs" and parse_score(score).name in NEED_LOGITS:

@@ -8,6 +8,7 @@ import pytest
 import conformix as cx
 from conformix.fit import upper_ends
 from conformix.kernels.device.sums import running_sums
+from conformix.search import GridSearch
 from conformix.testing import assert_same_sets
 from data.tensors.conftest import softmax
 
@@ -46,7 +47,8 @@ def test_sets_and_p_values_are_those_of_numpy(
     kind = "logits" if case == "logits" else "probs"
     found = []
     for place in (np.asarray, on_device):
-        cp = cx.ScoreAverage(**{"alpha": 0.2} | settings, kind=kind, random_state=0)
+        search = {} if settings["scores"] == "auto" else {"search": GridSearch(6)}
+        cp = cx.ScoreAverage(**{"alpha": 0.2} | search | settings, kind=kind, random_state=0)
         cp.fit(place(outputs[:half]), y[:half])
         found.append((cp, cp.predict_set(place(outputs[half:]))))
         if settings.get("split") != "exact":
