@@ -128,6 +128,7 @@ def test_strata_with_a_threshold_each(monkeypatch) -> None:
 def test_blocks_and_threads_do_not_matter(monkeypatch) -> None:
     logits, y = rows_and_labels(n=500)
     monkeypatch.setattr(module, "WORTHWHILE", 0)
+    monkeypatch.setattr("conformix.kernels.blocks.SMALL_WORK", 0)
     found = []
     for entries, threads in [(2**18, 1), (37, 3), (500, 2)]:
         monkeypatch.setattr(sorting, "SORTED_ENTRIES", entries)

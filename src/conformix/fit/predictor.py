@@ -22,7 +22,7 @@ from conformix.fit.chunks import predict_chunks
 from conformix.fit.rule import Fitted, Rule
 from conformix.fit.scored import Scoring, gather_rows
 from conformix.fit.upper_ends import UpperEnds, upper_ends
-from conformix.kernels import available_threads, combine, run_blocks
+from conformix.kernels import combine, run_blocks
 from conformix.kernels.arrays import (
     BoolArray,
     FloatArray,
@@ -33,7 +33,7 @@ from conformix.kernels.arrays import (
     to_device,
     to_host,
 )
-from conformix.kernels.blocks import DEVICE_ENTRIES, batched, row_blocks
+from conformix.kernels.blocks import DEVICE_ENTRIES, batched, row_blocks, threads_for
 from conformix.kernels.elementary import compile_for
 from conformix.registry import check_flag
 from conformix.scores import Column
@@ -218,13 +218,14 @@ class Predictor:
         self, outputs: Outputs, function: Callable[[Outputs, slice], T]
     ) -> Iterator[tuple[slice, T]]:
         """Yield what a function says of blocks of outputs, checked and blended, by threads."""
-        compile_for(0 if outputs.on_device else outputs.n * outputs.n_classes)
+        entries = 0 if outputs.on_device else outputs.n * outputs.n_classes
+        compile_for(entries)
 
         def of_block(rows: slice) -> T:
             part = outputs.read(rows)
             return function(part if self.blend is None else self.blend.over(part), rows)
 
-        threads = 1 if outputs.on_device else available_threads(self.threads)
+        threads = threads_for(entries, self.threads)
         for some in batched(list(sorted_slices(outputs)), threads * BLOCKS_PER_THREAD):
             yield from zip(some, run_blocks(of_block, some, threads), strict=True)
             outputs.release_pages()

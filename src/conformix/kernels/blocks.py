@@ -57,6 +57,22 @@ def available_threads(threads: int | None = None) -> int:
     return int(threads)
 
 
+# Outputs below which one thread sorts them sooner than several that wait for each other.
+SMALL_WORK = 2**20
+
+
+def threads_for(entries: int, threads: int | None) -> int:
+    """Return how many threads pay off for rows with so many outputs.
+
+    Examples
+    --------
+    >>> threads_for(1000, threads=3)
+    1
+    """
+    asked = available_threads(threads)
+    return asked if entries >= SMALL_WORK else 1
+
+
 def batched(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     """Yield the items in runs of at most `size`."""
     for start in range(0, len(items), size):

@@ -31,7 +31,7 @@ from conformix.kernels.arrays import (
     to_device,
     to_host,
 )
-from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks
+from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks, threads_for
 from conformix.kernels.elementary import compile_for
 from conformix.scores.names import SCORES, Column
 from conformix.scores.ranked import Ranked, Rising
@@ -506,8 +506,9 @@ class SortedOutputs:
         y: IntArray | None = None,
     ) -> None:
         self.columns = tuple(columns)
-        self._threads = 1 if outputs.on_device else available_threads(threads)
-        compile_for(0 if outputs.on_device else outputs.n * outputs.n_classes)
+        entries = 0 if outputs.on_device else outputs.n * outputs.n_classes
+        self._threads = threads_for(entries, threads)
+        compile_for(entries)
 
         def sort(rows: slice) -> Any:
             part = outputs.read(rows)
