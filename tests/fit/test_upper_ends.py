@@ -132,6 +132,8 @@ def test_blocks_and_threads_do_not_matter(monkeypatch) -> None:
     found = []
     for entries, threads in [(2**18, 1), (37, 3), (500, 2)]:
         monkeypatch.setattr(sorting, "SORTED_ENTRIES", entries)
+        monkeypatch.setattr(sorting.SortedRows, "at_once", 3 * threads)
+        monkeypatch.setattr(module, "MEMBERS", 5 * threads)
         cp = cx.ScoreAverage(THREE, kind="logits", random_state=0, threads=threads).fit(logits, y)
         found.append((cp, cp.predict_set(logits)))
     assert_same(found[:2])

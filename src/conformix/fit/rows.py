@@ -25,7 +25,7 @@ from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.scores.sorted_rows import are_sorted
 from conformix.splits import Roles, Split
 
-# Scores of all rows are kept where they take no more than this; else they are gathered.
+# Where a split keeps the scores of all rows, the machine's memory is looked at beyond this.
 TENSOR_BYTES = 2**30
 # The same for outputs that are mapped from files, as they are where memory is scarce.
 MAPPED_BYTES = 2**29
@@ -87,7 +87,10 @@ class ArrayRows(OfModels):
         rng: np.random.Generator,
         roles: Roles | None = None,
     ) -> Scored:
-        """Return the scores: all of them, or where they are too many those that a fit needs."""
+        """Return the scores that a fit needs: those that tune whole, of others the true labels'.
+
+        All scores of all rows where the split keeps them, and on a device that does not sort.
+        """
         n, d = self.outputs.n, len(scoring.columns)
         large = are_too_many(self.outputs, d)
         test = None
@@ -154,7 +157,7 @@ def score_bytes(n: int, n_classes: int, d: int) -> int:
 
 
 def are_too_many(outputs: Outputs, d: int) -> bool:
-    """Whether the scores of all rows are gathered, and not kept."""
+    """Whether the scores of all rows are so many that they may not fit into memory."""
     mapped = any(mapping(values) is not None for values in outputs.models.values())
     most = MAPPED_BYTES if mapped else TENSOR_BYTES
     return not outputs.on_device and score_bytes(outputs.n, outputs.n_classes, d) > most

@@ -91,7 +91,8 @@ def no_roles(n: int) -> Roles:
     return Roles(none, none, np.arange(n))
 
 
-# Outputs that are all sorted at once and held so (256 MiB of float64), not row by row as needed.
+# Outputs of which the upper ends of all rows are held sorted; beyond it those of the tuning rows
+# alone, and the others are read again where they are needed.
 SORTED_TOGETHER = 2**25
 
 # From scores (r, d) to numbers (r,), each made of its own row alone.

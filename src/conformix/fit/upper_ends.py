@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,8 @@ from conformix.scores.sorted_rows import (
 
 # Outputs from which on sorting and bisecting is quicker than scoring all labels.
 WORTHWHILE = 2**14
+# About so many members of sets are put in order at once: each costs some eighty bytes.
+MEMBERS = 2**14
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,10 @@ class UpperEnds:
         """Return the labels in the sets by falling combined score, ties by label, row after row."""
         if is_tensor(mask):
             return self._best_first_on_device(block, first)
-        return self._best_first_on_host(block, mask, first)
+        upto = np.cumsum(mask.shape[1] - first)  # members up to and with every row
+        starts = np.unique(np.searchsorted(upto, np.arange(0, upto[-1] + 1, MEMBERS)))
+        parts = [slice(*pair) for pair in pairwise([*starts.tolist(), len(mask)])]
+        return np.concatenate([self._best_first_on_host(block, mask, first, p) for p in parts])
 
     def _best_first_on_device(self, block: Any, first: Any) -> IntArray:
         # The sort has the labels in order; members alone come to the host.
@@ -99,15 +105,17 @@ class UpperEnds:
                 self.rule.of_single_labels(block.scores_at(*which, self.scoring.columns))
             )
         small = labels.astype(np.min_scalar_type(n_classes - 1))
-        alike = (values[1:] == values[:-1]) & (rows[1:] == rows[:-1]) & (labels[1:] < labels[:-1])
-        return small[np.lexsort((labels, -values, rows))] if alike.any() else small
+        return small[_alike_by_label(rows, values, labels)]
 
-    def _best_first_on_host(self, block: SortedRows, mask: BoolArray, first: IntArray) -> IntArray:
+    def _best_first_on_host(
+        self, block: SortedRows, mask: BoolArray, firsts: IntArray, part: slice
+    ) -> IntArray:
         # By falling output is by falling score; only labels that score alike may stand in another
         # order, and are put into that of the labels.
-        n_classes = mask.shape[1]
+        n_classes, first = mask.shape[1], firsts[part]
         sizes = n_classes - first
-        rows, labels = np.divmod(np.flatnonzero(mask), n_classes)
+        rows, labels = np.divmod(np.flatnonzero(mask[part]), n_classes)
+        rows += part.start
         small = labels.astype(np.min_scalar_type(n_classes - 1))
         several = sizes > 1
         if not several.any():
@@ -119,11 +127,17 @@ class UpperEnds:
         places = np.repeat(np.cumsum(sizes) + first[several], sizes) - np.arange(len(rows)) - 1
         scores = scores_at(block.at(rows, places), self.scoring.columns)
         values = self.rule.of_single_labels(scores)
-        alike = (values[1:] == values[:-1]) & (rows[1:] == rows[:-1]) & (labels[1:] < labels[:-1])
-        if alike.any():
-            order = order[np.lexsort((labels, -values, rows))]
-        small[chosen] = small[chosen[order]]
+        small[chosen] = small[chosen[order[_alike_by_label(rows, values, labels)]]]
         return small
+
+
+def _alike_by_label(rows: IntArray, values: FloatArray, labels: IntArray) -> Any:
+    """Return the places that put labels of a row which score alike into their order.
+
+    Rows rise, and scores fall within them.
+    """
+    alike = (values[1:] == values[:-1]) & (rows[1:] == rows[:-1]) & (labels[1:] < labels[:-1])
+    return np.lexsort((labels, -values, rows)) if alike.any() else slice(None)
 
 
 def _members(block: Any, first: IntArray) -> BoolArray:

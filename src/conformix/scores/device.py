@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from conformix.data.outputs import Arithmetic, Kind, Outputs
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, IntArray, to_device, to_host, torch_module
+from conformix.kernels.blocks import DEVICE_ENTRIES
 from conformix.kernels.device import elementary
 from conformix.kernels.device.sums import running_sums
 from conformix.kernels.elementary import sums_of
@@ -240,6 +241,8 @@ class DeviceRows:
         """Return the scores (m, d) of labels at places (m,) of some rows (m,)."""
         window: Any = DeviceWindow(self.ranked, rows[:, None], places[:, None])
         return torch_module().cat([column.score(window) for column in columns], dim=1)
+
+    at_once: ClassVar[int] = DEVICE_ENTRIES  # labels of a window whose scores are held
 
     def numbers(self, rows: int) -> Any:
         """Return 0, 1, ... on the device."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -138,6 +138,8 @@ class SortedRows:
         """Return the upper ends of the rows, and the scores of the labels y."""
         return UpperRows(self, columns, y)
 
+    at_once: ClassVar[int] = 2**16  # labels of a window whose scores are held
+
     @staticmethod
     def numbers(rows: int) -> IntArray:
         """Return 0, 1, ... where the rows are."""
@@ -175,22 +177,36 @@ class UpperRows(SortedRows):
         return self._source.some(rows).true_scores(columns, y, np.arange(len(rows)))
 
 
-class Places:
-    """What a score asks of `Ranked`, for m labels of a block; arrays have shape (m, 1)."""
+class SortedLabels:
+    """What a score asks of `Ranked`, for some labels of sorted rows; arrays are (m, w).
+
+    Numbers of a row are (m, 1).
+    """
 
     xp = np
 
-    def __init__(self, ranked: Ranked, rows: IntArray, places: IntArray) -> None:
+    def __init__(
+        self, ranked: Ranked, rows: Any, places: Any, untempered: SortedLabels | None = None
+    ) -> None:
         self._ranked, self._rows, self._places = ranked, rows, places
-        self._untempered: Places | None = None  # no reference to itself: that would stay in memory
+        self._untempered = untempered  # None, not itself: a cycle would stay in memory
 
-    def at(self, temperature: float) -> Places:
+    def at(self, temperature: float) -> SortedLabels:
         """Return the same labels with ``p_y^(1/T)``, renormalised; order and ties are shared."""
         if temperature == 1:
             return self
-        tempered = Places(self._ranked.at(temperature), self._rows, self._places)
-        tempered._untempered = self
-        return tempered
+        return type(self)(self._ranked.at(temperature), self._rows, self._places, self)
+
+    def _at_places(self, values: FloatArray) -> FloatArray:
+        return values[self._rows, self._places]
+
+    def _tie_groups(self) -> tuple[IntArray, IntArray]:
+        raise NotImplementedError
+
+    @cached_property
+    def ends(self) -> tuple[IntArray, IntArray]:
+        """First and last sorted place of the labels' tie groups, (m, w) or (1, w) each."""
+        return self._tie_groups() if self._untempered is None else self._untempered.ends
 
     @property
     def n_classes(self) -> int:
@@ -208,18 +224,18 @@ class Places:
 
     @property
     def probs(self) -> FloatArray:
-        """The probability of the label."""
-        return self._column(self._ranked.probs)
+        """The probabilities of the labels."""
+        return self._at_places(self._ranked.probs)
 
     @property
     def log_probs(self) -> FloatArray:
-        """Its logarithm, floored."""
-        return self._column(self._ranked.log_probs)
+        """Their logarithms, floored."""
+        return self._at_places(self._ranked.log_probs)
 
     @property
     def logits(self) -> FloatArray:
-        """The raw logit of the label."""
-        return self._column(self._ranked.logits)
+        """The raw logits of the labels."""
+        return self._at_places(self._ranked.logits)
 
     @property
     def log_sum_exp(self) -> FloatArray:
@@ -241,131 +257,6 @@ class Places:
         """The second largest probability of the row."""
         return self._ranked.runner_up[self._rows]
 
-    @cached_property
-    def ends(self) -> tuple[IntArray, IntArray]:
-        """First and last sorted place of the label's tie group, (m,) each."""
-        if self._untempered is not None:
-            return self._untempered.ends
-        rising, rows, places = self._ranked.probs, self._rows, self._places
-        values = rising[rows, places]
-        first, last = places.astype(np.intp), places.astype(np.intp)
-        left = rising[rows, np.maximum(places - 1, 0)] == values
-        tied = np.flatnonzero(left & (places > 0))
-        first[tied] = _first_place(rising, rows[tied], places[tied], values[tied])
-        right = rising[rows, np.minimum(places + 1, self.n_classes - 1)] == values
-        tied = np.flatnonzero(right & (places < self.n_classes - 1))
-        last[tied] = _last_place(rising, rows[tied], places[tied], values[tied])
-        return first, last
-
-    @property
-    def below(self) -> IntArray:
-        """``#{y' : p_y' < p_y}``."""
-        return self.ends[0][:, None]
-
-    @property
-    def rank(self) -> IntArray:
-        """Rank from the top, ``1 + #{y' : p_y' > p_y}``."""
-        return self.n_classes - self.ends[1][:, None]
-
-    @property
-    def log_ranks(self) -> FloatArray:
-        """The logarithm of the rank from the top."""
-        return self.log(self.rank.astype(np.float64))
-
-    @property
-    def mass_up_to(self) -> FloatArray:
-        """Mass of the labels no likelier than y, added from the smallest up."""
-        return self._ranked.running_mass[self._rows, self.ends[1]][:, None]
-
-    def _column(self, values: FloatArray) -> FloatArray:
-        return values[self._rows, self._places][:, None]
-
-
-class Window:
-    """What a score asks of `Ranked`, for neighbouring places of sorted rows; arrays are (m, w)."""
-
-    xp = np
-
-    def __init__(
-        self, ranked: Ranked, rows: IntArray | slice, places: slice, base: Window | None = None
-    ) -> None:
-        self._ranked, self._rows, self._places = ranked, rows, places
-        self._untempered = base
-
-    def at(self, temperature: float) -> Window:
-        """Return the same labels with ``p_y^(1/T)``, renormalised; order and ties are shared."""
-        if temperature == 1:
-            return self
-        return Window(self._ranked.at(temperature), self._rows, self._places, self)
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes, K."""
-        return self._ranked.n_classes
-
-    @property
-    def u(self) -> FloatArray:
-        """One number in [0, 1) per row."""
-        return self._ranked.u[self._rows]
-
-    def log(self, values: FloatArray) -> FloatArray:
-        """Return the logarithm of some numbers."""
-        return self._ranked.log(values)
-
-    @property
-    def probs(self) -> FloatArray:
-        """The probabilities of the labels."""
-        return self._ranked.probs[self._rows, self._places]
-
-    @property
-    def log_probs(self) -> FloatArray:
-        """Their logarithms, floored."""
-        return self._ranked.log_probs[self._rows, self._places]
-
-    @property
-    def logits(self) -> FloatArray:
-        """The raw logits of the labels."""
-        return self._ranked.logits[self._rows, self._places]
-
-    @property
-    def log_sum_exp(self) -> FloatArray:
-        """``log sum exp z`` of the row, (m, 1)."""
-        return self._ranked.log_sum_exp[self._rows]
-
-    @property
-    def entropy(self) -> FloatArray:
-        """The entropy of the row, (m, 1)."""
-        return self._ranked.entropy[self._rows]
-
-    @property
-    def top(self) -> FloatArray:
-        """The largest probability of the row, (m, 1)."""
-        return self._ranked.top[self._rows]
-
-    @property
-    def runner_up(self) -> FloatArray:
-        """The second largest probability of the row, (m, 1)."""
-        return self._ranked.runner_up[self._rows]
-
-    @cached_property
-    def ends(self) -> tuple[IntArray, IntArray]:
-        """First and last sorted place of the labels' tie groups: (1, w) where nothing ties."""
-        if self._untempered is not None:
-            return self._untempered.ends
-        rising, start, stop = self._ranked.probs, self._places.start, self._places.stop
-        first = last = np.arange(start, stop)[None, :]
-        seen = rising[self._rows, max(start - 1, 0) : min(stop + 1, self.n_classes)]
-        tied = np.flatnonzero((seen[:, 1:] == seen[:, :-1]).any(axis=1))
-        if not len(tied):
-            return first, last
-        first, last = (np.repeat(first, len(seen), axis=0) for _ in range(2))
-        rows = tied if isinstance(self._rows, slice) else self._rows[tied]
-        places = Places(
-            self._ranked, np.repeat(rows, stop - start), np.tile(np.arange(start, stop), len(tied))
-        )
-        first[tied], last[tied] = (ends.reshape(len(tied), -1) for ends in places.ends)
-        return first, last
-
     @property
     def below(self) -> IntArray:
         """``#{y' : p_y' < p_y}``."""
@@ -381,15 +272,57 @@ class Window:
         """The logarithm of the rank from the top."""
         return self.log(self.rank.astype(np.float64))
 
+
+class Places(SortedLabels):
+    """One label each of rows (m,), which may repeat, at places (m,); arrays are (m, 1)."""
+
+    def _at_places(self, values: FloatArray) -> FloatArray:
+        return values[self._rows, self._places][:, None]
+
+    def _tie_groups(self) -> tuple[IntArray, IntArray]:
+        rising, rows, places = self._ranked.probs, self._rows, self._places
+        values = rising[rows, places]
+        first, last = places.astype(np.intp), places.astype(np.intp)
+        left = rising[rows, np.maximum(places - 1, 0)] == values
+        tied = np.flatnonzero(left & (places > 0))
+        first[tied] = _first_place(rising, rows[tied], places[tied], values[tied])
+        right = rising[rows, np.minimum(places + 1, self.n_classes - 1)] == values
+        tied = np.flatnonzero(right & (places < self.n_classes - 1))
+        last[tied] = _last_place(rising, rows[tied], places[tied], values[tied])
+        return first[:, None], last[:, None]
+
+    @property
+    def mass_up_to(self) -> FloatArray:
+        """Mass of the labels no likelier than y, added from the smallest up."""
+        return self._ranked.running_mass[self._rows, self.ends[1][:, 0]][:, None]
+
+
+class Window(SortedLabels):
+    """Neighbouring places, a slice of them, of rows (m,) or of all; arrays are (m, w)."""
+
+    def _tie_groups(self) -> tuple[IntArray, IntArray]:
+        rising, start, stop = self._ranked.probs, self._places.start, self._places.stop
+        first = last = np.arange(start, stop)[None, :]
+        seen = rising[self._rows, max(start - 1, 0) : min(stop + 1, self.n_classes)]
+        tied = np.flatnonzero((seen[:, 1:] == seen[:, :-1]).any(axis=1))
+        if not len(tied):
+            return first, last
+        first, last = (np.repeat(first, len(seen), axis=0) for _ in range(2))
+        rows = tied if isinstance(self._rows, slice) else self._rows[tied]
+        places = Places(
+            self._ranked, np.repeat(rows, stop - start), np.tile(np.arange(start, stop), len(tied))
+        )
+        first[tied], last[tied] = (ends.reshape(len(tied), -1) for ends in places.ends)
+        return first, last
+
     @property
     def mass_up_to(self) -> FloatArray:
         """Mass of the labels no likelier than y, added from the smallest up."""
         last = self.ends[1]
-        if len(last) == 1:
-            return self._ranked.running_mass[self._rows, self._places]
+        if len(last) == 1:  # nothing ties
+            return self._at_places(self._ranked.running_mass)
         mass = self._ranked.running_mass
-        rows = np.arange(len(mass))[self._rows]
-        return mass[rows[:, None], last]
+        return mass[np.arange(len(mass))[self._rows][:, None], last]
 
 
 def _first_place(
@@ -441,16 +374,20 @@ def upper_windows(
     below, width = n_classes, WINDOW
     while len(which) and below:
         places = slice(max(below - width, 0), below)
-        if rows is None:
-            some = None if below == n_classes else which
-        else:
-            some = to_device(rows, which)[which]
-        scores = source.scores(columns, some, places)
-        inside = reaches(scores, which)
-        yield which, scores, inside
+        deeper = []
+        for part in row_blocks(len(which), places.stop - places.start, source.at_once):
+            some = which[part]
+            if rows is not None:
+                chosen: Any = to_device(rows, which)[some]
+            else:
+                chosen = None if len(some) == len(source.block) else some
+            scores = source.scores(columns, chosen, places)
+            inside = reaches(scores, some)
+            yield some, scores, inside
+            deeper.append(some[inside[:, 0]])
         # The second window ends where what is held of a row does.
         width = HELD_PLACES - WINDOW if below == n_classes else 4 * width
-        which, below = which[inside[:, 0]], places.start
+        which, below = joined(deeper), places.start
 
 
 def first_reaching(
