@@ -166,6 +166,7 @@ class ScoreAverage(Params):
         classes: Any = None,
         strata: Any = None,
         sample_weight: Any = None,
+        unlabelled: Any = None,
     ) -> Self:
         """Choose the weights and the threshold.
 
@@ -176,7 +177,9 @@ class ScoreAverage(Params):
         y : array of shape (n,)
             True class indices, or class names where `classes` are given.
         test : like `outputs`, optional
-            Outputs on the unlabelled test rows; the transductive splits need them.
+            Outputs on the unlabelled test rows; the transductive splits need them. Under "vfcp",
+            scores that learn (`likeness`, `kin`, ``scores="auto"``) learn from them and from the
+            calibration rows alike, and the guarantee is for these test rows alone.
         groups : array of shape (n,), optional
             Rows of one group (patient, user, document) stay on one side of the split. The
             guarantee still speaks of exchangeable rows (docs/guarantees.md has that of groups).
@@ -187,12 +190,16 @@ class ScoreAverage(Params):
             The group of every row (text or integers), for ``calibration="group"``.
         sample_weight : array of shape (n,), optional
             The importance of every row, for ``calibration="weighted"``.
+        unlabelled : like `outputs`, optional
+            Outputs on further rows without labels, for scores that learn. The guarantee stays if
+            they are neither rows of this fit nor rows that will be predicted; rows that are found
+            among the calibration rows are refused.
         """
         settings = resolve(**self.get_params())
         rows_of = chunk_rows if is_chunked(outputs) else array_rows
         rows: Any = rows_of(
             outputs, y, settings, test=test, groups=groups, classes=classes, strata=strata,
-            sample_weight=sample_weight,
+            sample_weight=sample_weight, unlabelled=unlabelled,
         )  # fmt: skip
         self.predictor_ = fit(rows, settings)
         return self

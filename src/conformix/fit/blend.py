@@ -16,6 +16,7 @@ import numpy as np
 
 from conformix.conformal import simple_fraction
 from conformix.errors import InvalidInput
+from conformix.fit.learning import LearntScores, learn_from, refuse_own_rows, with_batch
 from conformix.fit.rows import ArrayRows
 from conformix.fit.settings import Settings, is_symmetric
 from conformix.guarantees import RankRule
@@ -45,16 +46,25 @@ def learn_blend(rows: Any, settings: Settings, rng: np.random.Generator) -> Blen
 
     Rows are in memory: all others are refused at their door.
     """
-    columns = dictionary_columns(rows.models)
+    columns = dictionary_columns(rows.models, rows.n_classes)
     split = blend_split(settings, len(rows.y), len(columns), rows.n_classes, rows.groups)
     # Drawn once: the rows that the blend learns from are those that do not calibrate.
     roles = None if split is None else split.roles(len(rows.y), 0, rng, rows.groups)
-    tuning = rows.take(np.arange(0) if roles is None else roles.tune)
+    if roles is None:
+        nobody = np.arange(0)
+        learnt = LearntScores(tuple(c for c in columns if not c.score.learns), {})
+        tuning = rows.take(nobody)
+    else:
+        refuse_own_rows(rows, roles)
+        learnt = learn_from(rows, columns, roles)
+        tuning = rows.take(roles.tune)
     # On the host, in one arithmetic: a device learns the same coefficients.
     blend = fit_blend(
-        tuning.outputs.to_host(), tuning.y, columns, name=_free_name(rows.models),
-        threads=settings.threads,
+        tuning.outputs.to_host(), tuning.y, learnt.columns, name=_free_name(rows.models),
+        threads=settings.threads, left_out=learnt.left_out,
     )  # fmt: skip
+    if roles is not None and not is_symmetric(settings.split):
+        blend = replace(blend, columns=with_batch(rows, blend.columns, roles))
     if is_symmetric(settings.split) and roles is not None:
         rows = rows.take(roles.calibrate)
     rows = replace(rows, outputs=blend.over(rows.outputs))

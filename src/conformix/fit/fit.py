@@ -15,6 +15,7 @@ from conformix.data.row_data import NO_DATA, RowData, group_names
 from conformix.errors import InvalidInput
 from conformix.fit.blend import learn_blend
 from conformix.fit.exact.split import fit_exact
+from conformix.fit.learning import learn, learn_columns, taught_by, with_left_out
 from conformix.fit.predictor import Predictor
 from conformix.fit.rows import Rows, check_test, rows_held
 from conformix.fit.rule import Calibrated, Fitted, Rule
@@ -56,16 +57,22 @@ from conformix.splits import Roles, Split, bounded
 def fit(rows: Rows, settings: Settings) -> Predictor:
     """Return the predictor fitted on labelled rows, wherever they live."""
     rng = as_generator(settings.random_state)
-    key, models, blend, roles = draw_key(rng), rows.models, None, None
+    key, models, blend, roles, learnt = draw_key(rng), rows.models, None, None, None
     if settings.blends:
         columns, rows, settings, blend, roles = learn_blend(rows, settings, rng)
     else:
         columns = score_columns(models, settings.scores)
+        if learn(columns):
+            learnt, settings, roles = learn_columns(rows, columns, settings, rng)
+            columns = learnt.columns
     split = settings.split_for(len(columns))
-    if split is not None and blend is None:
+    if split is not None and roles is None:
         # A blend has learnt from its tuning rows: all of them must stay out of calibration.
         split = bounded(split, rows_held(rows.n_classes, len(columns)))
     scored = rows.scored(Scoring(columns, key, settings.threads), split, rng, roles)
+    scored = with_left_out(scored, learnt)
+    if learn(columns if blend is None else blend.columns):
+        scored = taught_by(rows, scored)
     fitted = fit_scored(scored, columns, settings, rng)
     return Predictor(
         columns, models, rows.n_classes, settings.kind, key, settings.alpha, fitted,
@@ -113,6 +120,8 @@ def with_searched_weights(
     if settings.delta is not None and not separate:
         search = counted(search)  # the union bound of a PAC rank needs weights that are counted
     rank = rank_rule(split, search, d, settings.delta, separate=separate, test=test)
+    if scored.n_batch and settings.delta is not None:
+        rank = RankRule(settings.delta, batch=scored.n_batch)
     # Where the tuning rows calibrate too, they are searched with the rank that will be used.
     k = tuning_rank(len(roles.tune), settings.tune_level, RankRule() if separate else rank)
     normalizer = settings.normalizer(separate=separate)
@@ -126,7 +135,8 @@ def with_searched_weights(
     facts = Facts(
         split.name, float(alpha), float(settings.tune_level), len(roles.tune),
         len(roles.calibrate), scored.n_test, scored.n_classes, d, n_candidates(search, d),
-        separate, normalizer.learns and not separate, rank, grouped=scored.grouped,
+        separate, (normalizer.learns or learn(columns)) and not separate, rank,
+        grouped=scored.grouped, n_batch=scored.n_batch, n_unlabelled=scored.n_unlabelled,
     )  # fmt: skip
     cal = rows_in_place(scores, y, roles.calibrate), y[roles.calibrate]
     ledger = Ledger(stated(split.guarantee, facts), facts)
@@ -164,7 +174,10 @@ def with_settled_weights(
             'none; say normalize="scale", or search the weights.'
         )
     rule = Rule(normalizer.fit(scores, columns), weights, settings.allow_empty)
-    ledger = fixed_ledger(*scores.shape, alpha=alpha, delta=settings.delta, grouped=scored.grouped)
+    ledger = fixed_ledger(
+        *scores.shape, alpha=alpha, delta=settings.delta, grouped=scored.grouped,
+        n_unlabelled=scored.n_unlabelled,
+    )  # fmt: skip
     plan = lay_down(
         settings.calibration, rule, lambda: scores, y, data, alpha=alpha, rng=rng,
         names=group_names(data), n_cal=len(y), separate=False,
@@ -192,7 +205,8 @@ def recalibrated(predictor: Predictor, outputs: Any, y: Any, **rows: Any) -> Pre
     facts = old.ledger.facts
     ledger = fixed_ledger(
         fresh.n, fresh.n_classes, len(predictor.columns), alpha=predictor.alpha,
-        delta=facts.rank.delta, n_test=facts.n_test, grouped=facts.grouped,
+        delta=facts.rank.delta, n_test=facts.n_test or facts.n_batch, grouped=facts.grouped,
+        n_unlabelled=facts.n_unlabelled,
     )  # fmt: skip
     fitted = calibrated(
         predictor.labelled_scores(fresh, labels), labels, old.rule, alpha=predictor.alpha,
@@ -319,6 +333,7 @@ def fixed_ledger(
     delta: float | None = None,
     n_test: int = 0,
     grouped: bool = False,
+    n_unlabelled: int = 0,
 ) -> Ledger:
     """Return the ledger of weights that the calibration rows had no part in.
 
@@ -326,8 +341,9 @@ def fixed_ledger(
     """
     level, rank = float(alpha), RankRule(delta)
     facts = Facts(
-        "fixed", level, level, 0, n, n_test, n_classes, d, 1, True, False, rank, grouped=grouped
-    )
+        "fixed", level, level, 0, n, n_test, n_classes, d, 1, True, False, rank, grouped=grouped,
+        n_unlabelled=n_unlabelled,
+    )  # fmt: skip
     return Ledger(stated(EXACT, facts), facts)
 
 
@@ -338,9 +354,16 @@ def stated(guarantee: Guarantee, facts: Facts) -> Guarantee:
     rank = facts.rank
     if rank.delta is not None:
         guarantee = pac_guarantee(rank.delta, n_weights=rank.n_weights, batch=rank.batch)
+    if facts.n_unlabelled:
+        guarantee = guarantee.assuming(
+            f"the {facts.n_unlabelled:,} unlabelled rows neither calibrate nor are predicted"
+        )
     if facts.split == "fixed" and facts.n_test:
         rows = f"{facts.n_test:,} row{'s' if facts.n_test > 1 else ''}"
         return guarantee.assuming(f"not for the {rows} whose features chose the weights")
+    if facts.n_batch:
+        rows = f"{facts.n_batch:,} test row{'s' if facts.n_batch > 1 else ''}"
+        return guarantee.assuming(f"for the {rows} of the fit, which scores learnt from, alone")
     return guarantee
 
 

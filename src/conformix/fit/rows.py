@@ -72,6 +72,7 @@ class ArrayRows(OfModels):
     groups: IntArray | None = None  # rows of one group stay together
     test: Outputs | None = None  # of the unlabelled test rows
     classes: tuple[Any, ...] | None = None
+    unlabelled: Outputs | None = None  # of rows that only teach scores
 
     def take(self, rows: IntArray) -> ArrayRows:
         groups = None if self.groups is None else self.groups[rows]
@@ -133,6 +134,7 @@ def array_rows(
     classes: Any = None,
     strata: Any = None,
     sample_weight: Any = None,
+    unlabelled: Any = None,
 ) -> ArrayRows:
     """Return labelled rows as a user gives them, checked.
 
@@ -148,7 +150,11 @@ def array_rows(
     if test is not None and settings.weights is None:
         checked = check_outputs(test, settings.kind, name="test")
         checked = matching(checked, tuple(labelled.models), labelled.n_classes, "test")
-    return ArrayRows(labelled, labels, data, group_ids, checked, names)
+    others = None
+    if unlabelled is not None:
+        others = check_outputs(unlabelled, settings.kind, name="unlabelled")
+        others = matching(others, tuple(labelled.models), labelled.n_classes, "unlabelled")
+    return ArrayRows(labelled, labels, data, group_ids, checked, names, others)
 
 
 def score_bytes(n: int, n_classes: int, d: int) -> int:

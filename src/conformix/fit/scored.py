@@ -75,6 +75,8 @@ class Scored:
     data: RowData = NO_DATA
     test: FloatArray | None = None  # (m, K, d), for the transductive splits
     grouped: bool = False
+    n_batch: int = 0  # test rows that scores have learnt from, as from the calibration rows
+    n_unlabelled: int = 0  # further rows that they have learnt from
 
     @property
     def n_classes(self) -> int:
@@ -256,6 +258,7 @@ class HeldTensor:
     spare: bool = False  # whether nobody else needs them: they may be changed where they are
 
     ordered: ClassVar[None] = None
+    chosen: ClassVar[None] = None
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -337,7 +340,7 @@ class Gathered:
 
     shape: tuple[int, int, int]  # n, K and d
     tensor_rows: IntArray  # rising numbers of the m rows whose scores of all labels can be had
-    tuning: HeldOutputs  # their outputs
+    tuning: HeldOutputs | HeldTensor  # their outputs, or their scores
     true: TrueScores  # the scores (n, d) of the true labels of all rows
     reader: Reader | None = None  # None where rows came from an iterator, which ends
 

@@ -38,13 +38,18 @@ class Facts:
     separate : bool
         Whether the tuning rows stay out of calibration.
     learnt_scale : bool
-        Whether the normalisation was learnt on calibration rows.
+        Whether the normalisation, or a score, was learnt on calibration rows.
     rank : RankRule
         Which order statistic is the threshold.
     calibration : str
         Name of the calibration: how thresholds are taken from the calibration scores.
     grouped : bool
         Whether the labelled rows came in groups of rows that depend on each other (``groups=``).
+    n_batch : int
+        The test rows that scores have learnt from, together with the calibration rows: what is
+        promised is for these rows.
+    n_unlabelled : int
+        Further rows without labels that scores have learnt from.
 
     Examples
     --------
@@ -67,6 +72,8 @@ class Facts:
     rank: RankRule = field(default_factory=RankRule)
     calibration: str = "marginal"
     grouped: bool = False
+    n_batch: int = 0
+    n_unlabelled: int = 0
 
 
 class Entry(NamedTuple):
@@ -187,22 +194,23 @@ class Ledger:
         bound = marginal_bound(f.n_cal, k, n_weights=m)
         name = "rank, marginal" if m == 1 else "selection, marginal"
         # Weights chosen with the features of a batch owe that batch another statement.
-        whom = " of a fresh row" if f.n_test else ""
+        whom = " of a fresh row" if f.n_test else " of a row of the batch" if f.n_batch else ""
         says = f"coverage{whom} >= {at_least(bound)} on average over calibration draws"
         yield Entry(name, says, EXCHANGEABLE if m == 1 else IID, bound <= 0)
-        if f.split != "exact":
+        if f.split != "exact" and not f.n_batch:
             worst = conditional_bound(f.n_cal, k, delta, n_weights=m)
             says = f"coverage{whom} >= {at_least(worst)} for {_sure(delta)} of calibration draws"
             yield Entry("order statistic", says, IID, worst <= 0)
-        if f.n_test and f.split != "fixed":
-            share = batch_bound(f.n_cal, f.n_test, k, delta, n_weights=m)
+        batch = f.n_batch or f.n_test
+        if batch and f.split != "fixed":
+            share = batch_bound(f.n_cal, batch, k, delta, n_weights=m)
             says = f"coverage of this batch >= {at_least(share)} with probability {_sure(delta)}"
             yield Entry("order statistic, batch", says, IID, share <= 0)
 
     def _paper(self, delta: float) -> Iterator[Entry]:
         f = self.facts
         other = f.calibration != "marginal"  # the theory is about one threshold
-        if other or f.learnt_scale or f.split in ("exact", "fixed"):
+        if other or f.learnt_scale or f.n_batch or f.split in ("exact", "fixed"):
             return
         n = f.n_cal
         eta, grid = vc.vc_eta(n, f.d, delta), vc.grid_eta(n, max(f.n_weights, 1), delta)

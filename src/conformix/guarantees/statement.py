@@ -95,7 +95,8 @@ TRANSDUCTIVE = Guarantee(
 UNBOUNDED = Guarantee(
     "none",
     "no finite-sample bound is known",
-    "the normalisation was learnt from the calibration rows; use split vfcp or normalize scale",
+    "the scale or a score was learnt from the calibration rows; use split vfcp, or normalize scale "
+    "with scores that learn nothing",
 )
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -184,6 +185,9 @@ DICTIONARY = ("logp(floor=0.01)", "logp", "logrank", "rank", "thr")
 """The scores of every model: its log-probability with and without a floor, two readings of the
 order of its labels, and the probability itself."""
 
+LEARNT = ("likeness", "kin")
+"""The scores of every model that learn what its labels say about each other."""
+
 # The scores whose mean over the models, with nothing learnt, is the blend: a logit ensemble.
 ANCHOR = parse_score("logp(floor=0.01)")
 # Rows of which a blend learns enough, per coefficient and altogether.
@@ -195,9 +199,13 @@ MOST_NUMBERS = 2**25
 LADDER = (0.7, 1.0, 1.4)
 
 
-def dictionary_columns(models: Sequence[str]) -> tuple[Column, ...]:
-    """Return the columns of the dictionary for some models."""
-    return score_columns(models, DICTIONARY)
+def dictionary_columns(models: Sequence[str], n_classes: int) -> tuple[Column, ...]:
+    """Return the columns of the dictionary for some models.
+
+    Two labels say nothing about each other that each does not say of itself.
+    """
+    learnt = LEARNT if n_classes > 2 else ()
+    return score_columns(models, DICTIONARY + learnt)
 
 
 def prior_of(columns: Sequence[Column]) -> FloatArray:
@@ -283,6 +291,7 @@ def fit_blend(
     *,
     name: str = "blend",
     threads: int | None = None,
+    left_out: Mapping[int, FloatArray] = MappingProxyType({}),
 ) -> Blend:
     """Return the blend of some scores that makes the labels most likely.
 
@@ -298,6 +307,8 @@ def fit_blend(
         What to call the blend.
     threads : int or None
         Threads for the scores.
+    left_out : mapping of int to array of shape (n, K)
+        By place of a column that has learnt from these rows: what they score themselves.
 
     Examples
     --------
@@ -311,9 +322,17 @@ def fit_blend(
     True
     """
     listed = tuple(columns)
-    scores = fill_tensor(outputs, listed, threads=threads)
+    fixed = [j for j in range(len(listed)) if j not in left_out]
+    planes = np.empty((len(listed), outputs.n, outputs.n_classes))
+    scores = fill_tensor(outputs, [listed[j] for j in fixed], threads=threads)
+    planes[fixed] = np.moveaxis(scores, -1, 0)
+    for j, plane in left_out.items():
+        planes[j] = plane
+    scores = np.moveaxis(planes, 0, -1)
     coefficients = most_likely(scores, y, prior_of(listed), ridge_of(listed), threads)
-    return Blend(listed, coefficients, name)
+    # What has learnt, and counts for nothing, would cost a matrix.
+    used = [j for j in range(len(listed)) if coefficients[j] or not listed[j].score.learns]
+    return Blend(tuple(listed[j] for j in used), coefficients[used], name)
 
 
 def most_likely(

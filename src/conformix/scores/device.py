@@ -22,6 +22,7 @@ from conformix.kernels.blocks import DEVICE_ENTRIES
 from conformix.kernels.device import elementary
 from conformix.kernels.device.sums import running_sums
 from conformix.kernels.elementary import sums_of
+from conformix.kernels.patterns import patterns
 from conformix.scores.names import Column
 from conformix.scores.ranked import LOG_TINY, TINY, Ranked
 from conformix.scores.uniforms import row_uniforms
@@ -61,6 +62,11 @@ class DeviceRanked:
         if self.kind == "logits":
             return (self.logits - self.log_sum_exp).clamp(min=LOG_TINY)
         return self.log(self.probs.clamp(min=TINY))
+
+    @cached_property
+    def patterns(self) -> Any:
+        """The log-probabilities, floored, centred and scaled to norm one, shape (n, K)."""
+        return patterns(self.log_probs)
 
     @cached_property
     def entropy(self) -> Any:

@@ -17,6 +17,7 @@ from conformix.errors import InvalidInput, shown
 from conformix.kernels.arrays import FloatArray, is_tensor
 from conformix.registry import Registry
 from conformix.scores.aps import Aps
+from conformix.scores.learnt import Kin, Likeness
 from conformix.scores.logs import Logit, Logp
 from conformix.scores.margin import Margin
 from conformix.scores.rank import Invrank, Logrank, Rank
@@ -29,7 +30,8 @@ from conformix.scores.thr import Thr
 ScoreLike: TypeAlias = str | Score | Callable[[FloatArray], Any]
 
 _LISTED: tuple[type[Score], ...] = (
-    Aps, Energy, Entropy, Invrank, Logit, Logp, Logrank, Margin, Maxprob, Rank, Raps, Saps, Thr,
+    Aps, Energy, Entropy, Invrank, Kin, Likeness, Logit, Logp, Logrank, Margin, Maxprob, Rank, Raps,
+    Saps, Thr,
 )  # fmt: skip
 SCORES: Registry[type[Score]] = Registry("score", {score.name: score for score in _LISTED})
 
@@ -72,7 +74,7 @@ def parse_score(text: str) -> Score:
     try:
         return kind(**options)
     except TypeError:
-        known = [field.name for field in fields(kind)]
+        known = [field.name for field in fields(kind) if field.compare]
         hint = f"its options are {', '.join(known)}" if known else "it has no options"
         raise InvalidInput(f"cannot read score {text!r}; {hint}.") from None
 

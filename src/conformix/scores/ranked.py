@@ -16,6 +16,7 @@ from conformix.data.outputs import Arithmetic, Kind
 from conformix.errors import InvalidInput
 from conformix.kernels import elementary
 from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.kernels.patterns import patterns
 
 
 def rising_order(values: FloatArray) -> IntArray:
@@ -161,6 +162,11 @@ class Ranked:
         if self.kind == "logits":
             return np.maximum(_minus(self.logits, self.log_sum_exp), LOG_TINY)
         return self.log(np.maximum(self.probs, TINY))
+
+    @cached_property
+    def patterns(self) -> FloatArray:
+        """The log-probabilities, floored, centred and scaled to norm one, shape (n, K)."""
+        return patterns(self.log_probs)  # type: ignore[no-any-return]
 
     @cached_property
     def entropy(self) -> FloatArray:

@@ -41,6 +41,8 @@ class Score(ABC):
     on_device: ClassVar[bool] = False
     # Whether it asks for the order of the labels.
     sorts: ClassVar[bool] = True
+    # Whether it learns from rows, without their labels, before it scores any.
+    learns: ClassVar[bool] = False
 
     @property
     def rises(self) -> bool:
@@ -75,7 +77,9 @@ class Score(ABC):
         options = [
             f"{field.name}={_plain(getattr(self, field.name))!r}"
             for field in fields(self)
-            if field.name != "negative" and getattr(self, field.name) != field.default
+            # What is learnt is no option.
+            if field.compare and field.name != "negative"
+            and getattr(self, field.name) != field.default
         ]
         sign = "-" if getattr(self, "negative", False) else ""
         return f"{sign}{self.name}({', '.join(options)})" if options else f"{sign}{self.name}"

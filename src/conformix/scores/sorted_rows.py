@@ -507,8 +507,8 @@ def sorted_slices(outputs: Outputs) -> Iterator[slice]:
 
 
 def are_symmetric(columns: Sequence[Column]) -> bool:
-    """Whether the scores are ours: those of the user's own may look at which label is which."""
-    ours = {SCORES[name] for name in SCORES}
+    """Whether no score asks which label is which, as what is learnt does, and the user's may."""
+    ours = {SCORES[name] for name in SCORES if not SCORES[name].learns}
     return all(type(column.score) in ours for column in columns)
 
 

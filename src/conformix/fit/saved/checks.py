@@ -96,7 +96,8 @@ def _check_rule(fitted: Any, predictor: Predictor) -> None:
     require(proper, "its fitted.weights are not one finite number per score")
     _check_transform(rule.transform, d, fitted.normalizer)
     if fitted.normalizer in NORMALIZERS:
-        learnt = NORMALIZERS[fitted.normalizer].learns and not facts.separate
+        scores = any(column.score.learns for column in predictor.columns)
+        learnt = (scores or NORMALIZERS[fitted.normalizer].learns) and not facts.separate
         agree("facts.learnt_scale", facts.learnt_scale, "normalizer and split say", learnt)
     require(not (facts.learnt_scale and facts.separate), "its facts.learnt_scale cannot be")
     _check_scores(fitted)
@@ -109,7 +110,7 @@ def check_facts(facts: Facts) -> None:
     """Refuse numbers of a fit that cannot be, or that contradict each other."""
     check_fields(facts, "facts")
     rank = check_fields(facts.rank, "facts.rank")
-    counts = {name: getattr(facts, name) for name in ("n_tune", "n_test", "n_weights")}
+    counts = {name: getattr(facts, name) for name in ("n_tune", "n_test", "n_weights", "n_batch", "n_unlabelled")}
     sizes = {name: getattr(facts, name) for name in ("n_cal", "n_classes", "d")}
     for least, some in ((0, counts), (1, sizes), (1, {"rank.n_weights": rank.n_weights})):
         for name, value in some.items():
@@ -133,7 +134,10 @@ def check_facts(facts: Facts) -> None:
     union = rank.delta is not None and not facts.separate
     agree("facts.rank.n_weights", rank.n_weights, "the rank has to pay for",
            facts.n_weights if union else 1)  # fmt: skip
+    require(facts.n_batch == 0 or facts.split == "vfcp", "its facts.n_batch needs split vfcp")
     batch = facts.n_test if union and transductive else None
+    if facts.n_batch and rank.delta is not None:
+        batch = facts.n_batch
     agree("facts.rank.batch", rank.batch, "the test rows of the fit are", batch)
     if rank.delta is not None:
         simple_fraction(rank.delta, "its facts.rank.delta")

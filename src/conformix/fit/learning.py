@@ -1,0 +1,207 @@
+"""Scores that learn from rows: from which rows, and what these rows score themselves.
+
+`conformix.scores.learnt` has the scores. What they learn from decides what is promised:
+
+- the tuning rows, and rows without labels that neither calibrate nor are predicted: the scores are
+  fixed as far as calibration and test rows are concerned, and every guarantee stays;
+- the calibration rows and a batch of test rows together (``test=``): one map that treats them all
+  alike, so their scores stay exchangeable, and the guarantee is for this batch alone. Weights and
+  coefficients still come from matrices of the tuning rows, and from these labels only;
+- rows that tune and calibrate (efcp, dlcp, dlcp+): no finite-sample bound is known.
+
+In every search a row that taught a score has the value of a matrix that it had no part in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from conformix.data.outputs import Outputs
+from conformix.errors import InvalidInput
+from conformix.fit.rows import ArrayRows, check_test, rows_held
+from conformix.fit.scored import Gathered, HeldScores, HeldTensor, Scored
+from conformix.fit.settings import Settings
+from conformix.kernels.arrays import FloatArray, IntArray, of_labels, to_device
+from conformix.kernels.blocks import row_blocks
+from conformix.scores.learnt import N_PARTS, RowSums
+from conformix.scores.names import Column
+from conformix.scores.ranked import Ranked
+from conformix.splits import Roles, bounded
+
+# Outputs of the rows whose patterns are held at once while they are added up.
+SUMMED_ENTRIES = 2**22
+# The share of rows with outputs of their own from which on rows are told apart by them.
+DISTINCT = 0.95
+
+
+@dataclass(frozen=True)
+class LearntScores:
+    """Columns whose scores have learnt, and what the rows that taught them score."""
+
+    columns: tuple[Column, ...]
+    left_out: dict[int, FloatArray]  # by place of the column: (m, K), of the tuning rows
+
+    def into(self, scores: FloatArray, rows: Any = slice(None)) -> None:
+        """Put what the tuning rows score themselves into the planes (m, K, d) of some rows."""
+        for j, plane in self.left_out.items():
+            scores[rows, :, j] = to_device(plane, scores)
+
+
+class Learnt(NamedTuple):
+    """What a fit with scores that learn goes on with."""
+
+    scores: LearntScores
+    settings: Settings
+    roles: Roles
+
+
+def learn(columns: Sequence[Column]) -> bool:
+    """Whether some of the scores learn."""
+    return any(column.score.learns for column in columns)
+
+
+def learn_columns(
+    rows: Any, columns: tuple[Column, ...], settings: Settings, rng: np.random.Generator
+) -> Learnt:
+    """Return named scores that have learnt from the rows that tune, with the roles of all rows."""
+    refuse_out_of_core(rows)
+    settings = replace(settings, frugal=False)  # one score, too, needs rows to learn from
+    split = settings.split_for(len(columns))
+    if split is None:
+        roles = Roles(np.arange(0), np.arange(0), np.arange(len(rows.y)))
+    else:
+        split = bounded(split, rows_held(rows.n_classes, len(columns)))
+        n_test = None if rows.test is None else rows.test.n
+        check_test(split, n_test)
+        used = n_test if split.needs_test and n_test else 0
+        roles = split.roles(len(rows.y), used, rng, rows.groups)
+    if not len(roles.tune) and rows.unlabelled is None:
+        names = ", ".join(str(column) for column in columns if column.score.learns)
+        raise InvalidInput(
+            f"{names}: learns from rows that do not calibrate, and here all rows do; say "
+            'split="vfcp", or give other rows as fit(..., unlabelled=outputs).'
+        )
+    refuse_own_rows(rows, roles)
+    learnt = learn_from(rows, columns, roles)
+    batch = with_batch(rows, learnt.columns, roles)
+    return Learnt(replace(learnt, columns=batch), settings, roles)
+
+
+def learn_from(rows: ArrayRows, columns: Sequence[Column], roles: Roles) -> LearntScores:
+    """Return the columns with what the tuning rows, and rows without labels, teach them."""
+    tuning = rows.take(roles.tune)
+    outputs = tuning.outputs.to_host()
+    units = np.arange(outputs.n) if tuning.groups is None else tuning.groups
+    parts = np.unique(units, return_inverse=True)[1] % N_PARTS  # rows of a group go together
+    listed, left_out = list(columns), {}
+    for model in dict.fromkeys(column.model for column in columns if column.score.learns):
+        ranked = Ranked(outputs.models[model][:], outputs.kind, arithmetic=outputs.arithmetic)
+        for j, (name, score) in enumerate(columns):
+            if name != model or not score.learns:
+                continue
+            sums = add_up(score, model, [outputs, rows.unlabelled])
+            listed[j] = Column(model, score.learnt(sums))  # type: ignore[attr-defined]
+            if outputs.n:
+                left_out[j] = score.left_out(ranked, sums, parts)  # type: ignore[attr-defined]
+    return LearntScores(tuple(listed), left_out)
+
+
+def add_up(score: Any, model: str, sources: Sequence[Outputs | None]) -> RowSums:
+    """Return what a score adds up over all rows of some outputs, block by block."""
+    total: RowSums | None = None
+    for outputs in sources:
+        if outputs is None:
+            continue
+        for block in row_blocks(outputs.n, outputs.n_classes, SUMMED_ENTRIES):
+            part = outputs.rows(block).to_host()
+            ranked = Ranked(part.models[model][:], part.kind, arithmetic=part.arithmetic)
+            sums = score.sums(ranked)
+            total = sums if total is None else total.plus(sums)
+    if total is None:
+        raise InvalidInput(f'score "{score}" has no rows to learn from.')
+    return total
+
+
+def with_batch(
+    rows: ArrayRows, columns: tuple[Column, ...], roles: Roles
+) -> tuple[Column, ...]:
+    """Return scores that have learnt from calibration and test rows alike, where there is a batch.
+
+    What the tuning rows score stays: weights come from matrices of these rows alone.
+    """
+    if not speaks_for_batch(rows, roles):
+        return columns
+    everything = [rows.outputs, rows.unlabelled, rows.test]
+    return tuple(
+        Column(model, score.learnt(add_up(score, model, everything)) if score.learns else score)  # type: ignore[attr-defined]
+        for model, score in columns
+    )
+
+
+def taught_by(rows: ArrayRows, scored: Scored) -> Scored:
+    """Return scored rows with what the ledger says of the rows that taught the scores."""
+    n_batch = rows.test.n if rows.test is not None and speaks_for_batch(rows, scored.roles) else 0
+    n_unlabelled = 0 if rows.unlabelled is None else rows.unlabelled.n
+    return replace(scored, n_batch=n_batch, n_unlabelled=n_unlabelled)
+
+
+def speaks_for_batch(rows: Any, roles: Roles | None) -> bool:
+    """Whether scores learn from a batch of test rows, which the promise then is for."""
+    return roles is not None and getattr(rows, "test", None) is not None and roles.separate
+
+
+def with_left_out(scored: Scored, learnt: LearntScores | None) -> Scored:
+    """Return scored rows in which those that taught a score have the values that leave them out."""
+    if learnt is None or not learnt.left_out:
+        return scored
+    scores, tune = scored.scores, scored.roles.tune
+    if not isinstance(scores, Gathered):
+        learnt.into(scores, to_device(tune, scores))
+        return scored
+    tensor = scores.tensor
+    learnt.into(tensor)
+    true: Any = scores.true
+    true.values[tune] = of_labels(tensor, scored.y[tune])
+    return replace(
+        scored,
+        scores=replace(scores, tuning=HeldTensor(tensor, spare=True), true=HeldScores(true.values)),
+    )
+
+
+def refuse_out_of_core(rows: Any) -> None:
+    """Refuse rows that are read once."""
+    if not hasattr(rows, "unlabelled"):
+        raise InvalidInput(
+            "scores that learn look at their rows before any is scored, and that takes them twice; "
+            "give NumPy arrays to fit (they may be mapped from files), or name other scores."
+        )
+
+
+def refuse_own_rows(rows: ArrayRows, roles: Roles) -> None:
+    """Refuse calibration rows among those without labels, where rows can be told apart.
+
+    Outputs of forests and neighbours are often equal in different rows; then nothing is said here,
+    and the ledger names the assumption.
+    """
+    if rows.unlabelled is None:
+        return
+    calibrate = _digests(rows.take(roles.calibrate).outputs.to_host())
+    if len(np.unique(calibrate)) < DISTINCT * len(calibrate):
+        return
+    both = np.flatnonzero(np.isin(calibrate, _digests(rows.unlabelled.to_host())))
+    if len(both):
+        raise InvalidInput(
+            f"unlabelled must hold other rows than those that calibrate; {len(both):,} of these "
+            f"are among them, the first is row {roles.calibrate[both[0]]}."
+        )
+
+
+def _digests(outputs: Outputs) -> Any:
+    """Return the outputs of every row, of all models, as one opaque value each."""
+    rows = [np.ascontiguousarray(values[:], dtype=np.float64) for values in outputs.models.values()]
+    together = np.concatenate(rows, axis=1) + 0.0  # one zero
+    return together.view([("", np.void, together.shape[1] * 8)]).ravel()
