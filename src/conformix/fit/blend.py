@@ -23,7 +23,15 @@ from conformix.guarantees import RankRule
 from conformix.kernels import combine
 from conformix.kernels.arrays import IntArray
 from conformix.scores import Column, Thr
-from conformix.scores.blend import LADDER, Blend, dictionary_columns, fit_blend, plan_rows
+from conformix.scores.blend import (
+    DICTIONARY,
+    LADDER,
+    LEARNT,
+    Blend,
+    dictionary_columns,
+    fit_blend,
+    plan_rows,
+)
 from conformix.scores.scale import Unscaled
 from conformix.search.grid import Candidates
 from conformix.search.objective import SearchResult, SizeObjective
@@ -46,28 +54,28 @@ def learn_blend(rows: Any, settings: Settings, rng: np.random.Generator) -> Blen
 
     Rows are in memory: all others are refused at their door.
     """
-    columns = dictionary_columns(rows.models, rows.n_classes)
-    split = blend_split(settings, len(rows.y), len(columns), rows.n_classes, rows.groups)
+    most = len(rows.models) * (len(DICTIONARY) + len(LEARNT) + 1)
+    split = blend_split(settings, len(rows.y), most, rows.n_classes, rows.groups)
     # Drawn once: the rows that the blend learns from are those that do not calibrate.
     roles = None if split is None else split.roles(len(rows.y), 0, rng, rows.groups)
+    tuning = rows.take(np.arange(0) if roles is None else roles.tune)
+    # On the host, in one arithmetic: a device learns the same coefficients.
+    seen = tuning.outputs.to_host()
+    columns = dictionary_columns(seen)
     if roles is None:
-        nobody = np.arange(0)
         learnt = LearntScores(tuple(c for c in columns if not c.score.learns), {})
-        tuning = rows.take(nobody)
     else:
         refuse_own_rows(rows, roles)
         learnt = learn_from(rows, columns, roles)
-        tuning = rows.take(roles.tune)
-    # On the host, in one arithmetic: a device learns the same coefficients.
     blend = fit_blend(
-        tuning.outputs.to_host(), tuning.y, learnt.columns, name=_free_name(rows.models),
-        threads=settings.threads, left_out=learnt.left_out,
+        seen, tuning.y, learnt.columns, name=_free_name(rows.models), threads=settings.threads,
+        left_out=learnt.left_out,
     )  # fmt: skip
     if roles is not None and not is_symmetric(settings.split):
         blend = replace(blend, columns=with_batch(rows, blend.columns, roles))
     if is_symmetric(settings.split) and roles is not None:
         rows = rows.take(roles.calibrate)
-    rows = replace(rows, outputs=blend.over(rows.outputs))
+    rows = replace(rows, outputs=blend.computed(rows.outputs, settings.threads))
     scale = Unscaled() if settings.scale is None else settings.scale
     settings = replace(settings, scale=scale, scores=None)
     if is_symmetric(settings.split):

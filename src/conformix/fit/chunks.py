@@ -259,7 +259,9 @@ def chunk_rows(
     """Return labelled rows of Dask arrays as a user gives them, checked as far as they are here."""
     check_out_of_core(settings)
     if unlabelled is not None:
-        raise InvalidInput("unlabelled is for scores that learn, which Dask arrays do not have yet.")
+        raise InvalidInput(
+            "unlabelled is for scores that learn, which Dask arrays do not have yet."
+        )
     if test is not None:
         raise InvalidInput('test has no use under split "vfcp", the one for Dask arrays.')
     chunks = chunked(outputs, settings.kind)

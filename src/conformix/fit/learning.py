@@ -126,9 +126,7 @@ def add_up(score: Any, model: str, sources: Sequence[Outputs | None]) -> RowSums
     return total
 
 
-def with_batch(
-    rows: ArrayRows, columns: tuple[Column, ...], roles: Roles
-) -> tuple[Column, ...]:
+def with_batch(rows: ArrayRows, columns: tuple[Column, ...], roles: Roles) -> tuple[Column, ...]:
     """Return scores that have learnt from calibration and test rows alike, where there is a batch.
 
     What the tuning rows score stays: weights come from matrices of these rows alone.

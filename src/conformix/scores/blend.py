@@ -31,10 +31,11 @@ from conformix.errors import InvalidInput
 from conformix.kernels import available_threads, run_blocks
 from conformix.kernels.arrays import FloatArray, IntArray, is_tensor
 from conformix.kernels.blocks import row_blocks
+from conformix.scores.learnt import PatternScore, PatternSum, pattern_sum
 from conformix.scores.names import Column, parse_score, score_columns
 from conformix.scores.ranked import Ranked, Rising
 from conformix.scores.sorted_rows import SortedRows, rise
-from conformix.scores.tensor import fill_tensor
+from conformix.scores.tensor import PRODUCT_ENTRIES, fill_tensor
 
 __all__ = ["DICTIONARY", "Blend", "fit_blend", "plan_rows"]
 
@@ -94,9 +95,35 @@ class Blend:
         probs = next(iter(ranked.values())).probs
         total = probs.new_zeros(probs.shape) if is_tensor(probs) else np.zeros(probs.shape)
         for column, coefficient in zip(self.columns, self.coefficients, strict=True):
-            if coefficient:
+            if coefficient and not isinstance(column.score, PatternScore):
                 total += coefficient * column.score(ranked[column.model])
+        for model, score in self._of_patterns.items():
+            total += score(ranked[model])
         return total
+
+    @cached_property
+    def _of_patterns(self) -> dict[str, PatternSum]:
+        """The scores of patterns, by model: one product for all."""
+        terms: dict[str, list[tuple[Any, float]]] = {}
+        for column, coefficient in zip(self.columns, self.coefficients.tolist(), strict=True):
+            if coefficient and isinstance(column.score, PatternScore):
+                terms.setdefault(column.model, []).append((column.score, coefficient))
+        return {model: pattern_sum(*zip(*some, strict=True)) for model, some in terms.items()}
+
+    def computed(self, outputs: Outputs, threads: int | None = None) -> Outputs:
+        """Return the blend of some outputs in their place, computed now where it fits memory."""
+        lazy = self.over(outputs)
+        values: Any = lazy.models[self.name]
+        if outputs.on_device or values.rises or outputs.n * outputs.n_classes > COMPUTED_TOGETHER:
+            return lazy
+        blocks = list(row_blocks(outputs.n, outputs.n_classes, PRODUCT_ENTRIES))
+        whole = np.empty(values.shape)
+
+        def fill(rows: slice) -> None:
+            whole[rows] = values[rows]
+
+        run_blocks(fill, blocks, available_threads(threads))
+        return replace(lazy, models={self.name: whole})
 
     def without(self, dropped: Sequence[Column]) -> Blend:
         """Return the blend with the coefficients of some columns at zero."""
@@ -181,31 +208,43 @@ def _device() -> Any:
     return import_module("conformix.scores.device")  # PyTorch, for tensors only
 
 
+# Outputs of a blend that a fit holds (256 MiB); beyond it they are computed when asked for.
+COMPUTED_TOGETHER = 2**25
+
 DICTIONARY = ("logp(floor=0.01)", "logp", "logrank", "rank", "thr")
 """The scores of every model: its log-probability with and without a floor, two readings of the
 order of its labels, and the probability itself."""
 
-LEARNT = ("likeness", "kin")
+LEARNT = ("likeness", "kin", "rarity")
 """The scores of every model that learn what its labels say about each other."""
 
 # The scores whose mean over the models, with nothing learnt, is the blend: a logit ensemble.
 ANCHOR = parse_score("logp(floor=0.01)")
-# Rows of which a blend learns enough, per coefficient and altogether.
-ROWS_PER_SCORE = 10
-ENOUGH_ROWS = 2000
-# Numbers held at once while the coefficients are fitted (256 MiB).
-MOST_NUMBERS = 2**25
+HIGH_FLOOR = parse_score("logp(floor=0.1)")
+# Rows of which a blend learns enough.
+ENOUGH_ROWS = 4000
+# Numbers held at once while the coefficients are fitted (128 MiB).
+MOST_NUMBERS = 2**24
 # Temperatures of the blend among which split "exact" selects.
 LADDER = (0.7, 1.0, 1.4)
 
 
-def dictionary_columns(models: Sequence[str], n_classes: int) -> tuple[Column, ...]:
-    """Return the columns of the dictionary for some models.
+def dictionary_columns(outputs: Outputs) -> tuple[Column, ...]:
+    """Return the columns of the dictionary for the models of some outputs, tuning rows.
 
-    Two labels say nothing about each other that each does not say of itself.
+    Two labels say nothing about each other that each does not say of itself. A model that gives
+    labels no probability at all, as forests and neighbours do, has one more floor.
     """
-    learnt = LEARNT if n_classes > 2 else ()
-    return score_columns(models, DICTIONARY + learnt)
+    learnt = LEARNT if outputs.n_classes > 2 else ()
+    columns = score_columns(tuple(outputs.models), DICTIONARY + learnt)
+    zeros = [model for model in outputs.models if has_zeros(outputs, model)]
+    return columns + tuple(Column(model, HIGH_FLOOR) for model in zeros)
+
+
+def has_zeros(outputs: Outputs, model: str) -> bool:
+    """Whether a model gives some label of some row the probability zero."""
+    blocks = row_blocks(outputs.n, outputs.n_classes) if outputs.kind == "probs" else ()
+    return any(bool((outputs.models[model][rows] == 0).any()) for rows in blocks)
 
 
 def prior_of(columns: Sequence[Column]) -> FloatArray:
@@ -230,8 +269,7 @@ def plan_rows(
 ) -> int:
     """Return how many of n labelled rows the blend learns from; the others calibrate.
 
-    Between a sixth and a third of the rows, more where there are more coefficients, at most what
-    a likelihood needs. From there up to three fifths of the rows, until the number that calibrates
+    A third of the rows, at most what a likelihood and its matrices need. From there up to three fifths of the rows, until the number that calibrates
     makes ``(rows + 1) * alpha`` a whole number: any other wastes part of alpha by rounding. In any
     case so many rows calibrate that the threshold is finite: where n is no more than these, none is
     left to learn from, and the blend is its prior.
@@ -251,9 +289,9 @@ def plan_rows(
 
     Examples
     --------
-    >>> plan_rows(1000, 0.01, n_scores=5, n_classes=100)  # 799 calibrate, 800 * .01 = 8
-    201
-    >>> plan_rows(300, 0.01, n_scores=5, n_classes=100)
+    >>> plan_rows(1000, 0.01, n_scores=8, n_classes=100)  # 599 calibrate, 600 * .01 = 6
+    401
+    >>> plan_rows(300, 0.01, n_scores=8, n_classes=100)
     101
     >>> plan_rows(230, 0.01, n_scores=5, n_classes=100)  # 99 waste nothing, 180 would 45 % of alpha
     131
@@ -267,7 +305,7 @@ def plan_rows(
     if spare <= 0:
         return 0
     affordable = max(MOST_NUMBERS // (n_scores * n_classes), 1)
-    wanted = min(max(ROWS_PER_SCORE * n_scores, n / 6), n / 3, ENOUGH_ROWS, affordable)
+    wanted = min(n / 3, ENOUGH_ROWS, affordable)
     least = min(max(math.ceil(wanted), 1), n - 1, spare)
     most = min(max(3 * n // 5, least), spare)
     whole = math.floor(Fraction(n - least + 1) * level)  # alpha times calibration rows plus one

@@ -9,25 +9,31 @@ one (`conformix.kernels.patterns`). Over the rows that a score learns from:
 - ``kin``: R is the correlation matrix of the K columns of f; its negative entries count as zero and
   its diagonal is one; rows are scaled to norm one, and the score is ``4 f(x) . R_y``.
 
-Each is one matrix (K, K), made of sums over rows that add up exactly, wherever the rows are. On the
-rows that it learnt from, a score has the values of a matrix that those rows had no part in: each
-row leaves itself out of the prototypes, and correlations come from the other nine of ten parts.
+- ``rarity``: ``-log`` of the mean probability of a label, relative to 1/K, as if three more rows
+  for every label had been uniform: what is seldom likely at all counts for more when it is.
 
-The matrix sees no label, but it must not be made of calibration rows alone, nor of rows to be
+Each is one matrix (K, K), or K numbers, made of sums over rows that add up exactly, wherever the rows are. On the
+rows that it learnt from, a score has the values of a matrix that those rows had no part in: each
+row leaves itself out of prototypes and means, and correlations come from the other nine of ten
+parts.
+
+No label is seen, but what is learnt must not be made of calibration rows alone, nor of rows to be
 predicted alone: the scores of these rows would then differ in kind from those of the others.
 """
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
 from conformix.errors import InvalidInput
-from conformix.kernels import patterns
-from conformix.kernels.arrays import FloatArray, IntArray, to_host
+from conformix.kernels import elementary, patterns
+from conformix.kernels.arrays import FloatArray, IntArray, to_device, to_host
 from conformix.scores.ranked import Ranked
 from conformix.scores.score import Score
 
@@ -37,6 +43,8 @@ WIDTH = 4.0
 N_PARTS = 10
 # A squared norm, relative to what it is the difference of, below which nothing is left of it.
 CANCELLED = 2.0**-16
+# For every label, rows that count as uniform: a mean over few rows says little of rare labels.
+UNIFORM_ROWS = 3.0
 
 
 class RowSums(NamedTuple):
@@ -60,12 +68,12 @@ T = TypeVar("T", bound="LearningScore")
 
 @dataclass(frozen=True)
 class LearningScore(Score):
-    """A score of patterns by a matrix that is learnt from rows without labels.
+    """A score that learns from rows without labels before it scores any.
 
     Parameters
     ----------
-    factors : float64 array of shape (K, K), optional
-        What was learnt: rows of norm one. Left out of texts and comparisons.
+    factors : float64 array, optional
+        What was learnt. Left out of texts and comparisons.
     """
 
     sorts: ClassVar[bool] = False
@@ -79,30 +87,26 @@ class LearningScore(Score):
         if self.factors is not None and not isinstance(self.factors, np.ndarray):
             raise TypeError("factors are learnt, not given")
 
-    def unit(self, n_classes: int) -> float:
-        """Return four: products of unit vectors, times four."""
-        return WIDTH
-
     def __call__(self, ranked: Ranked) -> FloatArray:
-        """Return ``4 f(x) . factors_y``."""
+        """Return the scores of all labels of a block of rows, shape (n, K)."""
         if self.factors is None:
             raise InvalidInput(
                 f'score "{self}" learns from rows before it scores any; name it among the scores '
                 "of ScoreAverage, which keeps rows apart for that."
             )
-        return WIDTH * patterns.products(ranked.patterns, self.factors)  # type: ignore[no-any-return]
+        return self.of_rows(ranked)
 
-    def learnt(self: T, sums: RowSums) -> T:
-        """Return the score with the matrix that some rows make."""
-        return replace(self, factors=self.matrix(sums)[0])
+    @abstractmethod
+    def of_rows(self, ranked: Ranked) -> FloatArray:
+        """Return the scores (n, K) by what was learnt."""
 
     @abstractmethod
     def sums(self, ranked: Ranked) -> RowSums:
         """Return what is added up over a block of rows."""
 
     @abstractmethod
-    def matrix(self, sums: RowSums) -> tuple[FloatArray, FloatArray]:
-        """Return the matrix (K, K) of some rows, of unit rows, and the norms that these had."""
+    def learnt(self: T, sums: RowSums) -> T:
+        """Return the score with what some rows teach it."""
 
     @abstractmethod
     def left_out(self, ranked: Ranked, sums: RowSums, parts: IntArray) -> FloatArray:
@@ -111,9 +115,69 @@ class LearningScore(Score):
         `parts` (n,) says which rows are left out together.
         """
 
+    @abstractmethod
+    def check(self, n_classes: int) -> None:
+        """Refuse factors that these cannot be."""
+
 
 @dataclass(frozen=True)
-class Likeness(LearningScore):
+class PatternScore(LearningScore):
+    """A product of a row's pattern with a row of a matrix (K, K) for every label."""
+
+    def unit(self, n_classes: int) -> float:
+        """Return four: products of unit vectors, times four."""
+        return WIDTH
+
+    def of_rows(self, ranked: Ranked) -> FloatArray:
+        """Return ``4 f(x) . factors_y``."""
+        return WIDTH * patterns.products(ranked.patterns, self.factors)  # type: ignore[no-any-return]
+
+    def learnt(self: P, sums: RowSums) -> P:
+        """Return the score with the matrix that some rows make."""
+        return replace(self, factors=self.matrix(sums)[0])
+
+    @abstractmethod
+    def matrix(self, sums: RowSums) -> tuple[FloatArray, FloatArray]:
+        """Return the matrix (K, K) of some rows, of unit rows, and the norms that these had."""
+
+    def check(self, n_classes: int) -> None:
+        """Refuse a matrix whose products are not exact."""
+        patterns.check_factors(self.factors, n_classes)
+
+
+P = TypeVar("P", bound=PatternScore)
+
+
+class PatternSum(NamedTuple):
+    """Several scores of patterns, added up with coefficients: one product instead of several."""
+
+    factors: FloatArray  # (K, K), rows of norm at most one
+    scale: float  # a power of two
+
+    def __call__(self, ranked: Any) -> Any:
+        """Return the sums (n, K) of a block of rows."""
+        return self.scale * patterns.products(ranked.patterns, self.factors)
+
+
+def pattern_sum(scores: Sequence[Any], coefficients: Sequence[float]) -> PatternSum:
+    """Return the sum of scores of patterns of one model; no coefficient is negative.
+
+    Examples
+    --------
+    >>> both = pattern_sum([Kin(factors=np.eye(2)), Likeness(factors=np.eye(2))], [0.5, 1.0])
+    >>> both.scale * both.factors
+    array([[6., 0.],
+           [0., 6.]])
+    """
+    total = WIDTH * coefficients[0] * scores[0].factors
+    for score, coefficient in zip(scores[1:], coefficients[1:], strict=True):
+        total += WIDTH * coefficient * score.factors
+    scale = 2.0 ** math.ceil(math.log2(max(WIDTH * sum(coefficients), 1e-300)))
+    return PatternSum(patterns.in_multiples(total / scale, patterns.FACTOR_BITS), scale)
+
+
+@dataclass(frozen=True)
+class Likeness(PatternScore):
     """How like a row's pattern is to that of the rows in which a label is likely.
 
     Examples
@@ -156,7 +220,7 @@ class Likeness(LearningScore):
 
 
 @dataclass(frozen=True)
-class Kin(LearningScore):
+class Kin(PatternScore):
     """How high the labels score that go with a label, by their correlations over rows.
 
     Examples
@@ -206,3 +270,50 @@ class Kin(LearningScore):
 def _correlated(rows: FloatArray) -> RowSums:
     products = patterns.summed_products(rows, rows)
     return RowSums(len(rows), to_host(products), to_host(patterns.summed(rows)))
+
+
+@dataclass(frozen=True)
+class Rarity(LearningScore):
+    """How seldom a label is likely: one number per label, the same in all rows.
+
+    Examples
+    --------
+    >>> rows = Ranked(np.array([[0.6, 0.3, 0.1], [0.5, 0.4, 0.1], [0.7, 0.2, 0.1]]))
+    >>> Rarity().learnt(Rarity().sums(rows))(rows)[0].round(2)
+    array([-0.18,  0.03,  0.19])
+    """
+
+    name: ClassVar[str] = "rarity"
+
+    def of_rows(self, ranked: Ranked) -> FloatArray:
+        """Return the numbers of the labels."""
+        values = to_device(self.factors, ranked.probs)
+        return ranked.xp.broadcast_to(values, ranked.probs.shape)
+
+    def sums(self, ranked: Ranked) -> RowSums:
+        """Return the sums of the probabilities."""
+        return RowSums(len(ranked.probs), 0, to_host(patterns.summed(ranked.probs)))
+
+    def learnt(self, sums: RowSums) -> Rarity:
+        """Return the score with the constants that some rows make."""
+        return replace(self, factors=_rarity(_mass(sums), sums.n))
+
+    def left_out(self, ranked: Ranked, sums: RowSums, parts: IntArray) -> FloatArray:
+        """Return the constants of rows that leave themselves out."""
+        return _rarity(_mass(sums) - ranked.probs, sums.n - 1)
+
+    def check(self, n_classes: int) -> None:
+        """Refuse anything but one finite number per label."""
+        proper = self.factors.shape == (n_classes,) and self.factors.dtype == np.float64
+        if not proper or not np.isfinite(self.factors).all():
+            raise InvalidInput(f'score "{self}" must hold {n_classes} finite numbers.')
+
+
+def _mass(sums: RowSums) -> FloatArray:
+    return np.asarray(sums.totals, dtype=np.float64) * 2.0**-patterns.SUM_BITS
+
+
+def _rarity(mass: FloatArray, n: int) -> FloatArray:
+    n_classes = mass.shape[-1]
+    share = (np.maximum(mass, 0.0) + UNIFORM_ROWS) / (n / n_classes + UNIFORM_ROWS)
+    return 0.0 - elementary.log(share)

@@ -17,7 +17,7 @@ from conformix.errors import InvalidInput, shown
 from conformix.kernels.arrays import FloatArray, is_tensor
 from conformix.registry import Registry
 from conformix.scores.aps import Aps
-from conformix.scores.learnt import Kin, Likeness
+from conformix.scores.learnt import Kin, Likeness, Rarity
 from conformix.scores.logs import Logit, Logp
 from conformix.scores.margin import Margin
 from conformix.scores.rank import Invrank, Logrank, Rank
@@ -31,7 +31,7 @@ ScoreLike: TypeAlias = str | Score | Callable[[FloatArray], Any]
 
 _LISTED: tuple[type[Score], ...] = (
     Aps, Energy, Entropy, Invrank, Kin, Likeness, Logit, Logp, Logrank, Margin, Maxprob, Rank, Raps,
-    Saps, Thr,
+    Rarity, Saps, Thr,
 )  # fmt: skip
 SCORES: Registry[type[Score]] = Registry("score", {score.name: score for score in _LISTED})
 

@@ -78,7 +78,8 @@ class Score(ABC):
             f"{field.name}={_plain(getattr(self, field.name))!r}"
             for field in fields(self)
             # What is learnt is no option.
-            if field.compare and field.name != "negative"
+            if field.compare
+            and field.name != "negative"
             and getattr(self, field.name) != field.default
         ]
         sign = "-" if getattr(self, "negative", False) else ""

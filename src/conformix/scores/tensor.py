@@ -22,6 +22,8 @@ from conformix.scores.uniforms import row_uniforms
 # Outputs held by one thread at once: what follows from the sort stays in a core's cache, and the
 # allocator keeps such arrays instead of giving their pages back after every block.
 CACHE_ENTRIES = 2**15
+# The same where rows are multiplied by a matrix: a product of few rows reads the matrix for little.
+PRODUCT_ENTRIES = 2**18
 
 
 def draw_key(rng: np.random.Generator) -> int:
@@ -61,8 +63,11 @@ def fill_tensor(
     # A user's own function is called from one thread only.
     if any(isinstance(column.score, Custom) for column in columns):
         threads = 1
-    blocks = row_blocks(outputs.n, outputs.n_classes, CACHE_ENTRIES)
-    run_blocks(fill, blocks, available_threads(threads))
+    # What multiplies by a matrix, itself or in a blend, wants many rows at once.
+    learnt = any(column.score.learns for column in columns)
+    blended = any(hasattr(values, "blend") for values in outputs.models.values())
+    entries = PRODUCT_ENTRIES if learnt or blended else CACHE_ENTRIES
+    run_blocks(fill, row_blocks(outputs.n, outputs.n_classes, entries), available_threads(threads))
     return np.moveaxis(planes, 0, -1)
 
 

@@ -110,7 +110,10 @@ def check_facts(facts: Facts) -> None:
     """Refuse numbers of a fit that cannot be, or that contradict each other."""
     check_fields(facts, "facts")
     rank = check_fields(facts.rank, "facts.rank")
-    counts = {name: getattr(facts, name) for name in ("n_tune", "n_test", "n_weights", "n_batch", "n_unlabelled")}
+    counts = {
+        name: getattr(facts, name)
+        for name in ("n_tune", "n_test", "n_weights", "n_batch", "n_unlabelled")
+    }
     sizes = {name: getattr(facts, name) for name in ("n_cal", "n_classes", "d")}
     for least, some in ((0, counts), (1, sizes), (1, {"rank.n_weights": rank.n_weights})):
         for name, value in some.items():

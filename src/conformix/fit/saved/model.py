@@ -201,7 +201,7 @@ def load_predictor(
 
 def _predictor_out(predictor: Predictor, arrays: Arrays) -> dict[str, Any]:
     return {
-        "columns": columns_out(predictor.columns),
+        "columns": columns_out(predictor.columns, arrays),
         "models": list(predictor.models),
         "n_classes": predictor.n_classes,
         "kind": predictor.kind,
@@ -220,7 +220,9 @@ def _predictor_in(document: Any, arrays: Arrays) -> Predictor:
     n_classes = field_of(document, "n_classes", "int", where)
     models = field_of(document, "models", "list", where)
     return Predictor(
-        columns=columns_in(field_of(document, "columns", "list", where), "predictor.columns"),
+        columns=columns_in(
+            field_of(document, "columns", "list", where), "predictor.columns", arrays, n_classes
+        ),
         models=tuple(check_type(model, "str", "predictor.models") for model in models),
         n_classes=n_classes,
         kind=field_of(document, "kind", "str", where),
@@ -229,24 +231,25 @@ def _predictor_in(document: Any, arrays: Arrays) -> Predictor:
         alpha=field_of(document, "alpha", "float", where),
         fitted=FITTED.read(field_of(document, "fitted", "dict", where), arrays, "fitted"),
         classes=check_classes(field_of(document, "classes", "list | None", where), n_classes),
-        blend=_blend_in(document["blend"], arrays) if "blend" in document else None,
+        blend=_blend_in(document["blend"], arrays, n_classes) if "blend" in document else None,
     )
 
 
 def _blend_out(blend: Blend, arrays: Arrays) -> dict[str, Any]:
     return {
         "name": blend.name,
-        "columns": columns_out(blend.columns),
+        "columns": columns_out(blend.columns, arrays),
         "coefficients": arrays.put(np.asarray(blend.coefficients, dtype=np.float64)),
     }
 
 
-def _blend_in(document: Any, arrays: Arrays) -> Blend:
+def _blend_in(document: Any, arrays: Arrays, n_classes: int) -> Blend:
     """Return the blend that a file holds; it checks itself."""
     check_type(document, "dict", "blend")
     refuse_unknown(document, ("name", "columns", "coefficients"), "blend")
     coefficients = _array(document, "coefficients", arrays, "blend")
-    columns = columns_in(field_of(document, "columns", "list", "blend"), "blend.columns")
+    listed = field_of(document, "columns", "list", "blend")
+    columns = columns_in(listed, "blend.columns", arrays, n_classes)
     return Blend(columns, coefficients, field_of(document, "name", "str", "blend"))
 
 

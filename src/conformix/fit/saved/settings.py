@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -125,17 +126,29 @@ def _check_values(params: dict[str, Any]) -> None:
         raise InvalidInput(f"its params.random_state cannot be {state}")
 
 
-def columns_out(columns: tuple[Column, ...]) -> list[list[str]]:
-    """Return scores of models as pairs of texts."""
-    return [[column.model, score_out(column.score)] for column in columns]
+def columns_out(columns: tuple[Column, ...], arrays: Arrays) -> list[list[Any]]:
+    """Return scores of models as pairs of texts, each with what the score has learnt, if it has."""
+    return [
+        [column.model, score_out(column.score)]
+        + ([arrays.put(column.score.factors)] if column.score.learns else [])  # type: ignore[attr-defined]
+        for column in columns
+    ]
 
 
-def columns_in(document: Any, where: str) -> tuple[Column, ...]:
-    """Return scores of models from pairs of texts."""
-    pairs = [check_type(pair, "list", where) for pair in check_type(document, "list", where)]
-    if not all(len(pair) == 2 and all(type(text) is str for text in pair) for pair in pairs):
-        raise InvalidInput(f"its {where} are not pairs of a model and a score")
-    return tuple(Column(model, parse_score(text)) for model, text in pairs)
+def columns_in(document: Any, where: str, arrays: Arrays, n_classes: int) -> tuple[Column, ...]:
+    """Return scores of models, with what they have learnt."""
+    listed = [check_type(entry, "list", where) for entry in check_type(document, "list", where)]
+    columns = []
+    for model, text, *learnt in listed:
+        check_type(model, "str", where)
+        score: Any = parse_score(check_type(text, "str", where))
+        if len(learnt) != score.learns:
+            raise InvalidInput(f"its {where} are not pairs of a model and a score")
+        if learnt:
+            score = replace(score, factors=arrays.get(learnt[0], where))
+            score.check(n_classes)
+        columns.append(Column(model, score))
+    return tuple(columns)
 
 
 def score_names(predictor: Predictor) -> list[str]:
