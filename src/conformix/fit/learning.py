@@ -25,7 +25,7 @@ from conformix.errors import InvalidInput
 from conformix.fit.rows import ArrayRows, check_test, rows_held
 from conformix.fit.scored import Gathered, HeldScores, HeldTensor, Scored
 from conformix.fit.settings import Settings
-from conformix.kernels.arrays import FloatArray, IntArray, of_labels, to_device
+from conformix.kernels.arrays import FloatArray, of_labels, to_device
 from conformix.kernels.blocks import row_blocks
 from conformix.scores.learnt import N_PARTS, RowSums
 from conformix.scores.names import Column
@@ -140,7 +140,7 @@ def with_batch(rows: ArrayRows, columns: tuple[Column, ...], roles: Roles) -> tu
     )
 
 
-def taught_by(rows: ArrayRows, scored: Scored) -> Scored:
+def taught_by(rows: Any, scored: Scored) -> Scored:
     """Return scored rows with what the ledger says of the rows that taught the scores."""
     n_batch = rows.test.n if rows.test is not None and speaks_for_batch(rows, scored.roles) else 0
     n_unlabelled = 0 if rows.unlabelled is None else rows.unlabelled.n

@@ -269,10 +269,11 @@ def plan_rows(
 ) -> int:
     """Return how many of n labelled rows the blend learns from; the others calibrate.
 
-    A third of the rows, at most what a likelihood and its matrices need. From there up to three fifths of the rows, until the number that calibrates
-    makes ``(rows + 1) * alpha`` a whole number: any other wastes part of alpha by rounding. In any
-    case so many rows calibrate that the threshold is finite: where n is no more than these, none is
-    left to learn from, and the blend is its prior.
+    A third of the rows, at most what a likelihood and its matrices need. From there up to three
+    fifths of the rows, until the number that calibrates makes ``(rows + 1) * alpha`` a whole
+    number: any other wastes part of alpha by rounding. In any case so many rows calibrate that the
+    threshold is finite: where n is no more than these, none is left to learn from, and the blend is
+    its prior.
 
     Parameters
     ----------

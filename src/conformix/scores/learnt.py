@@ -12,8 +12,8 @@ one (`conformix.kernels.patterns`). Over the rows that a score learns from:
 - ``rarity``: ``-log`` of the mean probability of a label, relative to 1/K, as if three more rows
   for every label had been uniform: what is seldom likely at all counts for more when it is.
 
-Each is one matrix (K, K), or K numbers, made of sums over rows that add up exactly, wherever the rows are. On the
-rows that it learnt from, a score has the values of a matrix that those rows had no part in: each
+Each is one matrix (K, K), or K numbers, made of sums over rows that add up exactly, wherever the
+rows are. On the rows that it learnt from, a score has values that those rows had no part in: each
 row leaves itself out of prototypes and means, and correlations come from the other nine of ten
 parts.
 

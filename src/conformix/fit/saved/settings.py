@@ -22,6 +22,7 @@ from conformix.fit.saved.codec import (
     shortened,
 )
 from conformix.scores import SCORES, Column, Score, parse_score, score_columns
+from conformix.scores.learnt import LearningScore
 from conformix.scores.scale import resolve_normalizer
 from conformix.search import Candidates, GridSearch, resolve_objective, resolve_search
 from conformix.search.goals import GOALS
@@ -128,11 +129,11 @@ def _check_values(params: dict[str, Any]) -> None:
 
 def columns_out(columns: tuple[Column, ...], arrays: Arrays) -> list[list[Any]]:
     """Return scores of models as pairs of texts, each with what the score has learnt, if it has."""
-    return [
-        [column.model, score_out(column.score)]
-        + ([arrays.put(column.score.factors)] if column.score.learns else [])  # type: ignore[attr-defined]
-        for column in columns
-    ]
+    entries: list[list[Any]] = []
+    for model, score in columns:
+        learnt = [arrays.put(score.factors)] if isinstance(score, LearningScore) else []
+        entries.append([model, score_out(score), *learnt])
+    return entries
 
 
 def columns_in(document: Any, where: str, arrays: Arrays, n_classes: int) -> tuple[Column, ...]:
