@@ -1,0 +1,225 @@
+"""Scores that learn: what they are by hand, and the same bits however rows and labels come."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import conformix as cx
+from conformix.errors import InvalidInput
+from conformix.kernels import patterns
+from conformix.scores import Column, parse_score
+from conformix.scores.blend import Blend
+from conformix.scores.learnt import WIDTH, Kin, Likeness, Rarity, pattern_sum
+from conformix.scores.ranked import Ranked
+
+LEARNING = (Likeness(), Kin(), Rarity())
+
+
+def rows(seed: int, n: int, n_classes: int, *, ties: bool = False) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    if ties:  # as of neighbours: shares of five, many of them zero
+        votes = rng.integers(n_classes, size=(n, 5))
+        return np.array([np.bincount(v, minlength=n_classes) / 5 for v in votes])
+    logits = 2 * rng.normal(size=(n, n_classes))
+    return np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+
+
+def learnt(score: Any, probs: np.ndarray) -> Any:
+    return score.learnt(score.sums(Ranked(probs)))
+
+
+def plain_patterns(probs: np.ndarray) -> np.ndarray:
+    with np.errstate(divide="ignore"):
+        values = np.maximum(np.log(probs), -12)
+    values = values - values.mean(axis=1, keepdims=True)
+    norms = np.sqrt((values**2).sum(axis=1, keepdims=True))
+    return np.where(norms > 1e-6, values / np.maximum(norms, 1e-6), 0.0)
+
+
+def unit(matrix: np.ndarray) -> np.ndarray:
+    norms = np.sqrt((matrix**2).sum(axis=1, keepdims=True))
+    return np.where(norms > 1e-9, matrix / np.maximum(norms, 1e-9), 0.0)
+
+
+def plain(score: Any, taught_by: np.ndarray, probs: np.ndarray) -> np.ndarray:
+    """The formulas of the page, with NumPy's own sums and products."""
+    f, x = plain_patterns(taught_by), plain_patterns(probs)
+    n, n_classes = taught_by.shape
+    if score == Rarity():
+        share = (taught_by.sum(axis=0) + 3) / (n / n_classes + 3)
+        return np.broadcast_to(-np.log(share), probs.shape)
+    if score == Likeness():
+        return 4 * x @ unit(taught_by.T @ f).T
+    centred = f - f.mean(axis=0)
+    covariance = centred.T @ centred
+    spread = np.sqrt(np.diagonal(covariance))
+    varies = spread > 1e-3 * np.sqrt((f**2).sum(axis=0) + 1e-12)
+    spread = np.where(varies, spread, np.inf)
+    positive = np.maximum(covariance / np.outer(spread, spread), 0)
+    np.fill_diagonal(positive, 1)
+    return 4 * x @ unit(positive).T
+
+
+@pytest.mark.parametrize("score", LEARNING, ids=str)
+@pytest.mark.parametrize("ties", [False, True])
+def test_a_score_is_its_formula(score: Any, ties: bool) -> None:
+    taught_by, probs = rows(0, 40, 7, ties=ties), rows(1, 25, 7, ties=ties)
+    values = learnt(score, taught_by)(Ranked(probs))
+    np.testing.assert_allclose(values, plain(score, taught_by, probs), atol=2e-4)
+
+
+@pytest.mark.parametrize("score", (Likeness(), Rarity()), ids=str)
+@pytest.mark.parametrize("ties", [False, True])
+def test_a_row_that_taught_a_score_leaves_itself_out(score: Any, ties: bool) -> None:
+    probs = rows(2, 30, 6, ties=ties)
+    ranked = Ranked(probs)
+    values = score.left_out(ranked, score.sums(ranked), np.arange(30) % 10)
+    for i in range(30):
+        others = np.delete(probs, i, axis=0)
+        expected = plain(score, others, probs[i : i + 1])[0]
+        np.testing.assert_allclose(values[i], expected, atol=1e-3)
+
+
+def test_correlations_of_a_row_come_from_the_other_parts() -> None:
+    probs, parts = rows(3, 30, 6), np.arange(30) % 10
+    ranked = Ranked(probs)
+    values = Kin().left_out(ranked, Kin().sums(ranked), parts)
+    for part in range(10):
+        expected = learnt(Kin(), probs[parts != part])(Ranked(probs[parts == part]))
+        assert np.array_equal(values[parts == part], expected)
+
+
+@pytest.mark.parametrize("score", LEARNING, ids=str)
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(1, 30),
+    n_classes=st.integers(1, 40),
+    ties=st.booleans(),
+    wide=st.booleans(),
+)
+def test_batches_rows_and_permutations_have_the_same_bits(
+    score: Any, seed: int, n: int, n_classes: int, ties: bool, wide: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    probs = rows(seed, n, n_classes, ties=ties)
+    if not wide:
+        probs = probs.astype(np.float32)
+    ready = learnt(score, probs)
+    whole = ready(Ranked(probs))
+    one_by_one = np.concatenate([ready(Ranked(probs[i : i + 1])) for i in range(n)])
+    assert np.array_equal(whole, one_by_one)
+    labels, order = rng.permutation(n_classes), rng.permutation(n)
+    moved = probs[order][:, labels]
+    assert np.array_equal(learnt(score, moved)(Ranked(moved)), whole[order][:, labels])
+    cut = rng.integers(0, n + 1)
+    both = [score.sums(Ranked(part)) for part in (probs[:cut], probs[cut:]) if len(part)]
+    total = both[0] if len(both) == 1 else both[0].plus(both[1])
+    assert np.array_equal(score.learnt(total)(Ranked(probs)), whole)
+
+
+def exact(values: np.ndarray) -> list[list[Fraction]]:
+    return [[Fraction(float(value)) for value in row] for row in values]
+
+
+def test_sums_and_products_are_those_of_exact_arithmetic() -> None:
+    probs = rows(4, 12, 9)
+    f = patterns.patterns(np.log(probs))
+    left, right = (exact(patterns.in_multiples(part, 20)) for part in (probs, f))
+    sums = patterns.summed_products(probs, f)
+    for y in range(9):
+        for k in range(9):
+            total = sum(left[i][y] * right[i][k] for i in range(12))
+            assert Fraction(int(sums[y, k]), 2**40) == total
+    units, _ = patterns.unit_rows(sums.astype(float))
+    products = patterns.products(f, units)
+    a, b = exact(f), exact(units)
+    for i in range(12):
+        for y in range(9):
+            assert Fraction(float(products[i, y])) == sum(
+                p * q for p, q in zip(a[i], b[y], strict=True)
+            )
+
+
+@pytest.mark.parametrize("n_classes", [2, 100, 1000, 20_000])
+def test_patterns_have_norm_one_and_room_for_every_sum(n_classes: int) -> None:
+    log_probs = np.zeros((2, n_classes))
+    log_probs[0, : n_classes // 2] = -50.0  # the largest spread that a floor of -12 leaves
+    log_probs[1] = -12 * np.random.default_rng(0).random(n_classes)
+    values = patterns.patterns(log_probs)
+    np.testing.assert_allclose((values**2).sum(axis=1), 1.0, rtol=1e-3)
+    assert np.array_equal(values, np.round(values * 2**26) / 2**26)
+    backwards = patterns.patterns(np.ascontiguousarray(log_probs[:, ::-1]))
+    assert np.array_equal(values, backwards[:, ::-1])
+
+
+def test_where_nothing_is_known_a_score_is_zero() -> None:
+    alike = np.full((3, 4), 0.25)  # rows without a pattern
+    for score in (Likeness(), Kin()):
+        assert not learnt(score, alike)(Ranked(alike)).any()
+    never = rows(5, 20, 4)
+    never[:, 0] = 0.0
+    never /= never.sum(axis=1, keepdims=True)
+    values = learnt(Likeness(), never)(Ranked(never))
+    assert not values[:, 0].any() and values[:, 1:].all()  # a label without mass
+    once = rows(6, 20, 4)
+    once[1:, 0] = 0.0
+    once /= once.sum(axis=1, keepdims=True)
+    ranked = Ranked(once)
+    values = Likeness().left_out(ranked, Likeness().sums(ranked), np.arange(20))
+    assert values[0, 0] == 0 and values[1:, 0].all()  # mass in one row, which leaves itself out
+
+
+def test_a_label_that_never_varies_is_kin_to_itself_alone() -> None:
+    probs = rows(7, 30, 4)
+    matrix = Kin().learnt(Kin().sums(Ranked(probs))).factors
+    assert (np.diagonal(matrix) > 0).all()
+    same = np.tile(rows(8, 1, 5), (10, 1))
+    assert np.array_equal(learnt(Kin(), same).factors, np.eye(5))
+
+
+def test_one_row_teaches_without_dividing_by_zero() -> None:
+    probs = rows(9, 1, 5)
+    ranked = Ranked(probs)
+    for score in LEARNING:
+        sums = score.sums(ranked)
+        assert np.isfinite(score.learnt(sums)(ranked)).all()
+        assert np.isfinite(score.left_out(ranked, sums, np.array([0]))).all()
+
+
+def test_texts_and_comparisons_leave_out_what_was_learnt() -> None:
+    for score in LEARNING:
+        ready = learnt(score, rows(0, 5, 3))
+        assert str(ready) == score.name and ready == score and parse_score(str(ready)) == score
+        assert "factors" not in repr(ready)
+
+
+def test_factors_cannot_be_given_in_a_text() -> None:
+    with pytest.raises(InvalidInput, match="no options"):
+        parse_score("kin(factors=[[1.0]])")
+
+
+@pytest.mark.parametrize("score", LEARNING, ids=str)
+def test_a_score_that_has_not_learnt_says_where_it_does(score: Any) -> None:
+    with pytest.raises(InvalidInput, match=f'score "{score}" learns from rows before it scores'):
+        cx.score_tensor(rows(0, 3, 3), (score,))
+
+
+def test_a_blend_multiplies_once_and_adds_up_to_the_same() -> None:
+    probs = rows(10, 30, 8)
+    kin, like, rare = (learnt(score, probs) for score in (Kin(), Likeness(), Rarity()))
+    coefficients = np.array([0.3, 0.7, 0.2])
+    columns = (Column("", kin), Column("", like), Column("", rare))
+    ranked = Ranked(probs)
+    z = Blend(columns, coefficients).added_up({"": ranked})
+    apart = sum(c * column.score(ranked) for c, column in zip(coefficients, columns, strict=True))
+    np.testing.assert_allclose(z, apart, atol=1e-6)
+    both = pattern_sum([kin, like], [0.3, 0.7])
+    patterns.check_factors(both.factors, 8)  # its products are exact
+    assert both.scale >= WIDTH * 1.0 and np.log2(both.scale) % 1 == 0
