@@ -29,6 +29,8 @@ SETTINGS = {
     "natural scale": {"scores": THREE, "normalize": "scale"},
     "automatic": {"scores": "auto"},
     "automatic, exact": {"scores": "auto", "split": "exact"},
+    "learnt": {"scores": ("thr", "likeness", "kin"), "normalize": "scale"},
+    "learnt from all rows": {"scores": ("rarity", "kin"), "split": "efcp"},
     "by class": {"scores": THREE, "calibration": "class", "alpha": 0.4},
 }
 
@@ -70,6 +72,19 @@ def test_several_models_blend_on_the_device(on_device, smooth, tied) -> None:
     want = cp.fit(models, y).predict_set(models)
     tensors = {name: on_device(values.copy()) for name, values in models.items()}
     assert_same_sets(want, cp.fit(tensors, y).predict_set(tensors))
+
+
+@pytest.mark.parametrize("source", ["unlabelled", "test"])
+def test_what_other_rows_teach_is_the_same_on_a_device(on_device, smooth, source) -> None:
+    logits, y = smooth
+    third = len(y) // 3
+    rows, others, new = logits[:third], logits[third : 2 * third], logits[2 * third :]
+    if source == "test":
+        others = new
+    cp = cx.ScoreAverage("auto", alpha=0.1, kind="logits", random_state=0)
+    want = cp.fit(rows, y[:third], **{source: others}).predict_set(new)
+    cp.fit(on_device(rows), y[:third], **{source: on_device(others)})
+    assert_same_sets(want, cp.predict_set(on_device(new)))
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 1), (1, 7), (130, 33)])
