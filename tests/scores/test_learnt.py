@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import conformix as cx
+from conformix.data.outputs import check_outputs
 from conformix.errors import InvalidInput
 from conformix.kernels import patterns
 from conformix.scores import Column, parse_score
-from conformix.scores.blend import Blend
+from conformix.scores.blend import Blend, dictionary_columns
 from conformix.scores.learnt import WIDTH, Kin, Likeness, Rarity, pattern_sum
 from conformix.scores.ranked import Ranked
 
@@ -223,3 +224,28 @@ def test_a_blend_multiplies_once_and_adds_up_to_the_same() -> None:
     both = pattern_sum([kin, like], [0.3, 0.7])
     patterns.check_factors(both.factors, 8)  # its products are exact
     assert both.scale >= WIDTH * 1.0 and np.log2(both.scale) % 1 == 0
+
+
+def test_a_matrix_of_too_many_classes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("conformix.scores.learnt.MOST_CLASSES", 4)
+    with pytest.raises(InvalidInput, match="matrix of all pairs of classes, for at most 4"):
+        learnt(Kin(), rows(0, 5, 5))
+    learnt(Rarity(), rows(0, 5, 5))
+
+
+@pytest.mark.parametrize(("n_classes", "learns"), [(2, False), (3, True), (6, True), (7, False)])
+def test_auto_learns_a_matrix_where_it_is_worth_one(
+    n_classes: int, learns: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("conformix.scores.blend.MOST_RELATED", 6)
+    outputs = check_outputs(rows(0, 5, n_classes))
+    columns = dictionary_columns(outputs)
+    assert any(column.score.learns for column in columns) == learns
+
+
+def test_auto_gives_models_with_zeros_one_more_floor() -> None:
+    outputs = check_outputs({"net": rows(0, 5, 4), "knn": rows(0, 5, 4, ties=True)})
+    floors = [c.model for c in dictionary_columns(outputs) if str(c.score) == "logp(floor=0.1)"]
+    assert floors == ["knn"]
+    logits = check_outputs(np.zeros((5, 4)), "logits")
+    assert all(str(c.score) != "logp(floor=0.1)" for c in dictionary_columns(logits))

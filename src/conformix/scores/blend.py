@@ -220,6 +220,8 @@ LEARNT = ("likeness", "kin", "rarity")
 
 # The scores whose mean over the models, with nothing learnt, is the blend: a logit ensemble.
 ANCHOR = parse_score("logp(floor=0.01)")
+# Labels beyond which no matrix of them is learnt by default.
+MOST_RELATED = 2**12
 HIGH_FLOOR = parse_score("logp(floor=0.1)")
 # Rows of which a blend learns enough.
 ENOUGH_ROWS = 4000
@@ -232,10 +234,11 @@ LADDER = (0.7, 1.0, 1.4)
 def dictionary_columns(outputs: Outputs) -> tuple[Column, ...]:
     """Return the columns of the dictionary for the models of some outputs, tuning rows.
 
-    Two labels say nothing about each other that each does not say of itself. A model that gives
-    labels no probability at all, as forests and neighbours do, has one more floor.
+    Two labels say nothing about each other that each does not say of itself, and of very many
+    labels the tuning rows say too little for the size of the matrices. A model that gives labels no
+    probability at all, as forests and neighbours do, has one more floor.
     """
-    learnt = LEARNT if outputs.n_classes > 2 else ()
+    learnt = LEARNT if 2 < outputs.n_classes <= MOST_RELATED else ()
     columns = score_columns(tuple(outputs.models), DICTIONARY + learnt)
     zeros = [model for model in outputs.models if has_zeros(outputs, model)]
     return columns + tuple(Column(model, HIGH_FLOOR) for model in zeros)

@@ -43,6 +43,8 @@ WIDTH = 4.0
 N_PARTS = 10
 # A squared norm, relative to what it is the difference of, below which nothing is left of it.
 CANCELLED = 2.0**-16
+# Classes of which a matrix of all pairs is held (2 GiB).
+MOST_CLASSES = 2**14
 # For every label, rows that count as uniform: a mean over few rows says little of rare labels.
 UNIFORM_ROWS = 3.0
 
@@ -128,6 +130,19 @@ class PatternScore(LearningScore):
         """Return four: products of unit vectors, times four."""
         return WIDTH
 
+    def sums(self, ranked: Ranked) -> RowSums:
+        """Return what is added up over a block of rows."""
+        if ranked.n_classes > MOST_CLASSES:
+            raise InvalidInput(
+                f'score "{self}" holds a matrix of all pairs of classes, for at most '
+                f"{MOST_CLASSES:,} of them; got {ranked.n_classes:,}."
+            )
+        return self.sums_of(ranked)
+
+    @abstractmethod
+    def sums_of(self, ranked: Ranked) -> RowSums:
+        """Return the sums whose numbers grow with the square of the classes."""
+
     def of_rows(self, ranked: Ranked) -> FloatArray:
         """Return ``4 f(x) . factors_y``."""
         return WIDTH * patterns.products(ranked.patterns, self.factors)  # type: ignore[no-any-return]
@@ -192,7 +207,7 @@ class Likeness(PatternScore):
 
     name: ClassVar[str] = "likeness"
 
-    def sums(self, ranked: Ranked) -> RowSums:
+    def sums_of(self, ranked: Ranked) -> RowSums:
         """Return ``sum_i p_y(x_i) f(x_i)``."""
         products = patterns.summed_products(ranked.probs, ranked.patterns)
         return RowSums(len(ranked.probs), to_host(products), 0)
@@ -235,7 +250,7 @@ class Kin(PatternScore):
 
     name: ClassVar[str] = "kin"
 
-    def sums(self, ranked: Ranked) -> RowSums:
+    def sums_of(self, ranked: Ranked) -> RowSums:
         """Return the sums of products of two columns of f, and of the columns."""
         return _correlated(ranked.patterns)
 
