@@ -20,7 +20,7 @@ from conformix.search import GridSearch
 
 NEED_LOGITS = {"logit", "energy"}
 VARIANTS = [
-    *SCORES,
+    *(name for name in SCORES if not SCORES[name].learns),
     "thr(temperature=0.3)", "aps(temperature=0.5)", "aps(u=0.5)", "aps(randomized=True)",
     "raps(penalty=0.3, k_reg=1)", "raps(u=1.0)", "saps(randomized=True)", "saps(u=1.0)",
     "saps(temperature=3.0)", "rank(tie_break='prob')", "logp(temperature=2.0)", "logp(floor=0.1)",

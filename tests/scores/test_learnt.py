@@ -75,7 +75,7 @@ def test_a_score_is_its_formula(score: Any, ties: bool) -> None:
     np.testing.assert_allclose(values, plain(score, taught_by, probs), atol=2e-4)
 
 
-@pytest.mark.parametrize("score", (Likeness(), Rarity()), ids=str)
+@pytest.mark.parametrize("score", [Likeness(), Rarity()], ids=str)
 @pytest.mark.parametrize("ties", [False, True])
 def test_a_row_that_taught_a_score_leaves_itself_out(score: Any, ties: bool) -> None:
     probs = rows(2, 30, 6, ties=ties)
@@ -168,13 +168,15 @@ def test_where_nothing_is_known_a_score_is_zero() -> None:
     never[:, 0] = 0.0
     never /= never.sum(axis=1, keepdims=True)
     values = learnt(Likeness(), never)(Ranked(never))
-    assert not values[:, 0].any() and values[:, 1:].all()  # a label without mass
+    assert not values[:, 0].any()
+    assert values[:, 1:].all()
     once = rows(6, 20, 4)
     once[1:, 0] = 0.0
     once /= once.sum(axis=1, keepdims=True)
     ranked = Ranked(once)
     values = Likeness().left_out(ranked, Likeness().sums(ranked), np.arange(20))
-    assert values[0, 0] == 0 and values[1:, 0].all()  # mass in one row, which leaves itself out
+    assert values[0, 0] == 0
+    assert values[1:, 0].all()
 
 
 def test_a_label_that_never_varies_is_kin_to_itself_alone() -> None:
@@ -197,7 +199,9 @@ def test_one_row_teaches_without_dividing_by_zero() -> None:
 def test_texts_and_comparisons_leave_out_what_was_learnt() -> None:
     for score in LEARNING:
         ready = learnt(score, rows(0, 5, 3))
-        assert str(ready) == score.name and ready == score and parse_score(str(ready)) == score
+        assert str(ready) == score.name
+        assert ready == score
+        assert parse_score(str(ready)) == score
         assert "factors" not in repr(ready)
 
 
@@ -223,7 +227,8 @@ def test_a_blend_multiplies_once_and_adds_up_to_the_same() -> None:
     np.testing.assert_allclose(z, apart, atol=1e-6)
     both = pattern_sum([kin, like], [0.3, 0.7])
     patterns.check_factors(both.factors, 8)  # its products are exact
-    assert both.scale >= WIDTH * 1.0 and np.log2(both.scale) % 1 == 0
+    assert both.scale >= WIDTH * 1.0
+    assert np.log2(both.scale) % 1 == 0
 
 
 def test_a_matrix_of_too_many_classes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
