@@ -157,8 +157,10 @@ def test_without_ties_exactly_k_are_covered():
 
 def efcp_member(cal, labels, row, *, alpha, resolution, weights_of=None):
     """EFCP: weights and threshold from the n rows alone."""
-    found = search_weights(cal, labels, alpha=alpha, resolution=resolution)
-    w = found.weights if weights_of is None else weights_of(cal, labels)
+    if weights_of is None:
+        w = search_weights(cal, labels, alpha=alpha, resolution=resolution).weights
+    else:
+        w = weights_of(cal, labels)
     own = combine(cal[np.arange(len(labels)), labels], w)
     return combine(row, w) >= cx.conformal.threshold(own, alpha)
 
@@ -171,12 +173,10 @@ def ecdf_member(cal, labels, row, *, alpha, weights):
 
 def one_standard_error(cal, labels, *, alpha, weights):
     """The most preferred weights within one standard error of the best, from the n rows alone."""
-    own = cal[np.arange(len(labels)), labels]
-    sizes = []
-    for w in weights:
-        t = cx.conformal.threshold(combine(own, w), alpha)
-        sizes.append((combine(cal, w) >= t).sum(axis=1))
-    sizes = np.array(sizes)
+    values = np.moveaxis(cal @ weights.T, 2, 0)
+    own = np.sort(values[:, np.arange(len(labels)), labels], axis=1)
+    k = conformal_rank(len(labels), alpha)  # at most n here
+    sizes = (values >= own[:, len(labels) - k, None, None]).sum(axis=2)
     best = sizes[np.argmin(sizes.sum(axis=1))]
     limit = best.mean() + best.std(ddof=1) / np.sqrt(len(labels))
     return weights[np.flatnonzero(sizes.mean(axis=1) <= limit)[0]]
