@@ -25,6 +25,7 @@ from cases import Bag, FirstRowsTune, bags, levels
 from conformix.calibration import Clustered, PerClass, PerGroup, RankedPerClass
 from conformix.calibration.objective import ClassObjective
 from conformix.conformal import conformal_rank, kth_largest
+from conformix.data.row_data import NO_DATA
 from conformix.fit.rule import Rule
 from conformix.scores.scale import Scaled
 from conformix.search import GridSearch
@@ -399,3 +400,14 @@ def test_too_few_rows_in_a_class_are_told() -> None:
     probs, y = uneven_classes(np.random.default_rng(9), 100, (0.9, 0.08, 0.02))
     with pytest.warns(cx.TrivialSetsWarning, match="strata by class have too few rows"):
         fixed(0.05, "class").fit(probs, y)
+
+
+@pytest.mark.filterwarnings("error::conformix.TrivialSetsWarning")
+def test_a_stratum_of_just_enough_rows_is_not_short_of_them_whatever_its_scores() -> None:
+    model = fixed(0.2, "class").fit(*uneven_classes(np.random.default_rng(9), 40, (0.5, 0.5)))
+    values, y = np.repeat([-np.inf, 0.5], 4), np.repeat([0, 1], 4)
+    cuts = model.predictor_.fitted.cuts.plan.cut(values, y, NO_DATA)
+    assert cuts.table(0.2, conformal_rank).tolist() == [-np.inf, 0.5]
+    cuts.warn(0.2, conformal_rank)
+    with pytest.warns(cx.TrivialSetsWarning, match="2 of 2 strata"):
+        cuts.warn(0.19, conformal_rank)
