@@ -13,6 +13,7 @@ from cases import probability_rows
 from conformix.data.outputs import check_outputs
 from conformix.fit import scored as scoring
 from conformix.fit import upper_ends as module
+from conformix.kernels.blocks import run_blocks
 from conformix.scores import SCORES, parse_score, score_columns, score_tensor
 from conformix.scores import sorted_rows as sorting
 from conformix.scores.scale import Interpolated, Scaled
@@ -138,6 +139,42 @@ def test_blocks_and_threads_do_not_matter(monkeypatch) -> None:
         found.append((cp, cp.predict_set(logits)))
     assert_same(found[:2])
     assert_same(found[1:])
+
+
+@pytest.mark.parametrize(
+    ("calibration", "needs", "shape"),
+    [
+        ("marginal", None, ()),
+        ("weighted", "sample_weight", (5, 1)),
+        ("group", "strata", None),
+        ("class", None, None),
+    ],
+)
+def test_rows_are_cut_where_their_labels_share_a_threshold(calibration, needs, shape) -> None:
+    logits, y = rows_and_labels()
+    data = {} if needs is None else {needs: np.arange(len(y)) % 2 + 1}
+    cp = cx.ScoreAverage(THREE, alpha=0.4, kind="logits", calibration=calibration, random_state=0)
+    predictor = cp.fit(logits, y, **data).predictor_
+    rows = predictor.row_data(5, **{name: values[:5] for name, values in data.items()})
+    found = predictor.fitted.row_thresholds(0.4, rows)
+    assert (None if found is None else np.shape(found)) == shape
+
+
+def test_a_few_blocks_per_thread_are_in_memory_at_once(monkeypatch) -> None:
+    logits, y = rows_and_labels(n=500)
+    monkeypatch.setattr(module, "WORTHWHILE", 0)
+    cp = cx.ScoreAverage(THREE, kind="logits", random_state=0, threads=3).fit(logits, y)
+    monkeypatch.setattr("conformix.kernels.blocks.SMALL_WORK", 0)
+    monkeypatch.setattr(sorting, "SORTED_ENTRIES", logits[:8].size)
+    sizes = []
+
+    def spied(work, blocks, threads):
+        sizes.append((len(blocks), threads))
+        return run_blocks(work, blocks, threads)
+
+    monkeypatch.setattr("conformix.fit.predictor.run_blocks", spied)
+    cp.predict_set(logits)
+    assert sizes == [(8 * 3, 3), (8 * 3, 3), (15, 3)]  # of 63 blocks
 
 
 @given(data=st.data(), n_classes=st.integers(1, 9))

@@ -75,6 +75,8 @@ PROOFS: dict[str, str] = {
     "0e5212e61f57d31b": "Rows are asked each by itself: the size of a block is memory alone.",
     # calibration/objective.py, in ClassObjective.counts: len(some) // (4 | self.threads)
     "0f4f1fb004298667": "Thresholds are of one weight vector: how many a thread takes is speed.",
+    # fit/predictor.py, in _best_first: several = sizes > 0
+    "060847fe65d5c9b6": "A set of one label is in order already: to sort it too changes nothing.",
     # guarantees/statement.py, in pac_guarantee: if n_weights <= 1
     "0e69a224114cb129": "A number of candidates is 1 or more: `pac_rank` refuses any other.",
     # splits.py, in Split: @property gone from name, guarantee and needs_test

@@ -53,9 +53,38 @@ def test_blocks_and_threads_do_not_change_a_likelihood(monkeypatch) -> None:
         assert_allclose(one, all_at_once, rtol=1e-12)
 
 
+def test_a_block_of_a_likelihood_holds_no_more_scores_than_a_cache(monkeypatch) -> None:
+    monkeypatch.setattr("conformix.scores.blend.LIKELIHOOD_ENTRIES", SCORES[:7].size)
+    of_block, blocks = Likelihood._of_block, []
+
+    def spied(problem: Likelihood, rows: slice, c: np.ndarray):
+        blocks.append((rows.start, rows.stop))
+        return of_block(problem, rows, c)
+
+    monkeypatch.setattr(Likelihood, "_of_block", spied)
+    Likelihood(SCORES, Y, PRIOR, RIDGE, threads=1)(PRIOR)
+    assert blocks == [(0, 7), (7, 14), (14, 21), (21, 28), (28, 30)]
+
+
 def test_the_coefficients_are_the_most_likely_ones_that_are_not_negative() -> None:
     best = minimize(value, PRIOR, bounds=[(0, None)] * 3, tol=1e-12)
     assert_allclose(most_likely(SCORES, Y, PRIOR, RIDGE), best.x, atol=2e-5)
+
+
+@pytest.mark.parametrize("n", [12, 24])
+def test_steps_that_go_too_far_are_halved(n: int) -> None:
+    """From a score that is sure of wrong labels a whole step overshoots, or is the last."""
+    y, rows = np.arange(n) % 3, np.arange(n)
+    sure = 10.0 * np.eye(3)[np.where(rows < n // 3, y, (y + 1) % 3)]
+    unsure = np.random.default_rng(0).normal(size=(n, 3)) + np.eye(3)[y]
+    scores, prior = np.stack([sure, unsure], axis=-1), np.array([1.0, 0.0])
+
+    def value_there(c: np.ndarray) -> float:
+        z = scores @ c
+        return float((logsumexp(z, axis=1) - z[rows, y]).sum() + 0.001 * ((c - prior) ** 2).sum())
+
+    best = minimize(value_there, [0.0, 1.0], bounds=[(0, None)] * 2, tol=1e-12)
+    assert_allclose(most_likely(scores, y, prior, 0.001), best.x, atol=2e-5)
 
 
 def test_a_step_stays_among_coefficients_that_are_not_negative_and_none_is_better() -> None:
