@@ -166,14 +166,16 @@ def test_a_few_blocks_per_thread_are_in_memory_at_once(monkeypatch) -> None:
     cp = cx.ScoreAverage(THREE, kind="logits", random_state=0, threads=3).fit(logits, y)
     monkeypatch.setattr("conformix.kernels.blocks.SMALL_WORK", 0)
     monkeypatch.setattr(sorting, "SORTED_ENTRIES", logits[:8].size)
-    sizes = []
+    sizes, entries = [], []
 
     def spied(work, blocks, threads):
         sizes.append((len(blocks), threads))
         return run_blocks(work, blocks, threads)
 
     monkeypatch.setattr("conformix.fit.predictor.run_blocks", spied)
+    monkeypatch.setattr("conformix.fit.predictor.compile_for", entries.append)
     cp.predict_set(logits)
+    assert entries == [logits.size]
     assert sizes == [(8 * 3, 3), (8 * 3, 3), (15, 3)]  # of 63 blocks
 
 

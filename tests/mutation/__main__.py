@@ -39,7 +39,7 @@ from mutation.generated import (
 )
 from mutation.worker import only_bodies_differ
 
-# Seconds of tests in the stages, were the whole suite to take SUITE; LIMIT is of a clock.
+# Seconds of tests in the stages, were the whole suite to take SUITE; LIMIT of one that computes.
 SUITE, NARROW, BROAD, OTHERS, LIMIT = 1000.0, 4.0, 10.0, 4.0, 40.0
 LABELS = {
     "whole": "these together",

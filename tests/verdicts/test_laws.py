@@ -124,6 +124,13 @@ def test_laws_take_their_rows_by_name_and_their_options_by_name_alone() -> None:
             call(9, cells, 1)
 
 
+def test_a_law_is_of_rows_without_a_choice_and_none_is_certain_or_lawless_unless_said() -> None:
+    options = {"n_weights": 1, "certain": 0, "lawless": 0}
+    cells = [Cell(20, 18, 30)]
+    assert beta_binomial(9, cells) == beta_binomial(9, cells, **options)
+    assert shortfall_tail(9, cells) == shortfall_tail(9, cells, n_weights=1)
+
+
 def test_the_pooled_tail_is_that_of_a_draw_without_replacement() -> None:
     rows = [True] * 3 + [False] * 4  # who misses the threshold
     draws = [sum(order[:3]) for order in permutations(rows)]  # the first three are test rows
