@@ -7,6 +7,7 @@ covered, always; exactly so many without ties.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
@@ -386,6 +387,9 @@ def test_a_class_conditional_classifier_needs_one_word() -> None:
         ({"calibration": PerClass("none")}, {}, "unknown fallback 'none'"),
         ({"calibration": PerClass("pooled", min_rows=-1)}, {}, "min_rows must be a number of rows"),
         ({"calibration": Clustered(clusters=[0])}, {}, "clusters must hold one integer per class"),
+        ({"calibration": Clustered(clusters=[0] * 3)}, {}, "clusters must .* per class, 2 of them"),
+        ({"calibration": Clustered(clusters=[[0, 0]])}, {}, r"clusters must .* shape \(1, 2\)"),
+        ({"calibration": Clustered(clusters=[0.0, 1.0])}, {}, "clusters must .* got float64"),
     ],
 )  # fmt: skip
 def test_what_cannot_work_is_refused_in_one_sentence(
@@ -402,12 +406,12 @@ def test_too_few_rows_in_a_class_are_told() -> None:
         fixed(0.05, "class").fit(probs, y)
 
 
-@pytest.mark.filterwarnings("error::conformix.TrivialSetsWarning")
 def test_a_stratum_of_just_enough_rows_is_not_short_of_them_whatever_its_scores() -> None:
     model = fixed(0.2, "class").fit(*uneven_classes(np.random.default_rng(9), 40, (0.5, 0.5)))
     values, y = np.repeat([-np.inf, 0.5], 4), np.repeat([0, 1], 4)
     cuts = model.predictor_.fitted.cuts.plan.cut(values, y, NO_DATA)
     assert cuts.table(0.2, conformal_rank).tolist() == [-np.inf, 0.5]
-    cuts.warn(0.2, conformal_rank)
+    with warnings.catch_warnings(action="error"):
+        cuts.warn(0.2, conformal_rank)
     with pytest.warns(cx.TrivialSetsWarning, match="2 of 2 strata"):
         cuts.warn(0.19, conformal_rank)

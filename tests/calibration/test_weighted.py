@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import conformix as cx
-from calibration.rows import NAMES, WEIGHTS, Z, covered, softmax, uneven_classes
+from calibration.rows import NAMES, WEIGHTS, Z, covered, fixed, softmax, uneven_classes
 from cases import Bag, bags, levels
 from conformix.calibration import LabelShift, Weighted, shift
 from conformix.calibration.cuts import Single
@@ -389,6 +389,24 @@ def test_weights_that_cannot_be_are_refused(rows: dict, message: str) -> None:
     cp = cx.ScoreAverage(weights=WEIGHTS, alpha=0.5, calibration="weighted")
     with pytest.raises(cx.InvalidInput, match=message):
         cp.fit(probs, [0, 1, 1], **rows)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "message"),
+    [
+        ((1.0,), r"one number per class, 2 of them, .* got shape \(1,\)"),
+        ((1.0, 1.0, 1.0), r"one number per class, 2 of them, .* got shape \(3,\)"),
+        (((1.0, 1.0),), r"one number per class, 2 of them, .* got shape \(1, 2\)"),
+        (((1.0,), (1.0,)), r"one number per class, 2 of them, .* got shape \(2, 1\)"),
+        ((1.0, -1.0), "not negative"),
+        ((0.0, 0.0), "not all 0"),
+        ((1.0, np.inf), "ratios must be finite"),
+    ],
+    ids=["one", "three", "a row", "a column", "negative", "all 0", "infinite"],
+)
+def test_ratios_that_cannot_be_are_refused(ratios: tuple, message: str) -> None:
+    with pytest.raises(cx.InvalidInput, match=message):
+        fixed(0.5, LabelShift(ratios)).fit([[0.7, 0.3], [0.4, 0.6], [0.2, 0.8]], [0, 1, 1])
 
 
 def test_a_weighted_model_has_no_single_threshold_and_no_pac_rank() -> None:

@@ -75,6 +75,13 @@ PROOFS: dict[str, str] = {
     "0e5212e61f57d31b": "Rows are asked each by itself: the size of a block is memory alone.",
     # calibration/objective.py, in ClassObjective.counts: len(some) // (4 | self.threads)
     "0f4f1fb004298667": "Thresholds are of one weight vector: how many a thread takes is speed.",
+    # calibration/strata.py, in Stratified.law: stratum < part.n_strata - 1
+    "10228825f03d1617": "No stratum has a number above the last.",
+    # calibration/clusters.py, in weighted_kmeans: labels = np.full(len(points), -0)
+    "102d757755b93f20": (
+        "Starts differ and each is nearest to itself, so all points are nearest to the first only "
+        "where it is alone; there is one cluster then, however many steps it takes."
+    ),
     # fit/predictor.py, in _best_first: several = sizes > 0
     "060847fe65d5c9b6": "A set of one label is in order already: to sort it too changes nothing.",
     # guarantees/statement.py, in pac_guarantee: if n_weights <= 1
