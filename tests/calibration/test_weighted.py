@@ -7,6 +7,7 @@ weight, always: no tolerance, no simulation.
 
 from __future__ import annotations
 
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -407,6 +408,17 @@ def test_weights_that_cannot_be_are_refused(rows: dict, message: str) -> None:
 def test_ratios_that_cannot_be_are_refused(ratios: tuple, message: str) -> None:
     with pytest.raises(cx.InvalidInput, match=message):
         fixed(0.5, LabelShift(ratios)).fit([[0.7, 0.3], [0.4, 0.6], [0.2, 0.8]], [0, 1, 1])
+
+
+@pytest.mark.parametrize("weight", [0.1, 1.0, 7.0])
+def test_weighted_rows_that_are_too_few_are_told_and_just_enough_are_not(weight: float) -> None:
+    probs, y = np.tile([[0.7, 0.3]], (9, 1)), np.zeros(9, dtype=int)
+    cp, rows = fixed(0.1, "weighted"), {"sample_weight": np.full(9, weight)}
+    with warnings.catch_warnings(action="error"):
+        cp.fit(probs, y, **rows)
+    message = "^9 weighted calibration rows are too few for alpha=0.09: sets of points of average"
+    with pytest.warns(cx.TrivialSetsWarning, match=message):
+        assert np.asarray(cp.predict_set(probs, alpha=0.09, **rows)).all()
 
 
 def test_a_weighted_model_has_no_single_threshold_and_no_pac_rank() -> None:

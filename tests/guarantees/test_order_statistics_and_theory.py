@@ -494,3 +494,19 @@ def test_a_search_that_counts_nothing_gets_no_union_bound(cifar10):
     (entry,) = [e for e in cp.guarantee_.entries() if e.source == "order statistic"]
     assert entry.vacuous
     assert "does not say how many" in entry.says
+
+
+@pytest.mark.parametrize(
+    ("bound", "low", "high"),
+    [
+        (0.89999, "0.8999", "0.9000"),
+        (0.90001, "0.9000", "0.9001"),
+        (0.9, "0.9000", "0.9000"),
+        (0.1 + 0.2, "0.3000", "0.3000"),  # beyond 0.3 by rounding alone
+        (1e-5, "0.0000", "0.0001"),
+        (0.0, "0.0000", "0.0000"),
+        (1.0, "1.0000", "1.0000"),
+    ],
+)
+def test_bounds_are_printed_on_the_safe_side(bound: float, low: str, high: str) -> None:
+    assert (at_least(bound), at_most(bound)) == (low, high)
