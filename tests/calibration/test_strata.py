@@ -400,6 +400,16 @@ def test_what_cannot_work_is_refused_in_one_sentence(
         cx.ScoreAverage(alpha=0.5, random_state=0, **options).fit(probs, [0, 1, 1], **rows)
 
 
+@pytest.mark.parametrize("n_clusters", [0, -1, 1.5, True])
+def test_a_number_of_clusters_is_a_whole_one_from_one_on(n_clusters: object) -> None:
+    probs, y = uneven_classes(np.random.default_rng(9), 300, (0.4, 0.3, 0.3))
+    options = {"alpha": 0.2, "random_state": 0}
+    one = cx.ScoreAverage(calibration=Clustered(n_clusters=1), **options).fit(probs, y)
+    assert len(np.unique(one.threshold_)) == 1
+    with pytest.raises(cx.InvalidInput, match="n_clusters must be a positive integer; got"):
+        cx.ScoreAverage(calibration=Clustered(n_clusters=n_clusters), **options).fit(probs, y)
+
+
 def test_too_few_rows_in_a_class_are_told() -> None:
     probs, y = uneven_classes(np.random.default_rng(9), 100, (0.9, 0.08, 0.02))
     with pytest.warns(cx.TrivialSetsWarning, match="strata by class have too few rows"):

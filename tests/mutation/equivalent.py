@@ -14,6 +14,7 @@ LONGER = (
 ALL_DRAWN = (
     "Where there are no more rows than fit, all are drawn, and sorted they are as they were."
 )
+ONE_BY_ONE = "Thresholds are of one weight vector: how many a thread takes is speed."
 PROTOCOL = "Split is a protocol for type checkers: nobody derives from it or calls its members."
 
 # By the name of the mutant; the comment holds the changed line.
@@ -74,7 +75,9 @@ PROOFS: dict[str, str] = {
     # fit/exact/split.py, in FullFitted._ask: row_blocks(len(scores), 2, ROWS_AT_ONCE)
     "0e5212e61f57d31b": "Rows are asked each by itself: the size of a block is memory alone.",
     # calibration/objective.py, in ClassObjective.counts: len(some) // (4 | self.threads)
-    "0f4f1fb004298667": "Thresholds are of one weight vector: how many a thread takes is speed.",
+    "0f4f1fb004298667": ONE_BY_ONE,
+    # the same: len(some) * (4 * self.threads)
+    "1490f9bc09ef3bf1": ONE_BY_ONE,
     # calibration/strata.py, in Stratified.law: stratum < part.n_strata - 1
     "10228825f03d1617": "No stratum has a number above the last.",
     # calibration/clusters.py, in weighted_kmeans: labels = np.full(len(points), -0)
