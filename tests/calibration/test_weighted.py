@@ -296,6 +296,26 @@ def test_without_cross_fitting_a_flexible_classifier_overfits_the_ratios() -> No
     assert own.source.mean() < 0.5 < crossed.source.mean()
 
 
+def test_a_classifier_of_two_samples_is_shown_zeros_and_ones() -> None:
+    """Some ask for labels that count from 0."""
+    from sklearn.base import BaseEstimator, ClassifierMixin
+
+    shown = []
+
+    class Known(ClassifierMixin, BaseEstimator):
+        def fit(self, X: np.ndarray, z: np.ndarray) -> Known:
+            shown.append((X[:, 0] > 0, z))
+            return self
+
+        def predict_proba(self, X: np.ndarray) -> np.ndarray:
+            return np.full((len(X), 2), 0.5)
+
+    density_ratio(-np.ones((6, 1)), np.ones((4, 1)), classifier=Known(), folds=2, random_state=0)
+    assert len(shown) == 3  # all rows, and those outside either fold
+    for target, z in shown:
+        assert_array_equal(z, target.astype(int))
+
+
 @pytest.mark.parametrize(("n", "m"), [(2000, 400), (400, 2000)])
 def test_samples_of_one_law_have_ratios_near_one_whatever_their_sizes(n: int, m: int) -> None:
     rng = np.random.default_rng(8)
