@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
+from conformix.data.outputs import check_outputs
 from conformix.scores.blend import (
     Blend,
     Likelihood,
@@ -123,3 +124,13 @@ def test_columns_that_are_dropped_have_no_part_in_a_blend() -> None:
     kept = Blend(columns, coefficients).without([columns[0], columns[3]])
     assert kept.coefficients.tolist() == [0, 2, 3, 0, *coefficients[4:]]
     assert kept.columns == columns
+
+
+def test_a_blend_of_outputs_has_the_shape_and_the_type_of_an_array_of_doubles() -> None:
+    columns = dictionary_columns(("one",))
+    outputs = check_outputs({"one": np.full((5, 3), 1 / 3)}, "probs")
+    over = Blend(columns, np.ones(len(columns))).over(outputs)
+    (blended,) = over.models.values()
+    assert (blended.ndim, blended.shape, len(blended)) == (2, (5, 3), 5)
+    assert blended.dtype == blended[0:2].dtype == np.float64
+    assert blended[0:2].shape == (2, 3)
