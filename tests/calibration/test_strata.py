@@ -425,3 +425,19 @@ def test_a_stratum_of_just_enough_rows_is_not_short_of_them_whatever_its_scores(
         cuts.warn(0.2, conformal_rank)
     with pytest.warns(cx.TrivialSetsWarning, match="2 of 2 strata"):
         cuts.warn(0.19, conformal_rank)
+
+
+@pytest.mark.parametrize("threads", [2, 3, 5])
+def test_threads_do_not_change_what_a_search_with_thresholds_per_class_counts(threads: int) -> None:
+    rng = np.random.default_rng(2)
+    scores, y = rng.random((30, 3, 2)), np.arange(30) % 3
+    first = np.linspace(0, 1, 11)
+    weights = np.stack([first, 1 - first], axis=1)
+    counts = [
+        ClassObjective(
+            scores[np.arange(30), y], y, np.arange(3), [scores],
+            alpha=0.2, rank=conformal_rank, threads=number,
+        ).counts(weights)
+        for number in (1, threads)
+    ]  # fmt: skip
+    assert_array_equal(*counts)

@@ -206,6 +206,8 @@ def test_every_fold_model_must_speak() -> None:
     cross.fit([Fold([[0.5, 0.5]], [0])] * 3)
     with pytest.raises(cx.InvalidInput, match="from the 3 fold models; got 1"):
         cross.predict_set([[[0.5, 0.5]]])
+    with pytest.raises(cx.InvalidInput, match="from the 3 fold models; got 4"):
+        cross.predict_set([[[0.5, 0.5]]] * 4)
 
 
 def test_fold_models_must_speak_of_the_same_rows(cifar10) -> None:

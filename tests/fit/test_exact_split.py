@@ -12,6 +12,7 @@ import conformix as cx
 from conformix.conformal import conformal_rank, simple_fraction
 from conformix.errors import InvalidInput
 from conformix.fit.exact import leave_one_out_efcp
+from conformix.fit.exact.tables import make_tables
 from conformix.kernels import combine
 from conformix.kernels.twins import host_kernels
 from conformix.search import Candidates, GridSearch, search_weights
@@ -437,3 +438,20 @@ def test_kernels_are_chosen_by_the_products_that_a_call_forms(monkeypatch) -> No
     alike = np.full((3, 2), 0.5)  # none can be told from the others
     leave_one_out_efcp(rng.random((9, 3, 2)), rng.integers(0, 3, 9), alike, alpha=0.3)
     assert products == [("selection", 9 * 3 * 2 * 3)]
+
+
+def test_gaps_that_are_known_stay_as_they_are_when_others_are_asked_for() -> None:
+    rng = np.random.default_rng(4)
+    scores, y = rng.random((30, 3, 2)), rng.integers(0, 3, 30)
+    weights = candidate_weights(GridSearch(5), 2)
+    at_once, in_steps = (make_tables(scores, y, weights, 24) for _ in range(2))
+    every = np.ones(len(at_once.weights), dtype=bool)
+    assert len(every) > 2
+    at_once.learn_gaps(every)
+    for wanted in (np.arange(len(every)) == 1, every):
+        in_steps.learn_gaps(wanted)
+    for i in range(len(every)):
+        gaps = [t.gaps.values[t.gaps.starts[i] : t.gaps.stops[i]] for t in (at_once, in_steps)]
+        assert_array_equal(*gaps)
+    assert in_steps.gaps.starts[1] == 0  # known first, and not collected again
+    assert len(in_steps.gaps.values) == len(at_once.gaps.values)

@@ -13,6 +13,8 @@ from cases import probability_rows
 from conformix.data.outputs import check_outputs
 from conformix.fit import scored as scoring
 from conformix.fit import upper_ends as module
+from conformix.fit.predictor import best_first
+from conformix.fit.rule import Rule
 from conformix.kernels.blocks import run_blocks
 from conformix.scores import SCORES, parse_score, score_columns, score_tensor
 from conformix.scores import sorted_rows as sorting
@@ -158,6 +160,15 @@ def test_rows_are_cut_where_their_labels_share_a_threshold(calibration, needs, s
     rows = predictor.row_data(5, **{name: values[:5] for name, values in data.items()})
     found = predictor.fitted.row_thresholds(0.4, rows)
     assert (None if found is None else np.shape(found)) == shape
+
+
+@pytest.mark.parametrize(("n_classes", "dtype"), [(256, np.uint8), (257, np.uint16)])
+def test_a_label_of_a_set_takes_a_byte_where_it_can(n_classes: int, dtype: type) -> None:
+    scores = np.zeros((2, n_classes, 1))
+    rule = Rule(Scaled((1.0,)), np.ones(1))
+    order = best_first(np.ones((2, n_classes), dtype=bool), scores, rule)
+    assert order.dtype == dtype
+    assert_array_equal(order, np.tile(np.arange(n_classes), 2))
 
 
 def test_a_few_blocks_per_thread_are_in_memory_at_once(monkeypatch) -> None:

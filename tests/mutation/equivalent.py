@@ -97,4 +97,8 @@ PROOFS: dict[str, str] = {
     "11567ccc2abafa8a": PROTOCOL,
     # fit/rule.py, in Fitted: @property gone from calibration
     "077adbe1fbb087cd": PROTOCOL,
+    # calibration/strata.py: names.dtype.kind is 'U'
+    "16b8822ecf7298ba": "A kind is one letter, and texts of one letter are single objects in CPython.",
+    # calibration/clusters.py, in weighted_kmeans: reshape(~1)
+    "177a457381480696": "NumPy takes any one negative length for the one that it is to find.",
 }
