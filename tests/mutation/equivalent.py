@@ -78,6 +78,8 @@ PROOFS: dict[str, str] = {
     "0f4f1fb004298667": ONE_BY_ONE,
     # the same: len(some) * (4 * self.threads)
     "1490f9bc09ef3bf1": ONE_BY_ONE,
+    # the same: len(some) // (5 * self.threads)
+    "1900fb46acadb274": ONE_BY_ONE,
     # calibration/strata.py, in Stratified.law: stratum < part.n_strata - 1
     "10228825f03d1617": "No stratum has a number above the last.",
     # calibration/clusters.py, in weighted_kmeans: labels = np.full(len(points), -0)
@@ -98,7 +100,9 @@ PROOFS: dict[str, str] = {
     # fit/rule.py, in Fitted: @property gone from calibration
     "077adbe1fbb087cd": PROTOCOL,
     # calibration/strata.py: names.dtype.kind is 'U'
-    "16b8822ecf7298ba": "A kind is one letter, and texts of one letter are single objects in CPython.",
+    "16b8822ecf7298ba": (
+        "A kind is one letter, and texts of one letter are single objects in CPython."
+    ),
     # calibration/clusters.py, in weighted_kmeans: reshape(~1)
     "177a457381480696": "NumPy takes any one negative length for the one that it is to find.",
 }
