@@ -427,7 +427,7 @@ def test_a_stratum_of_just_enough_rows_is_not_short_of_them_whatever_its_scores(
         cuts.warn(0.19, conformal_rank)
 
 
-@pytest.mark.parametrize("threads", [2, 3, 5])
+@pytest.mark.parametrize("threads", [2, 3, 4, 5])
 def test_threads_do_not_change_what_a_search_with_thresholds_per_class_counts(threads: int) -> None:
     rng = np.random.default_rng(2)
     scores, y = rng.random((30, 3, 2)), np.arange(30) % 3

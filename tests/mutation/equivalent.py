@@ -15,6 +15,10 @@ ALL_DRAWN = (
     "Where there are no more rows than fit, all are drawn, and sorted they are as they were."
 )
 ONE_BY_ONE = "Thresholds are of one weight vector: how many a thread takes is speed."
+QUICKER = (
+    "Labels that may reach a threshold are compared with it either way: from how many scores on "
+    "the others are left out first is speed."
+)
 PROTOCOL = "A protocol for type checkers: nobody derives from it or calls its members."
 
 # By the name of the mutant; the comment holds the changed line.
@@ -72,6 +76,8 @@ PROOFS: dict[str, str] = {
     ),
     # fit/rule.py, in Rule._may_reach: for j in known[0:]:
     "0e34208dfa1da755": "The first column is compared with its floor twice, to the same end.",
+    # fit/rule.py: FEW_SCORES
+    "0d1bc9502f62149b": QUICKER,
     # fit/exact/split.py, in FullFitted._ask: row_blocks(len(scores), 2, ROWS_AT_ONCE)
     "0e5212e61f57d31b": "Rows are asked each by itself: the size of a block is memory alone.",
     # calibration/objective.py, in ClassObjective.counts: len(some) // (4 | self.threads)
