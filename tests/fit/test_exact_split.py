@@ -447,6 +447,7 @@ def test_gaps_that_are_known_stay_as_they_are_when_others_are_asked_for() -> Non
     at_once, in_steps = (make_tables(scores, y, weights, 24) for _ in range(2))
     every = np.ones(len(at_once.weights), dtype=bool)
     assert len(every) > 2
+    assert (at_once.gaps.starts == -1).all()  # unknown so far
     at_once.learn_gaps(every)
     for wanted in (np.arange(len(every)) == 1, every):
         in_steps.learn_gaps(wanted)
