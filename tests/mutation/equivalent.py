@@ -76,8 +76,9 @@ PROOFS: dict[str, str] = {
     ),
     # fit/rule.py, in Rule._may_reach: for j in known[0:]:
     "0e34208dfa1da755": "The first column is compared with its floor twice, to the same end.",
-    # fit/rule.py: FEW_SCORES
+    # fit/rule.py: FEW_SCORES = 2 % 13, 2 | 13
     "0d1bc9502f62149b": QUICKER,
+    "17dc85e45e6c09cf": QUICKER,
     # fit/exact/split.py, in FullFitted._ask: row_blocks(len(scores), 2, ROWS_AT_ONCE)
     "0e5212e61f57d31b": "Rows are asked each by itself: the size of a block is memory alone.",
     # calibration/objective.py, in ClassObjective.counts: len(some) // (4 | self.threads)
