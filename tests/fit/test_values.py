@@ -105,14 +105,12 @@ def test_a_blend_and_what_it_stands_for_are_values() -> None:
 
 
 def test_what_is_said_of_samples_ranks_and_theorems_are_values() -> None:
-    tensor = cx.score_tensor(PROBS, scores=("thr", "aps"))
     assert_values(
-        find_oracle(tensor, Y, alpha=0.2, resolution=4),
         theorem2(1000, alpha=0.1, n_classes=10, d=3, delta=0.1),
         RankRule(),
         density_ratio(PROBS[:40], PROBS[40:], folds=1),
         Seen(Y, Y, NO_DATA, (), 3, 9, 0.1, True, RNG),
-        names={"Oracle", "TheoremValues", "RankRule", "DensityRatio", "Seen", "RowData"},
+        names={"TheoremValues", "RankRule", "DensityRatio", "Seen", "RowData"},
     )
 
 
@@ -120,3 +118,8 @@ def test_true_scores_of_the_exact_split_are_those_of_its_weights_for_reading() -
     found = fitted(split="exact").predictor_.fitted
     own = found.scores[np.arange(len(found.y)), found.y]
     assert_array_equal(found.calibration, np.sort(combine(own, found.rule.weights)))
+
+
+def test_the_best_weights_of_a_pool_are_a_value() -> None:
+    scores = np.stack([PROBS, PROBS**2], axis=-1)
+    assert_values(find_oracle(scores, Y, alpha=0.2, resolution=4), names={"Oracle"})
