@@ -44,8 +44,8 @@ SUITE, NARROW, BROAD, OTHERS, LIMIT = 1000.0, 4.0, 10.0, 4.0, 40.0
 LABELS = {
     "whole": "these together",
     "sample": "a random sample of the other rooms that carry a promise",
-    "second sample": "a second one, drawn when the first had no survivors left",
-    "third sample": "a third one, drawn when the second had none left",
+    "second sample": "a second one",
+    "third sample": "a third one, after tests for the survivors of the second",
 }
 
 

@@ -112,4 +112,6 @@ PROOFS: dict[str, str] = {
     ),
     # calibration/clusters.py, in weighted_kmeans: reshape(~1)
     "177a457381480696": "NumPy takes any one negative length for the one that it is to find.",
+    # fit/predictor.py, in Predictor._sorted: zip(..., strict=False)
+    "1a3048fc02b1175f": "`run_blocks` answers once for every block, so none is left over.",
 }
