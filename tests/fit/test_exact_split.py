@@ -12,7 +12,9 @@ import conformix as cx
 from conformix.conformal import conformal_rank, simple_fraction
 from conformix.errors import InvalidInput
 from conformix.fit.exact import leave_one_out_efcp
+from conformix.fit.exact.tables import make_tables
 from conformix.kernels import combine
+from conformix.kernels.twins import host_kernels
 from conformix.search import Candidates, GridSearch, search_weights
 from conformix.search.weights import candidate_weights
 from conformix.splits import Exact
@@ -415,3 +417,42 @@ def test_rows_too_few_to_choose_leave_the_first_weights_and_all_labels():
     sure = np.full((9, 3), 0.1) + 0.7 * np.eye(3)[np.arange(9) % 3]
     enough.fit(sure, np.arange(9) % 3)
     assert enough.predictor_.fitted.efcp(0.1).count == 9
+
+
+def test_kernels_are_chosen_by_the_products_that_a_call_forms(monkeypatch) -> None:
+    products = []
+
+    def spied(name: str, number: int):
+        products.append((name, number))
+        return host_kernels(name, number)
+
+    monkeypatch.setattr("conformix.fit.exact.split.host_kernels", spied)
+    monkeypatch.setattr("conformix.fit.exact.shortfall.host_kernels", spied)
+    rng = np.random.default_rng(3)
+    probs, y = rng.dirichlet(np.ones(3), size=20), rng.integers(0, 3, 20)
+    cp = cx.ScoreAverage(("thr", "aps"), alpha=0.3, split="exact", search=GridSearch(4))
+    cp.fit(probs, y).predict_set(probs[:7])
+    weights = cp.predictor_.fitted.all_weights
+    assert products[0] == ("selection", 7 * 3 * 2 * len(weights))
+    products.clear()
+    alike = np.full((3, 2), 0.5)  # none can be told from the others
+    leave_one_out_efcp(rng.random((9, 3, 2)), rng.integers(0, 3, 9), alike, alpha=0.3)
+    assert products == [("selection", 9 * 3 * 2 * 3)]
+
+
+def test_gaps_that_are_known_stay_as_they_are_when_others_are_asked_for() -> None:
+    rng = np.random.default_rng(4)
+    scores, y = rng.random((30, 3, 2)), rng.integers(0, 3, 30)
+    weights = candidate_weights(GridSearch(5), 2)
+    at_once, in_steps = (make_tables(scores, y, weights, 24) for _ in range(2))
+    every = np.ones(len(at_once.weights), dtype=bool)
+    assert len(every) > 2
+    assert (at_once.gaps.starts == -1).all()  # unknown so far
+    at_once.learn_gaps(every)
+    for wanted in (np.arange(len(every)) == 1, every):
+        in_steps.learn_gaps(wanted)
+    for i in range(len(every)):
+        gaps = [t.gaps.values[t.gaps.starts[i] : t.gaps.stops[i]] for t in (at_once, in_steps)]
+        assert_array_equal(*gaps)
+    assert in_steps.gaps.starts[1] == 0  # known first, and not collected again
+    assert len(in_steps.gaps.values) == len(at_once.gaps.values)
