@@ -13,6 +13,9 @@ from cases import probability_rows
 from conformix.data.outputs import check_outputs
 from conformix.fit import scored as scoring
 from conformix.fit import upper_ends as module
+from conformix.fit.predictor import best_first
+from conformix.fit.rule import Rule
+from conformix.kernels.blocks import run_blocks
 from conformix.scores import SCORES, parse_score, score_columns, score_tensor
 from conformix.scores import sorted_rows as sorting
 from conformix.scores.scale import Interpolated, Scaled
@@ -138,6 +141,53 @@ def test_blocks_and_threads_do_not_matter(monkeypatch) -> None:
         found.append((cp, cp.predict_set(logits)))
     assert_same(found[:2])
     assert_same(found[1:])
+
+
+@pytest.mark.parametrize(
+    ("calibration", "needs", "shape"),
+    [
+        ("marginal", None, ()),
+        ("weighted", "sample_weight", (5, 1)),
+        ("group", "strata", None),
+        ("class", None, None),
+    ],
+)
+def test_rows_are_cut_where_their_labels_share_a_threshold(calibration, needs, shape) -> None:
+    logits, y = rows_and_labels()
+    data = {} if needs is None else {needs: np.arange(len(y)) % 2 + 1}
+    cp = cx.ScoreAverage(THREE, alpha=0.4, kind="logits", calibration=calibration, random_state=0)
+    predictor = cp.fit(logits, y, **data).predictor_
+    rows = predictor.row_data(5, **{name: values[:5] for name, values in data.items()})
+    found = predictor.fitted.row_thresholds(0.4, rows)
+    assert (None if found is None else np.shape(found)) == shape
+
+
+@pytest.mark.parametrize(("n_classes", "dtype"), [(256, np.uint8), (257, np.uint16)])
+def test_a_label_of_a_set_takes_a_byte_where_it_can(n_classes: int, dtype: type) -> None:
+    scores = np.zeros((2, n_classes, 1))
+    rule = Rule(Scaled((1.0,)), np.ones(1))
+    order = best_first(np.ones((2, n_classes), dtype=bool), scores, rule)
+    assert order.dtype == dtype
+    assert_array_equal(order, np.tile(np.arange(n_classes), 2))
+
+
+def test_a_few_blocks_per_thread_are_in_memory_at_once(monkeypatch) -> None:
+    logits, y = rows_and_labels(n=500)
+    monkeypatch.setattr(module, "WORTHWHILE", 0)
+    cp = cx.ScoreAverage(THREE, kind="logits", random_state=0, threads=3).fit(logits, y)
+    monkeypatch.setattr("conformix.kernels.blocks.SMALL_WORK", 0)
+    monkeypatch.setattr(sorting, "SORTED_ENTRIES", logits[:8].size)
+    sizes, entries = [], []
+
+    def spied(work, blocks, threads):
+        sizes.append((len(blocks), threads))
+        return run_blocks(work, blocks, threads)
+
+    monkeypatch.setattr("conformix.fit.predictor.run_blocks", spied)
+    monkeypatch.setattr("conformix.fit.predictor.compile_for", entries.append)
+    cp.predict_set(logits)
+    assert entries == [logits.size]
+    assert sizes == [(8 * 3, 3), (8 * 3, 3), (15, 3)]  # of 63 blocks
 
 
 @given(data=st.data(), n_classes=st.integers(1, 9))

@@ -54,9 +54,38 @@ def test_blocks_and_threads_do_not_change_a_likelihood(monkeypatch) -> None:
         assert_allclose(one, all_at_once, rtol=1e-12)
 
 
+def test_a_block_of_a_likelihood_holds_no_more_scores_than_a_cache(monkeypatch) -> None:
+    monkeypatch.setattr("conformix.scores.blend.LIKELIHOOD_ENTRIES", SCORES[:7].size)
+    of_block, blocks = Likelihood._of_block, []
+
+    def spied(problem: Likelihood, rows: slice, c: np.ndarray):
+        blocks.append((rows.start, rows.stop))
+        return of_block(problem, rows, c)
+
+    monkeypatch.setattr(Likelihood, "_of_block", spied)
+    Likelihood(SCORES, Y, PRIOR, RIDGE, threads=1)(PRIOR)
+    assert blocks == [(0, 7), (7, 14), (14, 21), (21, 28), (28, 30)]
+
+
 def test_the_coefficients_are_the_most_likely_ones_that_are_not_negative() -> None:
     best = minimize(value, PRIOR, bounds=[(0, None)] * 3, tol=1e-12)
     assert_allclose(most_likely(SCORES, Y, PRIOR, RIDGE), best.x, atol=2e-5)
+
+
+@pytest.mark.parametrize("n", [12, 24])
+def test_steps_that_go_too_far_are_halved(n: int) -> None:
+    """From a score that is sure of wrong labels a whole step overshoots, or is the last."""
+    y, rows = np.arange(n) % 3, np.arange(n)
+    sure = 10.0 * np.eye(3)[np.where(rows < n // 3, y, (y + 1) % 3)]
+    unsure = np.random.default_rng(0).normal(size=(n, 3)) + np.eye(3)[y]
+    scores, prior = np.stack([sure, unsure], axis=-1), np.array([1.0, 0.0])
+
+    def value_there(c: np.ndarray) -> float:
+        z = scores @ c
+        return float((logsumexp(z, axis=1) - z[rows, y]).sum() + 0.001 * ((c - prior) ** 2).sum())
+
+    best = minimize(value_there, [0.0, 1.0], bounds=[(0, None)] * 2, tol=1e-12)
+    assert_allclose(most_likely(scores, y, prior, 0.001), best.x, atol=2e-5)
 
 
 def test_a_step_stays_among_coefficients_that_are_not_negative_and_none_is_better() -> None:
@@ -94,3 +123,13 @@ def test_columns_that_are_dropped_have_no_part_in_a_blend() -> None:
     kept = Blend(columns, coefficients).without([columns[0], columns[3]])
     assert kept.coefficients.tolist() == [0, 2, 3, 0, *coefficients[4:]]
     assert kept.columns == columns
+
+
+def test_a_blend_of_outputs_has_the_shape_and_the_type_of_an_array_of_doubles() -> None:
+    columns = dictionary_columns(("one",))
+    outputs = check_outputs({"one": np.full((5, 3), 1 / 3)}, "probs")
+    over = Blend(columns, np.ones(len(columns))).over(outputs)
+    (blended,) = over.models.values()
+    assert (blended.ndim, blended.shape, len(blended)) == (2, (5, 3), 5)
+    assert blended.dtype == blended[0:2].dtype == np.float64
+    assert blended[0:2].shape == (2, 3)
