@@ -8,7 +8,7 @@ A tensor (n, K, d) of all rows and what is gathered here go through the same pip
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, TypeAlias
 
@@ -17,7 +17,7 @@ import numpy as np
 from conformix.data.outputs import Kind, Outputs, one_below_the_other
 from conformix.data.row_data import NO_DATA, RowData
 from conformix.errors import InvalidInput
-from conformix.kernels.arrays import FloatArray, IntArray, of_labels, some_rows
+from conformix.kernels.arrays import FloatArray, IntArray, of_labels, some_rows, to_device
 from conformix.kernels.blocks import row_blocks
 from conformix.scores.names import Column
 from conformix.scores.sorted_rows import SortedOutputs, are_sorted, true_label_scores
@@ -470,6 +470,23 @@ def summed(scores: Any, function: Callable[..., int], *arrays: Any) -> int:
     if isinstance(scores, Gathered | GatheredRows):
         return scores.sum(function, *arrays)
     return sum(total for _, total in in_blocks(scores, function, *arrays))
+
+
+def with_planes(scores: Any, y: IntArray, rows: IntArray, planes: Mapping[int, FloatArray]) -> Any:
+    """Return scores in which some rows, those that tune, have other planes (m, K).
+
+    `planes` are by the place of the score. A tensor is changed where it is.
+    """
+    gathered = isinstance(scores, Gathered)
+    tensor = scores.tensor if gathered else scores
+    some = slice(None) if gathered else to_device(rows, tensor)
+    for j, plane in planes.items():
+        tensor[some, :, j] = to_device(plane, tensor)
+    if not gathered:
+        return tensor
+    true: Any = scores.true
+    true.values[rows] = of_labels(tensor, y[rows])
+    return replace(scores, tuning=HeldTensor(tensor, spare=True))
 
 
 def can_be_read(scores: Any) -> bool:
