@@ -32,7 +32,7 @@ from conformix.kernels.arrays import (
     to_host,
 )
 from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks, threads_for
-from conformix.kernels.elementary import compile_for
+from conformix.kernels.twins import compile_for, loops
 from conformix.scores.names import SCORES, Column
 from conformix.scores.ranked import Ranked, Rising
 from conformix.scores.tensor import fill_tensor, uniforms_of
@@ -76,6 +76,7 @@ class SortedRows:
         # NumPy 2.4 with AVX-512 sorts half precision wrongly where 0.0 and -0.0 meet.
         self.block = block.astype(np.float32) if block.dtype == np.float16 else block
         self._how: Any = (kind, u, arithmetic)
+        self._walked: Walk | None = None
 
     @cached_property
     def outputs(self) -> FloatArray:
@@ -83,7 +84,7 @@ class SortedRows:
         return np.sort(self.block, axis=1)
 
     @cached_property
-    def ranked(self) -> Ranked:
+    def ranked(self) -> Rising:
         """What scores are functions of, in sorted order."""
         return Rising(self.outputs, *self._how)
 
@@ -92,34 +93,54 @@ class SortedRows:
         """What scores are functions of, in the order of the labels."""
         return Ranked(self.block, *self._how)
 
-    def of_labels(self, y: IntArray, rows: IntArray | None = None) -> Places:
-        """Return one label each of some rows, of all by default."""
-        if rows is None:
-            rows = np.arange(len(self.block))
+    def of_labels(self, y: IntArray) -> Places:
+        """Return one label of every row."""
+        rows = np.arange(len(self.block))
         # Of several equal numbers any place will do: all of them score alike.
         values = self.block[rows, y]
+        walk = self._walk(values)
+        if walk is not None:
+            return Places(self.ranked, rows, walk.labels[:, 0], walk=walk)
         high = np.full(len(rows), self.block.shape[1] - 1)
         return Places(self.ranked, rows, _first_place(self.outputs, rows, high, values))
 
     def at(self, rows: IntArray, places: IntArray) -> Places:
-        """Return the labels at sorted places (m,) of some rows (m,)."""
-        return Places(self.ranked, rows, places)
+        """Return the labels at sorted places (m,) of some rows (m,), which rise."""
+        some, within = np.unique(rows, return_inverse=True)
+        return Places(self.ranked.some(some), within, places)
+
+    def _walk(self, values: FloatArray | None = None) -> Walk | None:
+        """Return the walk over the upper ends of all rows; None where NumPy is as fast.
+
+        The first caller may ask for the labels whose outputs are `values` (n,).
+        """
+        kernel = loops("upper", self.block.size)
+        if kernel is not None and (self._walked is None or values is not None):
+            start = max(self.block.shape[1] - HELD_PLACES, 0)
+            self._walked = Walk(kernel, self.ranked, start, self.outputs, values)
+        return self._walked
+
+    def _window(self, rows: IntArray | None, places: slice) -> Window:
+        """Return neighbouring places of some rows, all where `rows` is None."""
+        every: Any = slice(None) if rows is None else rows
+        walk = self._walk()
+        if walk is None or places.start >= walk.start:
+            return Window(self.ranked, every, places, walk=walk)
+        ranked = self.ranked if rows is None else self.ranked.some(rows)
+        deeper = Walk(walk.kernel, ranked, places.start)
+        return Window(ranked, slice(None), places, walk=deeper)
 
     def scores(self, columns: Sequence[Column], rows: IntArray | None, places: slice) -> FloatArray:
         """Return the scores (m, w, d) of neighbouring places of some rows, as a view of planes.
 
         All rows where `rows` is None.
         """
-        labels: Any = Window(self.ranked, slice(None) if rows is None else rows, places)
+        labels: Any = self._window(rows, places)
         n_rows = len(self.block) if rows is None else len(rows)
         planes = np.empty((len(columns), n_rows, places.stop - places.start))
         for plane, column in zip(planes, columns, strict=True):
             plane[:] = column.score(labels)
         return np.moveaxis(planes, 0, -1)
-
-    def true_scores(self, columns: Sequence[Column], y: IntArray, rows: IntArray) -> FloatArray:
-        """Return the scores (m, d) of one label each of some rows (m,)."""
-        return scores_at(self.of_labels(y, rows), columns)
 
     def some(self, rows: IntArray) -> SortedRows:
         """Return some of the rows, not sorted yet."""
@@ -133,6 +154,7 @@ class SortedRows:
         """Give up what was sorted."""
         for name in ("outputs", "ranked"):
             self.__dict__.pop(name, None)
+        self._walked = None
 
     def upper(self, columns: Sequence[Column], y: IntArray | None) -> UpperRows:
         """Return the upper ends of the rows, and the scores of the labels y."""
@@ -157,10 +179,10 @@ class UpperRows(SortedRows):
         self._source = source
         n_classes = self.block.shape[1]
         self._held = slice(max(n_classes - HELD_PLACES, 0), n_classes)
-        self._upper = source.scores(columns, None, self._held)
         self.true: FloatArray | None = None  # the scores of the labels y, where they are known
         if y is not None:
-            self.true = source.true_scores(columns, y, np.arange(len(self.block)))
+            self.true = scores_at(source.of_labels(y), columns)
+        self._upper = source.scores(columns, None, self._held)
         source.forget()
 
     def scores(self, columns: Sequence[Column], rows: IntArray | None, places: slice) -> FloatArray:
@@ -174,7 +196,71 @@ class UpperRows(SortedRows):
 
     def true_scores(self, columns: Sequence[Column], y: IntArray, rows: IntArray) -> FloatArray:
         """Return the scores (m, d) of one label each of some rows (m,)."""
-        return self._source.some(rows).true_scores(columns, y, np.arange(len(rows)))
+        return scores_at(self._source.some(rows).of_labels(y), columns)
+
+
+class Walk:
+    """Masses and tie groups of the upper ends of sorted rows, and of one label of each.
+
+    Compiled, and made at the first question: in one pass, where `SortedLabels` needs several and
+    gives the same bits.
+    """
+
+    def __init__(
+        self,
+        kernel: Any,
+        ranked: Rising,
+        start: int,
+        outputs: FloatArray | None = None,
+        values: FloatArray | None = None,
+    ) -> None:
+        self.kernel, self.start = kernel, start  # the first place that is asked for
+        self._ranked = ranked
+        self._outputs, self._values = (None, None) if values is None else (outputs, values)
+
+    @cached_property
+    def _results(self) -> tuple[FloatArray, IntArray, IntArray, IntArray, FloatArray]:
+        rising = self._ranked.probs
+        n, n_classes = rising.shape
+        shape = n, n_classes - self.start
+        mass, first, last = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.int64)
+        outputs, values = rising, np.empty(0)
+        if self._values is not None:
+            outputs = np.ascontiguousarray(self._outputs, dtype=np.float64)
+            values = self._values.astype(np.float64)
+        labels, label_mass = np.empty((len(values), 3), np.int64), np.empty(len(values))
+        tied = self.kernel.walk(
+            rising, self.start, mass, first, last, outputs, values, labels, label_mass,
+            np.empty(n_classes),
+        )  # fmt: skip
+        if not tied:
+            first = last = np.arange(self.start, n_classes)[None, :]
+        self._outputs = self._values = None
+        return mass, first, last, labels, label_mass
+
+    @property
+    def labels(self) -> IntArray:
+        """Where the labels are, and the first and last places of their tie groups, (n, 3)."""
+        return self._results[3]
+
+    @property
+    def label_mass(self) -> FloatArray:
+        """The masses (n,) of the labels."""
+        return self._results[4]
+
+    def mass(self, rows: Any, places: slice) -> FloatArray:
+        """Return the masses (m, w) of neighbouring places of some rows."""
+        return self._results[0][rows, self._cut(places)]
+
+    def ends(self, rows: Any, places: slice) -> tuple[IntArray, IntArray]:
+        """Return the ends of their tie groups, (m, w), or (1, w) where nothing ties."""
+        _, first, last, _, _ = self._results
+        if first is last:
+            rows = slice(None)
+        return first[rows, self._cut(places)], last[rows, self._cut(places)]
+
+    def _cut(self, places: slice) -> slice:
+        return slice(places.start - self.start, places.stop - self.start)
 
 
 class SortedLabels:
@@ -186,9 +272,14 @@ class SortedLabels:
     xp = np
 
     def __init__(
-        self, ranked: Ranked, rows: Any, places: Any, untempered: SortedLabels | None = None
+        self,
+        ranked: Ranked,
+        rows: Any,
+        places: Any,
+        untempered: SortedLabels | None = None,
+        walk: Walk | None = None,
     ) -> None:
-        self._ranked, self._rows, self._places = ranked, rows, places
+        self._ranked, self._rows, self._places, self._walk = ranked, rows, places, walk
         self._untempered = untempered  # None, not itself: a cycle would stay in memory
 
     def at(self, temperature: float) -> SortedLabels:
@@ -274,12 +365,17 @@ class SortedLabels:
 
 
 class Places(SortedLabels):
-    """One label each of rows (m,), which may repeat, at places (m,); arrays are (m, 1)."""
+    """One label each of rows (m,), which may repeat, at places (m,); arrays are (m, 1).
+
+    With a walk, they are its labels, of all rows.
+    """
 
     def _at_places(self, values: FloatArray) -> FloatArray:
         return values[self._rows, self._places][:, None]
 
     def _tie_groups(self) -> tuple[IntArray, IntArray]:
+        if self._walk is not None:
+            return self._walk.labels[:, 1:2], self._walk.labels[:, 2:]
         rising, rows, places = self._ranked.probs, self._rows, self._places
         values = rising[rows, places]
         first, last = places.astype(np.intp), places.astype(np.intp)
@@ -294,6 +390,8 @@ class Places(SortedLabels):
     @property
     def mass_up_to(self) -> FloatArray:
         """Mass of the labels no likelier than y, added from the smallest up."""
+        if self._walk is not None:
+            return self._walk.label_mass[:, None]
         return self._ranked.running_mass[self._rows, self.ends[1][:, 0]][:, None]
 
 
@@ -301,6 +399,8 @@ class Window(SortedLabels):
     """Neighbouring places, a slice of them, of rows (m,) or of all; arrays are (m, w)."""
 
     def _tie_groups(self) -> tuple[IntArray, IntArray]:
+        if self._walk is not None:
+            return self._walk.ends(self._rows, self._places)
         rising, start, stop = self._ranked.probs, self._places.start, self._places.stop
         first = last = np.arange(start, stop)[None, :]
         seen = rising[self._rows, max(start - 1, 0) : min(stop + 1, self.n_classes)]
@@ -318,11 +418,10 @@ class Window(SortedLabels):
     @property
     def mass_up_to(self) -> FloatArray:
         """Mass of the labels no likelier than y, added from the smallest up."""
-        last = self.ends[1]
-        if len(last) == 1:  # nothing ties
-            return self._at_places(self._ranked.running_mass)
+        if self._walk is not None:
+            return self._walk.mass(self._rows, self._places)
         mass = self._ranked.running_mass
-        return mass[np.arange(len(mass))[self._rows][:, None], last]
+        return mass[np.arange(len(mass))[self._rows][:, None], self.ends[1]]
 
 
 def _first_place(

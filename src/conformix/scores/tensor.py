@@ -13,7 +13,7 @@ from conformix.errors import InvalidInput
 from conformix.kernels import available_threads, run_blocks
 from conformix.kernels.arrays import FloatArray, RandomState, as_generator
 from conformix.kernels.blocks import row_blocks
-from conformix.kernels.elementary import compile_for
+from conformix.kernels.twins import compile_for
 from conformix.scores.names import Column, ScoreLike, score_columns
 from conformix.scores.ranked import Ranked
 from conformix.scores.score import Custom
