@@ -111,26 +111,25 @@ class TuningRows:
         largest = float(np.abs(rising[[0, -1]]).max())
         cuts = (lowest - (MARGIN * largest + TINY)).tolist()
 
+        raw_floors = getattr(self.transform, "raw_floors", None)
+        if raw_floors is not None:
+            cuts = raw_floors(cuts)
+
+        def may_be_in(scores: FloatArray, _: IntArray) -> BoolArray:
+            # Labels that are out need not be normalised; a few more that are out do no harm.
+            values = self.transform(scores) if raw_floors is None else scores
+            inside = values[..., 0] > cuts[0]
+            for j in range(1, d):
+                inside |= values[..., j] > cuts[j]
+            return inside
+
         def of_block(block: Any, rows: IntArray, _: slice) -> FloatArray:
-
-            def may_be_in(scores: FloatArray, _: IntArray) -> BoolArray:
-                normalised.append(self.transform(scores))
-                inside = normalised[-1][..., 0] > cuts[0]
-                for j in range(1, d):
-                    inside |= normalised[-1][..., j] > cuts[j]
-                return inside
-
-            normalised: list[FloatArray] = []
-            windows = upper_windows(block, columns, may_be_in, rows)
-            inside = [within for _, _, within in windows]
-            # One plane per score.
-            return stacked(
-                [
-                    joined([s[..., j][i] for s, i in zip(normalised, inside, strict=True)])
-                    for j in range(d)
-                ]
-            )
+            planes: list[list[FloatArray]] = [[] for _ in range(d)]
+            for _, scores, inside in upper_windows(block, columns, may_be_in, rows):
+                for j in range(d):
+                    planes[j].append(scores[..., j][inside])
+            return self.transform(stacked([joined(plane) for plane in planes]).T).T
 
         lists = source.ordered.map(of_block, source.rows)  # type: ignore[union-attr]
-        planes = joined(lists, axis=1)
+        planes = joined(lists, axis=1)  # one per score
         return WithinReach(planes.T[:, None, :], *source.shape[:2])

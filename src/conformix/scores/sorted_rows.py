@@ -26,6 +26,7 @@ from conformix.kernels.arrays import (
     BoolArray,
     FloatArray,
     IntArray,
+    is_tensor,
     joined,
     of_labels,
     to_device,
@@ -130,14 +131,21 @@ class SortedRows:
         deeper = Walk(walk.kernel, ranked, places.start)
         return Window(ranked, slice(None), places, walk=deeper)
 
-    def scores(self, columns: Sequence[Column], rows: IntArray | None, places: slice) -> FloatArray:
-        """Return the scores (m, w, d) of neighbouring places of some rows, as a view of planes.
+    def scores(
+        self,
+        columns: Sequence[Column],
+        rows: IntArray | None,
+        places: slice,
+        planes: FloatArray | None = None,
+    ) -> FloatArray:
+        """Return the scores (m, w, d) of neighbouring places of some rows, as a view of `planes`.
 
-        All rows where `rows` is None.
+        All rows where `rows` is None; new planes (d, m, w) where there are none.
         """
         labels: Any = self._window(rows, places)
         n_rows = len(self.block) if rows is None else len(rows)
-        planes = np.empty((len(columns), n_rows, places.stop - places.start))
+        if planes is None:
+            planes = np.empty((len(columns), n_rows, places.stop - places.start))
         for plane, column in zip(planes, columns, strict=True):
             plane[:] = column.score(labels)
         return np.moveaxis(planes, 0, -1)
@@ -185,14 +193,23 @@ class UpperRows(SortedRows):
         self._upper = source.scores(columns, None, self._held)
         source.forget()
 
-    def scores(self, columns: Sequence[Column], rows: IntArray | None, places: slice) -> FloatArray:
+    def scores(
+        self,
+        columns: Sequence[Column],
+        rows: IntArray | None,
+        places: slice,
+        planes: FloatArray | None = None,
+    ) -> FloatArray:
         """Return the scores (m, w, d) of neighbouring places of some rows."""
         first = self._held.start
         if places.start < first:
             some = self._source.some(np.arange(len(self.block)) if rows is None else rows)
-            return some.scores(columns, None, places)
+            return some.scores(columns, None, places, planes)
         held = slice(places.start - first, places.stop - first)
-        return self._upper[slice(None) if rows is None else rows, held]
+        scores = self._upper[slice(None) if rows is None else rows, held]
+        if planes is not None:
+            planes[:] = np.moveaxis(scores, -1, 0)
+        return scores
 
     def true_scores(self, columns: Sequence[Column], y: IntArray, rows: IntArray) -> FloatArray:
         """Return the scores (m, d) of one label each of some rows (m,)."""
@@ -590,13 +607,20 @@ class SortedOutputs:
     def scores(self, rows: IntArray) -> FloatArray:
         """Return the scores (m, K, d) of some rows, labels in sorted order, as d planes."""
         every = slice(0, self._blocks[0].block.shape[1])
+        shape = len(rows), every.stop, len(self.columns)
 
-        def of_block(block: Any, within: IntArray, _: slice) -> FloatArray:
-            return block.scores(self.columns, within, every)  # type: ignore[no-any-return]
+        def of_block(block: Any, within: IntArray, _: slice) -> Any:
+            return block.scores(self.columns, within, every)
 
-        if not len(rows):
-            return np.empty((0, every.stop, len(self.columns)))
-        return joined(self.map(of_block, rows))  # type: ignore[no-any-return]
+        if is_tensor(self._blocks[0].block):
+            return joined(self.map(of_block, rows)) if len(rows) else np.empty(shape)  # type: ignore[no-any-return]
+        planes = np.empty((shape[2], *shape[:2]))
+
+        def fill(block: Any, within: IntArray, places: slice) -> None:
+            block.scores(self.columns, within, every, planes[:, places])
+
+        self.map(fill, rows)
+        return np.moveaxis(planes, 0, -1)
 
 
 def sorted_slices(outputs: Outputs) -> Iterator[slice]:
