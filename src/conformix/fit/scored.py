@@ -200,9 +200,8 @@ class BlockReader:
             places, within = chosen(rows, first, outputs.n)
             first += outputs.n
             if len(within):
-                scores = self.scoring.tensor(outputs)
-                block = scores if len(within) == outputs.n else some_rows(scores, within)
-                yield places, function(block, *cut(arrays, places))
+                some = outputs if len(within) == outputs.n else outputs.rows(within)
+                yield places, function(self.scoring.tensor(some), *cut(arrays, places))
 
     def sum(self, function: Callable[..., int], rows: IntArray, arrays: tuple[Any, ...]) -> int:
         return sum(total for _, total in self.map(function, rows, arrays))
@@ -548,6 +547,7 @@ def gather_rows(outputs: Outputs, y: IntArray, tensor_rows: IntArray, scoring: S
             part = block if len(rest) == block.n else block.rows(rest)
             true[first + rest] = scoring.of_true_labels(part, y[first + rest])
         first += block.n
+    outputs = replace(outputs, unchecked=None)  # for whoever reads the rows again
     tuning = HeldOutputs(one_below_the_other(kept), scoring)
     kept.clear()  # what is kept of the outputs is held once
     if len(tensor_rows):

@@ -2,11 +2,12 @@
 
 The search counts the labels in the sets of these rows, with all weights. Of K labels nearly all are
 in no set under any weights, and none of their scores is needed. Let n true-label score vectors v be
-given, t(w) the k-th largest of ``<w, v>``, and w not negative. If for each of the d scores at most
-``(n - k) / d`` of the ``v_j`` lie below ``s_j``, then at least k of the v lie above s in every
-component, and ``<w, s> < t(w)`` for every w: s is out of reach. "Above" leaves a margin that is
-larger than what rounding can do, so the counts are those of all labels, exactly. In rows where the
-scores rise with the output, the labels within reach are the upper end of the row.
+given, t(w) the k-th largest of ``<w, v>``, and w not negative. If at least k of the v lie above s
+in every component, then ``<w, s> < t(w)`` for every w: s is out of reach. So take the m-th smallest
+``v_j`` of every score j, with the largest m for which k of the v reach all of these numbers: labels
+below them are out. "Above" leaves a margin that is larger than what rounding can do, so the counts
+are those of all labels, exactly. In rows where the scores rise with the output, the labels within
+reach are the upper end of the row.
 """
 
 from __future__ import annotations
@@ -106,8 +107,11 @@ class TuningRows:
         columns = source.scoring.columns
         n, d = self.true_scores.shape
         rising = np.sort(self.true_scores, axis=0)
-        # As many true labels lie below these numbers as may, and the next one lies on them.
-        lowest = rising[(n - k) // d] if k <= n else np.full(d, -np.inf)
+        lowest = np.full(d, -np.inf)
+        if k <= n:
+            # A score reaches the m-th smallest number where at least m numbers are no larger.
+            reached = [np.searchsorted(rising[:, j], self.true_scores[:, j], side="right") for j in range(d)]
+            lowest = rising[np.partition(np.min(reached, axis=0), n - k)[n - k] - 1]
         largest = float(np.abs(rising[[0, -1]]).max())
         cuts = (lowest - (MARGIN * largest + TINY)).tolist()
 

@@ -45,8 +45,8 @@ def spend_patience() -> None:
 
 
 # Loops over outputs; numbers for which they are worth loading, and from which on they are used then.
-LOOPS = ("elementary", "upper")
-WORTHWHILE, FEW = 2**17, 2**12
+LOOPS = ("elementary", "order", "upper")
+WORTHWHILE, FEW = 2**17, 2**10
 
 
 def compile_for(numbers: int) -> None:

@@ -51,7 +51,7 @@ __all__ = [
 # Half of the knots are even in rank, half are ever closer towards the top, where thresholds lie.
 MAX_KNOTS = 2**12
 # Values sorted per score: so many, or those of so many rows, at most. Beyond it rows are thinned.
-SOME_VALUES, SOME_ROWS = 2**18, 2**9
+SOME_VALUES, SOME_ROWS = 2**16, 2**9
 MAX_VALUES = 2**22
 # Values normalised at once: the eight arrays on the way stay in a core's cache.
 CACHE_ENTRIES = 2**15

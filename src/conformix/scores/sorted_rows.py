@@ -21,7 +21,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from conformix.data.outputs import Arithmetic, Kind, Outputs
-from conformix.kernels import available_threads, run_blocks
+from conformix.kernels import run_blocks
 from conformix.kernels.arrays import (
     BoolArray,
     FloatArray,
@@ -190,7 +190,8 @@ class UpperRows(SortedRows):
         self.true: FloatArray | None = None  # the scores of the labels y, where they are known
         if y is not None:
             self.true = scores_at(source.of_labels(y), columns)
-        self._upper = source.scores(columns, None, self._held)
+        self._upper = np.empty((len(columns), len(self.block), n_classes - self._held.start))
+        source.scores(columns, None, self._held, self._upper)
         source.forget()
 
     def scores(
@@ -205,11 +206,13 @@ class UpperRows(SortedRows):
         if places.start < first:
             some = self._source.some(np.arange(len(self.block)) if rows is None else rows)
             return some.scores(columns, None, places, planes)
-        held = slice(places.start - first, places.stop - first)
-        scores = self._upper[slice(None) if rows is None else rows, held]
-        if planes is not None:
-            planes[:] = np.moveaxis(scores, -1, 0)
-        return scores
+        # Whole upper ends are copied sooner than parts of them.
+        held = self._upper if rows is None else self._upper.take(rows, axis=1)
+        held = held[..., places.start - first : places.stop - first]
+        if planes is None:
+            return np.moveaxis(held, 0, -1)
+        planes[:] = held
+        return np.moveaxis(planes, 0, -1)
 
     def true_scores(self, columns: Sequence[Column], y: IntArray, rows: IntArray) -> FloatArray:
         """Return the scores (m, d) of one label each of some rows (m,)."""
@@ -706,5 +709,5 @@ def true_label_scores(
             scores[rows, j] = values[:, 0] if sort else values[np.arange(len(values)), y[rows]]
 
     blocks = row_blocks(outputs.n, outputs.n_classes, SORTED_ENTRIES)
-    run_blocks(fill, blocks, available_threads(threads))
+    run_blocks(fill, blocks, threads_for(outputs.n * outputs.n_classes, threads))
     return scores
