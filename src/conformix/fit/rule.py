@@ -114,9 +114,7 @@ class Rule:
             return rising(self.of_true_labels(scores, y))
         return true_scores(scores, y).rising(self.of_single_labels)
 
-    def of_single_labels(
-        self, scores: FloatArray, floors: FloatArray | None = None
-    ) -> FloatArray:
+    def of_single_labels(self, scores: FloatArray, floors: FloatArray | None = None) -> FloatArray:
         """Return the combined scores (r,) of labels by themselves, from their scores (r, d).
 
         Those of labels that fall short by one of their scores alone may be ``-inf``.

@@ -255,6 +255,7 @@ class HeldTensor:
     spare: bool = False  # whether nobody else needs them: they may be changed where they are
 
     ordered: ClassVar[None] = None
+    threads: ClassVar[int] = 1
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -282,6 +283,10 @@ class HeldOutputs:
     chosen: IntArray | None = None  # rising: which of the outputs' rows are meant; None: all
 
     spare: ClassVar[bool] = True  # every `tensor` is a new one
+
+    @property
+    def threads(self) -> int | None:
+        return self.scoring.threads
 
     @property
     def shape(self) -> tuple[int, int, int]:

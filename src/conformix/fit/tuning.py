@@ -78,7 +78,8 @@ class TuningRows:
         # A normaliser of the library says which rows it looks at; one of the user's sees all.
         looks_at = getattr(normalizer, "rows", None)
         some = slice(None) if looks_at is None else looks_at(*source.shape[:2])
-        self.transform: Transform = normalizer.fit(source.some(some), columns)
+        options = {} if looks_at is None else {"threads": source.threads}
+        self.transform: Transform = normalizer.fit(source.some(some), columns, **options)
         self.true_scores: FloatArray = self.transform(source.true_scores(y))
         # A transform of the user's may hold on to the rows that it was learnt from.
         self._ours = not getattr(self.transform, "holds_rows", True)
@@ -110,7 +111,8 @@ class TuningRows:
         lowest = np.full(d, -np.inf)
         if k <= n:
             # A score reaches the m-th smallest number where at least m numbers are no larger.
-            reached = [np.searchsorted(rising[:, j], self.true_scores[:, j], side="right") for j in range(d)]
+            columns_of_both = zip(rising.T, self.true_scores.T, strict=True)
+            reached = [np.searchsorted(*both, side="right") for both in columns_of_both]
             lowest = rising[np.partition(np.min(reached, axis=0), n - k)[n - k] - 1]
         largest = float(np.abs(rising[[0, -1]]).max())
         cuts = (lowest - (MARGIN * largest + TINY)).tolist()
@@ -127,7 +129,7 @@ class TuningRows:
                 inside |= values[..., j] > cuts[j]
             return inside
 
-        def of_block(block: Any, rows: IntArray, _: slice) -> FloatArray:
+        def of_block(block: Any, rows: IntArray, places: slice) -> FloatArray:
             planes: list[list[FloatArray]] = [[] for _ in range(d)]
             for _, scores, inside in upper_windows(block, columns, may_be_in, rows):
                 for j in range(d):

@@ -282,6 +282,7 @@ def running_sums_of(powers: Any) -> Any:
 # Numbers that the many passes of a function work on at once: their arrays stay in the cache.
 AT_ONCE = 2**12
 
+
 def exp(values: Any) -> FloatArray:
     """Return exp of an array as float64, the same bits everywhere; no overflow warns.
 

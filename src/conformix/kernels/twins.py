@@ -12,7 +12,6 @@ wherever numbers are not few.
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -44,18 +43,20 @@ def spend_patience() -> None:
         _spent[name] += max(PATIENCE, 0)
 
 
-# Loops over outputs; numbers for which they are worth loading, and from which on they are used then.
+# Loops over outputs; numbers for which they are worth loading, and from which on they are used.
 LOOPS = ("elementary", "order", "upper")
 WORTHWHILE, FEW = 2**17, 2**10
+
+_loaded: dict[str, Any] = {}
 
 
 def compile_for(numbers: int) -> None:
     """Load the loops where so many numbers are to come that they pay."""
-    if numbers >= WORTHWHILE and find_spec("numba") is not None:
-        for name in LOOPS:
-            import_module(f"conformix.kernels.host.{name}")
+    if numbers >= WORTHWHILE and not _loaded and find_spec("numba") is not None:
+        # All at once, and not before they are ready: other threads may be asking for them.
+        _loaded.update({name: import_module(f"conformix.kernels.host.{name}") for name in LOOPS})
 
 
 def loops(name: str, numbers: int) -> Any:
     """Return `conformix.kernels.host.<name>` where it is loaded and the numbers are many."""
-    return sys.modules.get(f"conformix.kernels.host.{name}") if numbers >= FEW else None
+    return _loaded.get(name) if numbers >= FEW else None

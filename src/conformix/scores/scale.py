@@ -34,7 +34,7 @@ from conformix.kernels.arrays import (
     to_device,
     to_host,
 )
-from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks
+from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks, run_blocks, threads_for
 from conformix.registry import unknown_name
 from conformix.scores.names import Column
 
@@ -285,7 +285,9 @@ class Unscaled:
         """Return that no row is looked at."""
         return slice(0)
 
-    def fit(self, scores: FloatArray, columns: Sequence[Column]) -> Transform:
+    def fit(
+        self, scores: FloatArray, columns: Sequence[Column], threads: int | None = 1
+    ) -> Transform:
         """Return the identity."""
         return Scaled((1.0,) * scores.shape[-1])
 
@@ -314,7 +316,9 @@ class NaturalScale:
         """Return that no row is looked at."""
         return slice(0)
 
-    def fit(self, scores: FloatArray, columns: Sequence[Column]) -> Transform:
+    def fit(
+        self, scores: FloatArray, columns: Sequence[Column], threads: int | None = 1
+    ) -> Transform:
         """Return division by the widths."""
         widths = self.widths
         if widths is None:
@@ -349,9 +353,13 @@ class Ecdf:
         values = min(max(SOME_VALUES, SOME_ROWS * n_classes), MAX_VALUES)
         return slice(None, None, max(1, math.ceil(n * n_classes / values)))
 
-    def fit(self, scores: FloatArray, columns: Sequence[Column]) -> Transform:
+    def fit(
+        self, scores: FloatArray, columns: Sequence[Column], threads: int | None = 1
+    ) -> Transform:
         """Return the interpolated distribution functions of the scores of all these rows."""
-        curves = [_curve(scores[..., j]) for j in range(scores.shape[-1])]
+        planes = [scores[..., j] for j in range(scores.shape[-1])]
+        entries = 0 if is_tensor(scores) else math.prod(scores.shape)
+        curves = run_blocks(_curve, planes, threads_for(entries, threads))
         return Interpolated(tuple(c[0] for c in curves), tuple(c[1] for c in curves))
 
 
@@ -370,8 +378,9 @@ def _curve(values: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _distinct(values: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:
-    """Return the values of rows (r, K), rising; where every distinct one is first among these; and
-    how many values are no larger than it.
+    """Return the values of rows (r, K), rising; where each distinct one begins; and its count.
+
+    That is how many of all values are no larger. Rows that repeat are among the values once.
     """
     if is_tensor(values):
         rising: Any = to_host(values.double().reshape(-1).sort().values)  # type: ignore[attr-defined]

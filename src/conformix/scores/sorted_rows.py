@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, count, pairwise
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -40,10 +40,10 @@ from conformix.scores.tensor import fill_tensor, uniforms_of
 
 # Outputs of the rows that one thread sorts at once: enough for its calls to be few and long.
 SORTED_ENTRIES = 2**18
-# Labels of a row that are looked at together, from the top; four times as many the next time.
-WINDOW = 4
+# Labels of a row that are looked at together, from the top; then four times as many each time.
+WINDOWS = (4, 8, 20)
 # Labels of a row whose scores are held, from the top.
-HELD_PLACES = 32
+HELD_PLACES = sum(WINDOWS)
 
 
 class SortedRows:
@@ -236,7 +236,7 @@ class Walk:
     ) -> None:
         self.kernel, self.start = kernel, start  # the first place that is asked for
         self._ranked = ranked
-        self._outputs, self._values = (None, None) if values is None else (outputs, values)
+        self._outputs, self._values = outputs, values
 
     @cached_property
     def _results(self) -> tuple[FloatArray, IntArray, IntArray, IntArray, FloatArray]:
@@ -490,9 +490,9 @@ def upper_windows(
     """
     n_classes = source.block.shape[1]
     which = source.numbers(len(source.block) if rows is None else len(rows))
-    below, width = n_classes, WINDOW
+    below, widths = n_classes, chain(WINDOWS, (WINDOWS[-1] * 4**i for i in count(1)))
     while len(which) and below:
-        places = slice(max(below - width, 0), below)
+        places = slice(max(below - next(widths), 0), below)
         deeper = []
         for part in row_blocks(len(which), places.stop - places.start, source.at_once):
             some = which[part]
@@ -504,8 +504,6 @@ def upper_windows(
             inside = reaches(scores, some)
             yield some, scores, inside
             deeper.append(some[inside[:, 0]])
-        # The second window ends where what is held of a row does.
-        width = HELD_PLACES - WINDOW if below == n_classes else 4 * width
         which, below = joined(deeper), places.start
 
 
