@@ -239,48 +239,39 @@ class Walk:
         self._outputs, self._values = outputs, values
 
     @cached_property
-    def _results(self) -> tuple[FloatArray, IntArray, IntArray, IntArray, FloatArray]:
+    def _results(self) -> tuple[FloatArray, bool, IntArray, FloatArray]:
         rising = self._ranked.probs
         n, n_classes = rising.shape
-        shape = n, n_classes - self.start
-        mass, first, last = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.int64)
+        mass = np.empty((n, n_classes - self.start))
         outputs, values = rising, np.empty(0)
         if self._values is not None:
             outputs = np.ascontiguousarray(self._outputs, dtype=np.float64)
             values = self._values.astype(np.float64)
         labels, label_mass = np.empty((len(values), 3), np.int64), np.empty(len(values))
         tied = self.kernel.walk(
-            rising, self.start, mass, first, last, outputs, values, labels, label_mass,
-            np.empty(n_classes),
-        )  # fmt: skip
-        if not tied:
-            first = last = np.arange(self.start, n_classes)[None, :]
+            rising, self.start, mass, outputs, values, labels, label_mass, np.empty(n_classes)
+        )
         self._outputs = self._values = None
-        return mass, first, last, labels, label_mass
+        return mass, tied, labels, label_mass
 
     @property
     def labels(self) -> IntArray:
         """Where the labels are, and the first and last places of their tie groups, (n, 3)."""
-        return self._results[3]
+        return self._results[2]
 
     @property
     def label_mass(self) -> FloatArray:
         """The masses (n,) of the labels."""
-        return self._results[4]
+        return self._results[3]
+
+    @property
+    def tied(self) -> bool:
+        """Whether any place from the first on ties."""
+        return self._results[1]
 
     def mass(self, rows: Any, places: slice) -> FloatArray:
         """Return the masses (m, w) of neighbouring places of some rows."""
-        return self._results[0][rows, self._cut(places)]
-
-    def ends(self, rows: Any, places: slice) -> tuple[IntArray, IntArray]:
-        """Return the ends of their tie groups, (m, w), or (1, w) where nothing ties."""
-        _, first, last, _, _ = self._results
-        if first is last:
-            rows = slice(None)
-        return first[rows, self._cut(places)], last[rows, self._cut(places)]
-
-    def _cut(self, places: slice) -> slice:
-        return slice(places.start - self.start, places.stop - self.start)
+        return self._results[0][rows, places.start - self.start : places.stop - self.start]
 
 
 class SortedLabels:
@@ -419,10 +410,10 @@ class Window(SortedLabels):
     """Neighbouring places, a slice of them, of rows (m,) or of all; arrays are (m, w)."""
 
     def _tie_groups(self) -> tuple[IntArray, IntArray]:
-        if self._walk is not None:
-            return self._walk.ends(self._rows, self._places)
         rising, start, stop = self._ranked.probs, self._places.start, self._places.stop
         first = last = np.arange(start, stop)[None, :]
+        if self._walk is not None and not self._walk.tied:
+            return first, last
         seen = rising[self._rows, max(start - 1, 0) : min(stop + 1, self.n_classes)]
         tied = np.flatnonzero((seen[:, 1:] == seen[:, :-1]).any(axis=1))
         if not len(tied):
