@@ -121,6 +121,12 @@ def test_a_single_row_has_the_mass_of_its_tie_groups(by, who: str) -> None:
     assert_array_equal(found, score_tensor(row, ("aps",)))
 
 
+def test_the_lowest_label_held_may_tie_with_one_that_is_not(by) -> None:
+    row = np.arange(1.0, HELD_PLACES + 3)[None, :]
+    row[0, 1] = row[0, 2]  # the second is the first that is not held
+    assert_twins_agree(by, row / row.sum(), "probs", np.array([0]))
+
+
 def test_some_of_the_rows_keep_what_is_known_of_them() -> None:
     logits, u = np.sort(np.random.default_rng(0).normal(size=(5, 7)), axis=1), np.arange(5) / 5
     whole = Rising(logits, "logits", u)

@@ -106,17 +106,8 @@ class TuningRows:
         """
         source: HeldOutputs = self._source
         columns = source.scoring.columns
-        n, d = self.true_scores.shape
-        rising = np.sort(self.true_scores, axis=0)
-        lowest = np.full(d, -np.inf)
-        if k <= n:
-            # A score reaches the m-th smallest number where at least m numbers are no larger.
-            columns_of_both = zip(rising.T, self.true_scores.T, strict=True)
-            reached = [np.searchsorted(*both, side="right") for both in columns_of_both]
-            lowest = rising[np.partition(np.min(reached, axis=0), n - k)[n - k] - 1]
-        largest = float(np.abs(rising[[0, -1]]).max())
-        cuts = (lowest - (MARGIN * largest + TINY)).tolist()
-
+        d = len(columns)
+        cuts = reach(self.true_scores, k)
         raw_floors = getattr(self.transform, "raw_floors", None)
         if raw_floors is not None:
             cuts = raw_floors(cuts)
@@ -139,3 +130,26 @@ class TuningRows:
         lists = source.ordered.map(of_block, source.rows)  # type: ignore[union-attr]
         planes = joined(lists, axis=1)  # one per score
         return WithinReach(planes.T[:, None, :], *source.shape[:2])
+
+
+def reach(true_scores: FloatArray, k: int) -> list[float]:
+    """Return numbers (d,), one per score, up to which labels are out of reach.
+
+    A label is, under all weights that are not negative, where none of its scores is larger than its
+    number: the threshold is the k-th largest combination of `true_scores` (n, d).
+
+    Examples
+    --------
+    >>> reach(np.array([[0.0, 3.0], [1.0, 5.0], [2.0, 4.0]]), k=2)  # two of three reach 1 and 4
+    [0.999999999995, 3.999999999995]
+    """
+    n, d = true_scores.shape
+    rising = np.sort(true_scores, axis=0)
+    lowest = np.full(d, -np.inf)
+    if k <= n:
+        # A score reaches the m-th smallest number where at least m numbers are no larger.
+        numbers = [np.searchsorted(rising[:, j], true_scores[:, j], side="right") for j in range(d)]
+        m = np.partition(np.min(numbers, axis=0), n - k)[n - k]
+        lowest = rising[m - 1]
+    largest = float(np.abs(rising[[0, -1]]).max())
+    return (lowest - (MARGIN * largest + TINY)).tolist()  # type: ignore[no-any-return]
