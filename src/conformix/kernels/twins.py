@@ -41,6 +41,7 @@ def spend_patience() -> None:
     """Compute everything with compiled kernels from now on."""
     for name in FAMILIES:
         _spent[name] += max(PATIENCE, 0)
+    compile_for(WORTHWHILE)
 
 
 # Loops over outputs; numbers for which they are worth loading, and from which on they are used.
