@@ -160,7 +160,7 @@ def first_places(
 ) -> tuple[IntArray, BoolArray]:
     """Return where the sets of some rows (m,) of a block begin, by thresholds that fit (m, 1).
 
-    And in which rows labels of the set score alike. All rows where `rows` is None.
+    And, on the host, in which rows labels of the set score alike. All rows where `rows` is None.
     """
     every = block.numbers(len(block.block) if rows is None else len(rows))
     cuts = thresholds
@@ -171,18 +171,18 @@ def first_places(
         best = rule.of_single_labels(block.scores(columns, rows, slice(last, last + 1)))
         cuts = best.clip(max=cuts)
 
-    floors = None
-    if not is_tensor(every):
-        floors = rule.floors(float(cuts if isinstance(cuts, float) else cuts.min()))
-    alike = every < 0
-    above: Any = every * np.nan  # what the lowest label of the window above scores
+    on_host = not is_tensor(every)  # a device has the labels in order, and all scores at once
+    floors = rule.floors(float(np.min(cuts))) if on_host else None
+    alike = np.zeros(len(every), dtype=bool)
+    above = np.full(len(every), np.nan)  # what the lowest label of the window above scores
 
     def reaches(scores: FloatArray, which: IntArray) -> BoolArray:
         values = rule.of_single_labels(scores, floors)
         inside: Any = values >= (cuts if isinstance(cuts, float) else cuts[which])
-        same = (values[:, 1:] == values[:, :-1]) & inside[:, :-1]
-        alike[which] |= same.any(1) | (values[:, -1] == above[which]) & inside[:, -1]
-        above[which] = values[:, 0]
+        if on_host:
+            same = (values[:, 1:] == values[:, :-1]) & inside[:, :-1]
+            alike[which] |= same.any(axis=1) | (values[:, -1] == above[which]) & inside[:, -1]
+            above[which] = values[:, 0]
         return inside  # type: ignore[no-any-return]
 
     return first_reaching(block, columns, reaches, rows), alike

@@ -285,9 +285,7 @@ class Unscaled:
         """Return that no row is looked at."""
         return slice(0)
 
-    def fit(
-        self, scores: FloatArray, columns: Sequence[Column], threads: int | None = 1
-    ) -> Transform:
+    def fit(self, scores: FloatArray, columns: Sequence[Column]) -> Transform:
         """Return the identity."""
         return Scaled((1.0,) * scores.shape[-1])
 
@@ -316,9 +314,7 @@ class NaturalScale:
         """Return that no row is looked at."""
         return slice(0)
 
-    def fit(
-        self, scores: FloatArray, columns: Sequence[Column], threads: int | None = 1
-    ) -> Transform:
+    def fit(self, scores: FloatArray, columns: Sequence[Column]) -> Transform:
         """Return division by the widths."""
         widths = self.widths
         if widths is None:
