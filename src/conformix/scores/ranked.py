@@ -285,7 +285,7 @@ class Rising(Ranked):
     def some(self, rows: IntArray) -> Rising:
         """Return some of the rows."""
         part = Rising(self._raw[rows], self.kind, self.u[rows], self.arithmetic)
-        if "probs" in vars(self):
+        if self.kind == "logits" and "probs" in vars(self):
             part.__dict__["probs"] = self.probs[rows]
         return part
 

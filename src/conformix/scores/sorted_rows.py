@@ -118,18 +118,15 @@ class SortedRows:
         kernel = loops("upper", self.block.size)
         if kernel is not None and (self._walked is None or values is not None):
             start = max(self.block.shape[1] - HELD_PLACES, 0)
-            self._walked = Walk(kernel, self.ranked, start, self.outputs, values)
+            self._walked = Walk(kernel, self.ranked, start, outputs=self.outputs, values=values)
         return self._walked
 
     def _window(self, rows: IntArray | None, places: slice) -> Window:
         """Return neighbouring places of some rows, all where `rows` is None."""
-        every: Any = slice(None) if rows is None else rows
         walk = self._walk()
-        if walk is None or places.start >= walk.start:
-            return Window(self.ranked, every, places, walk=walk)
-        ranked = self.ranked if rows is None else self.ranked.some(rows)
-        deeper = Walk(walk.kernel, ranked, places.start)
-        return Window(ranked, slice(None), places, walk=deeper)
+        if walk is not None and places.start < walk.start:
+            walk = Walk(walk.kernel, self.ranked, places.start, rows=rows)
+        return Window(self.ranked, slice(None) if rows is None else rows, places, walk=walk)
 
     def scores(
         self,
@@ -231,26 +228,30 @@ class Walk:
         kernel: Any,
         ranked: Rising,
         start: int,
+        *,
         outputs: FloatArray | None = None,
         values: FloatArray | None = None,
+        rows: IntArray | None = None,
     ) -> None:
         self.kernel, self.start = kernel, start  # the first place that is asked for
-        self._ranked = ranked
+        self._ranked, self._rows = ranked, rows  # of all rows, or of these alone
         self._outputs, self._values = outputs, values
 
     @cached_property
     def _results(self) -> tuple[FloatArray, bool, IntArray, FloatArray]:
         rising = self._ranked.probs
         n, n_classes = rising.shape
-        mass = np.empty((n, n_classes - self.start))
+        rows = np.arange(n) if self._rows is None else self._rows.astype(np.int64)
+        mass = np.empty((len(rows), n_classes - self.start))
         outputs, values = rising, np.empty(0)
         if self._values is not None:
             outputs = np.ascontiguousarray(self._outputs, dtype=np.float64)
             values = self._values.astype(np.float64)
         labels, label_mass = np.empty((len(values), 3), np.int64), np.empty(len(values))
         tied = self.kernel.walk(
-            rising, self.start, mass, outputs, values, labels, label_mass, np.empty(n_classes)
-        )
+            rising, rows, self.start, mass, outputs, values, labels, label_mass,
+            np.empty(n_classes),
+        )  # fmt: skip
         self._outputs = self._values = None
         return mass, tied, labels, label_mass
 
@@ -271,6 +272,7 @@ class Walk:
 
     def mass(self, rows: Any, places: slice) -> FloatArray:
         """Return the masses (m, w) of neighbouring places of some rows."""
+        rows = rows if self._rows is None else slice(None)
         return self._results[0][rows, places.start - self.start : places.stop - self.start]
 
 
