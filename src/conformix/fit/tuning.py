@@ -23,7 +23,7 @@ from conformix.fit.scored import HeldOutputs, HeldTensor
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, is_tensor, joined, stacked
 from conformix.kernels.blocks import row_blocks
 from conformix.scores.names import Column
-from conformix.scores.scale import CACHE_ENTRIES, Ecdf, Normalizer, Transform
+from conformix.scores.scale import CACHE_ENTRIES, Normalizer, Transform
 from conformix.scores.sorted_rows import upper_windows
 
 # How far above a label true-label scores must lie to count as above it, relative to the largest of
@@ -78,7 +78,8 @@ class TuningRows:
         # A normaliser of the library says which rows it looks at; one of the user's sees all.
         looks_at = getattr(normalizer, "rows", None)
         some = slice(None) if looks_at is None else looks_at(*source.shape[:2])
-        options = {"threads": source.threads} if type(normalizer) is Ecdf else {}
+        threaded = getattr(normalizer, "threaded", False)
+        options = {"threads": source.threads} if threaded else {}
         self.transform: Transform = normalizer.fit(source.some(some), columns, **options)
         self.true_scores: FloatArray = self.transform(source.true_scores(y))
         # A transform of the user's may hold on to the rows that it was learnt from.

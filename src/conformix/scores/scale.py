@@ -343,6 +343,7 @@ class Ecdf:
 
     name = "ecdf"
     learns = True
+    threaded = True  # `fit` takes a number of threads
 
     def rows(self, n: int, n_classes: int) -> slice:
         """Return which of n rows are looked at: all, or evenly so many that sorting is quick."""
