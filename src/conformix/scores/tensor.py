@@ -10,10 +10,10 @@ import numpy as np
 from conformix.data.checks import check_numbers
 from conformix.data.outputs import Kind, Outputs, check_outputs
 from conformix.errors import InvalidInput
-from conformix.kernels import available_threads, run_blocks
+from conformix.kernels import run_blocks
 from conformix.kernels.arrays import FloatArray, RandomState, as_generator
-from conformix.kernels.blocks import row_blocks
-from conformix.kernels.elementary import compile_for
+from conformix.kernels.blocks import row_blocks, threads_for
+from conformix.kernels.twins import compile_for
 from conformix.scores.names import Column, ScoreLike, score_columns
 from conformix.scores.ranked import Ranked
 from conformix.scores.score import Custom
@@ -62,7 +62,7 @@ def fill_tensor(
     if any(isinstance(column.score, Custom) for column in columns):
         threads = 1
     blocks = row_blocks(outputs.n, outputs.n_classes, CACHE_ENTRIES)
-    run_blocks(fill, blocks, available_threads(threads))
+    run_blocks(fill, blocks, threads_for(outputs.n * outputs.n_classes, threads))
     return np.moveaxis(planes, 0, -1)
 
 
