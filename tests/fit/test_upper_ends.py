@@ -238,7 +238,7 @@ def test_user_scores_and_several_models_are_scored_label_by_label() -> None:
 
 @pytest.mark.parametrize("window", [1, 2, 5, 100])
 def test_windows_of_any_width_end_where_labels_are_out(monkeypatch, window) -> None:
-    monkeypatch.setattr(sorting, "WINDOW", window)
+    monkeypatch.setattr(sorting, "WINDOWS", (window, 2 * window))
     rows = sorting.SortedRows(np.sort(np.random.default_rng(0).random((40, 23)), axis=1))
     cuts = np.linspace(-0.1, 1.1, 40)
     columns = score_columns(("",), "thr")

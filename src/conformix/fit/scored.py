@@ -202,9 +202,8 @@ class BlockReader:
             places, within = chosen(rows, first, outputs.n)
             first += outputs.n
             if len(within):
-                scores = self.scoring.tensor(outputs)
-                block = scores if len(within) == outputs.n else some_rows(scores, within)
-                yield places, function(block, *cut(arrays, places))
+                some = outputs if len(within) == outputs.n else outputs.rows(within)
+                yield places, function(self.scoring.tensor(some), *cut(arrays, places))
 
     def sum(self, function: Callable[..., int], rows: IntArray, arrays: tuple[Any, ...]) -> int:
         return sum(total for _, total in self.map(function, rows, arrays))
@@ -259,6 +258,7 @@ class HeldTensor:
 
     ordered: ClassVar[None] = None
     chosen: ClassVar[None] = None
+    threads: ClassVar[int] = 1
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -286,6 +286,10 @@ class HeldOutputs:
     chosen: IntArray | None = None  # rising: which of the outputs' rows are meant; None: all
 
     spare: ClassVar[bool] = True  # every `tensor` is a new one
+
+    @property
+    def threads(self) -> int | None:
+        return self.scoring.threads
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -568,6 +572,7 @@ def gather_rows(outputs: Outputs, y: IntArray, tensor_rows: IntArray, scoring: S
             part = block if len(rest) == block.n else block.rows(rest)
             true[first + rest] = scoring.of_true_labels(part, y[first + rest])
         first += block.n
+    outputs = replace(outputs, unchecked=None)  # for whoever reads the rows again
     tuning = HeldOutputs(one_below_the_other(kept), scoring)
     kept.clear()  # what is kept of the outputs is held once
     if len(tensor_rows):

@@ -190,7 +190,7 @@ class SortedBlend(SortedRows):
         self._blend, self._outputs = blend, outputs
 
     @cached_property
-    def ranked(self) -> Ranked:
+    def ranked(self) -> Rising:
         base = Rising(self.outputs, *self._how)
         z = self._blend.added_up({self._model: base})
         kind, _, arithmetic = self._how
