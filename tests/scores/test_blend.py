@@ -126,8 +126,8 @@ def test_columns_that_are_dropped_have_no_part_in_a_blend() -> None:
 
 
 def test_a_blend_of_outputs_has_the_shape_and_the_type_of_an_array_of_doubles() -> None:
-    columns = dictionary_columns(("one",))
     outputs = check_outputs({"one": np.full((5, 3), 1 / 3)}, "probs")
+    columns = score_columns(("one",), ("logp", "rank"))
     over = Blend(columns, np.ones(len(columns))).over(outputs)
     (blended,) = over.models.values()
     assert (blended.ndim, blended.shape, len(blended)) == (2, (5, 3), 5)

@@ -27,6 +27,7 @@ from conformix.fit.scored import Scored, with_planes
 from conformix.fit.settings import Settings
 from conformix.kernels.arrays import FloatArray
 from conformix.kernels.blocks import row_blocks
+from conformix.kernels.twins import compile_for
 from conformix.scores.learnt import N_PARTS, RowSums
 from conformix.scores.names import Column
 from conformix.scores.ranked import Ranked
@@ -92,6 +93,7 @@ def learn_from(rows: ArrayRows, columns: Sequence[Column], roles: Roles) -> Lear
     outputs = tuning.outputs.to_host()
     units = np.arange(outputs.n) if tuning.groups is None else tuning.groups
     parts = np.unique(units, return_inverse=True)[1] % N_PARTS  # rows of a group go together
+    compile_for(outputs.n * outputs.n_classes)
     listed, left_out = list(columns), {}
     for model in dict.fromkeys(column.model for column in columns if column.score.learns):
         ranked = Ranked(outputs.models[model][:], outputs.kind, arithmetic=outputs.arithmetic)

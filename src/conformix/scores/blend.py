@@ -31,6 +31,7 @@ from conformix.errors import InvalidInput
 from conformix.kernels import available_threads, run_blocks
 from conformix.kernels.arrays import FloatArray, IntArray, is_tensor
 from conformix.kernels.blocks import row_blocks
+from conformix.kernels.twins import compile_for
 from conformix.scores.learnt import PatternScore, PatternSum, pattern_sum
 from conformix.scores.names import Column, parse_score, score_columns
 from conformix.scores.ranked import Ranked, Rising
@@ -118,6 +119,7 @@ class Blend:
             return lazy
         blocks = list(row_blocks(outputs.n, outputs.n_classes, PRODUCT_ENTRIES))
         whole = np.empty(values.shape)
+        compile_for(whole.size)
 
         def fill(rows: slice) -> None:
             whole[rows] = values[rows]
