@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from conformix.data.outputs import check_outputs
+from conformix.scores import score_columns
 from conformix.scores.blend import (
     Blend,
     Likelihood,
