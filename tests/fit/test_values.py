@@ -78,7 +78,7 @@ def assert_values(*things: Any, names: set[str]) -> None:
         ("weighted", {"sample_weight": np.ones(90)}, {"Reweighted", "Weighted"}),
         (LabelShift((1.0, 1.0, 2.0)), {}, {"Reweighted", "LabelShift"}),
     ],
-    ids=str,
+    ids=["marginal", "class", "group", "cluster", "rc3p", "weighted", "label shift"],
 )
 def test_a_fit_by_any_calibration_leaves_values(calibration, rows, names) -> None:
     cp = fitted(calibration=calibration, rows=rows)
