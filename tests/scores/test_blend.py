@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from conformix.data.outputs import check_outputs
+from conformix.kernels.twins import WORTHWHILE, compile_for
 from conformix.scores import score_columns
 from conformix.scores.blend import (
     Blend,
@@ -134,3 +135,26 @@ def test_a_blend_of_outputs_has_the_shape_and_the_type_of_an_array_of_doubles() 
     assert (blended.ndim, blended.shape, len(blended)) == (2, (5, 3), 5)
     assert blended.dtype == blended[0:2].dtype == np.float64
     assert blended[0:2].shape == (2, 3)
+
+
+@pytest.mark.parametrize("shape", [(2, 400, 3), (5, 60, 17), (1, 90, 12)])
+def test_the_compiled_likelihood_is_that_of_numpy(
+    shape: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    planes = rng.normal(size=shape)
+    planes[0, 0] = 800.0  # a row that is all alike, and one far from it
+    planes[0, 1, 0] = -800.0
+    y = rng.integers(shape[2], size=shape[1])
+    c = rng.random(shape[0])
+    c[1:2] = 0.0
+    compile_for(WORTHWHILE)
+    found = []
+    for least in (10**9, 0):
+        monkeypatch.setattr("conformix.scores.blend.COMPILED_NUMBERS", least)
+        monkeypatch.setattr("conformix.scores.blend.LIKELIHOOD_ENTRIES", planes[:, :7].size)
+        problem = Likelihood(np.moveaxis(planes, 0, -1), y, np.zeros(shape[0]), 0.5, threads=2)
+        assert (problem._loop is None) == bool(least)
+        found.append(problem(c))
+    for plain, compiled in zip(*found, strict=True):
+        assert_allclose(compiled, plain, rtol=1e-11, atol=1e-9)

@@ -31,7 +31,7 @@ from conformix.errors import InvalidInput
 from conformix.kernels import available_threads, run_blocks
 from conformix.kernels.arrays import FloatArray, IntArray, is_tensor
 from conformix.kernels.blocks import row_blocks
-from conformix.kernels.twins import compile_for
+from conformix.kernels.twins import compile_for, loops
 from conformix.scores.learnt import PatternScore, PatternSum, pattern_sum
 from conformix.scores.names import Column, parse_score, score_columns
 from conformix.scores.ranked import Ranked, Rising
@@ -324,8 +324,9 @@ def plan_rows(
 
 STEPS = 40
 DIGITS = 6
-# Scores that one thread works on at once.
+# Scores that one thread works on at once, and from which on it does so in a compiled loop.
 LIKELIHOOD_ENTRIES = 2**18
+COMPILED_NUMBERS = 2**21
 
 
 def fit_blend(
@@ -414,6 +415,10 @@ class Likelihood:
         threads: int | None = None,
     ) -> None:
         self.planes = np.moveaxis(scores, -1, 0)  # (p, n, K)
+        compile_for(self.planes.size)
+        # Of few numbers the likelihood is had before the loop is compiled.
+        many = self.planes.size >= COMPILED_NUMBERS and self.planes.flags.c_contiguous
+        self._loop = loops("likelihood", self.planes.size) if many else None
         self.of_labels = scores[np.arange(len(y)), y].sum(axis=0)
         self.prior, self.ridge = prior, ridge
         self._threads = available_threads(threads)
@@ -436,6 +441,10 @@ class Likelihood:
         return value, first - self.of_labels + 2 * self.ridge * away, second
 
     def _of_block(self, rows: slice, c: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        if self._loop is not None:
+            first, lower = np.zeros(len(c)), np.zeros((len(c), len(c)))
+            value = self._loop.likelihood(self.planes, (rows.start, rows.stop), c, first, lower)
+            return value, first, lower + np.tril(lower, -1).T
         block = np.ascontiguousarray(self.planes[:, rows])
         z = np.tensordot(c, block, 1)
         top = z.max(axis=1, keepdims=True)

@@ -32,7 +32,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 
 from conformix.errors import InvalidInput
-from conformix.kernels import elementary, patterns
+from conformix.kernels import available_threads, elementary, patterns, run_blocks
 from conformix.kernels.arrays import FloatArray, IntArray, to_device, to_host
 from conformix.scores.ranked import Ranked
 from conformix.scores.score import Score
@@ -45,6 +45,8 @@ N_PARTS = 10
 CANCELLED = 2.0**-16
 # Classes of which a matrix of all pairs is held (2 GiB).
 MOST_CLASSES = 2**14
+# Entries of matrices that all threads hold together (1 GiB).
+MOST_ENTRIES = 2**27
 # For every label, rows that count as uniform: a mean over few rows says little of rare labels.
 UNIFORM_ROWS = 3.0
 
@@ -274,11 +276,16 @@ class Kin(PatternScore):
     def left_out(self, ranked: Ranked, sums: RowSums, parts: IntArray) -> FloatArray:
         """Return the scores of rows by the correlations over the other parts."""
         scores = np.empty(ranked.patterns.shape)
-        for part in np.unique(parts):
+
+        def score(part: int) -> None:
             rows = np.flatnonzero(parts == part)
             some = ranked.patterns[rows]
             units, _ = self.matrix(sums.plus(_correlated(some), -1))
             scores[rows] = WIDTH * patterns.products(some, units)
+
+        # A thread holds some six matrices.
+        several = min(available_threads(), MOST_ENTRIES // (6 * ranked.n_classes**2))
+        run_blocks(score, np.unique(parts).tolist(), max(1, several))
         return scores
 
 
