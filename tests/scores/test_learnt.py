@@ -14,6 +14,7 @@ import conformix as cx
 from conformix.data.outputs import check_outputs
 from conformix.errors import InvalidInput
 from conformix.kernels import patterns
+from conformix.kernels.twins import WORTHWHILE, compile_for
 from conformix.scores import Column, parse_score
 from conformix.scores.blend import Blend, dictionary_columns
 from conformix.scores.learnt import WIDTH, Kin, Likeness, Rarity, pattern_sum
@@ -254,3 +255,16 @@ def test_auto_gives_models_with_zeros_one_more_floor() -> None:
     assert floors == ["knn"]
     logits = check_outputs(np.zeros((5, 4)), "logits")
     assert all(str(c.score) != "logp(floor=0.1)" for c in dictionary_columns(logits))
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("n_classes", [32, 45, 131])
+def test_the_compiled_correlations_have_the_bits_of_numpy(
+    n_classes: int, ties: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probs = rows(11, 50, n_classes, ties=ties)
+    sums = Kin().sums(Ranked(probs))
+    compile_for(WORTHWHILE)
+    compiled = Kin().matrix(sums)
+    monkeypatch.setattr("conformix.scores.learnt.loops", lambda name, numbers: None)
+    assert np.array_equal(compiled, Kin().matrix(sums))
