@@ -47,7 +47,7 @@ class Facts:
         Whether the labelled rows came in groups of rows that depend on each other (``groups=``).
     n_batch : int
         The test rows that scores have learnt from, together with the calibration rows: what is
-        promised is for these rows.
+        promised is for these rows alone, and, once other rows have calibrated, for all but these.
     n_unlabelled : int
         Further rows without labels that scores have learnt from.
 
@@ -194,14 +194,18 @@ class Ledger:
         bound = marginal_bound(f.n_cal, k, n_weights=m)
         name = "rank, marginal" if m == 1 else "selection, marginal"
         # Weights chosen with the features of a batch owe that batch another statement.
-        whom = " of a fresh row" if f.n_test else " of a row of the batch" if f.n_batch else ""
+        # Scores that learnt from a batch promise it alone, until fresh rows calibrate.
+        own = f.n_batch if f.split != "fixed" else 0
+        whom = (
+            " of a row of the batch" if own else " of a fresh row" if f.n_test + f.n_batch else ""
+        )
         says = f"coverage{whom} >= {at_least(bound)} on average over calibration draws"
         yield Entry(name, says, EXCHANGEABLE if m == 1 else IID, bound <= 0)
-        if f.split != "exact" and not f.n_batch:
+        if f.split != "exact" and not own:
             worst = conditional_bound(f.n_cal, k, delta, n_weights=m)
             says = f"coverage{whom} >= {at_least(worst)} for {_sure(delta)} of calibration draws"
             yield Entry("order statistic", says, IID, worst <= 0)
-        batch = f.n_batch or f.n_test
+        batch = own or f.n_test
         if batch and f.split != "fixed":
             share = batch_bound(f.n_cal, batch, k, delta, n_weights=m)
             says = f"coverage of this batch >= {at_least(share)} with probability {_sure(delta)}"
