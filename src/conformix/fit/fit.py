@@ -371,7 +371,7 @@ def stated(guarantee: Guarantee, facts: Facts) -> Guarantee:
         rows = f"{facts.n_batch:,} test row{'s' if facts.n_batch > 1 else ''}"
         if facts.split == "fixed":
             return guarantee.assuming(
-                f"not for the {rows} of the fit, which scores learnt from, and on none of its rows"
+                f"calibrated on no row of the fit; not for its {rows}, which scores learnt from"
             )
         return guarantee.assuming(f"for the {rows} of the fit, which scores learnt from, alone")
     return guarantee

@@ -193,8 +193,8 @@ class Ledger:
             return
         bound = marginal_bound(f.n_cal, k, n_weights=m)
         name = "rank, marginal" if m == 1 else "selection, marginal"
-        # Weights chosen with the features of a batch owe that batch another statement.
-        # Scores that learnt from a batch promise it alone, until fresh rows calibrate.
+        # Weights chosen with the features of a batch owe that batch another statement; scores that
+        # learnt from one owe it to nobody else, until fresh rows calibrate.
         own = f.n_batch if f.split != "fixed" else 0
         whom = (
             " of a row of the batch" if own else " of a fresh row" if f.n_test + f.n_batch else ""
