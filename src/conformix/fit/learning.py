@@ -29,6 +29,7 @@ from conformix.fit.scored import Gathered, HeldScores, HeldTensor, Scored
 from conformix.fit.settings import Settings, is_symmetric
 from conformix.kernels.arrays import FloatArray, IntArray, of_labels, to_device
 from conformix.kernels.blocks import row_blocks
+from conformix.kernels.patterns import MOST_ROWS
 from conformix.scores.learnt import N_PARTS, RowSums
 from conformix.scores.names import Column
 from conformix.scores.ranked import Ranked
@@ -36,8 +37,6 @@ from conformix.splits import Roles, bounded
 
 # Outputs of the rows whose patterns are held at once while they are added up.
 SUMMED_ENTRIES = 2**22
-# Rows whose sums, at most one a row in multiples of 2^-40, fit 64 bits.
-MOST_ROWS = 2**22
 # The share of rows with outputs of their own from which on rows are told apart by them.
 DISTINCT = 0.95
 

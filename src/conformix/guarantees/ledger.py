@@ -6,6 +6,7 @@ then the theory of the paper with the numbers of this fit, honestly marked where
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -274,8 +275,9 @@ def batch_bound(n: int, m: int, k: int, delta: float, *, n_weights: int = 1) -> 
     n_weights, delta = count(n_weights, "n_weights"), check_delta(delta)
     if k > n:
         return 1.0
-    below = n_weights * betabinom.cdf(range(m), m, k, n + 1 - k)  # P(covered <= h - 1), h = 1..m
-    return int((below <= delta).sum()) / m
+    # P(covered <= h - 1) rises with h = 1..m, and each takes a sum of h terms.
+    below = lambda h: n_weights * betabinom.cdf(h, m, k, n + 1 - k)  # noqa: E731
+    return bisect_right(range(m), delta, key=below) / m
 
 
 def conditional_bound(n: int, k: int, delta: float, *, n_weights: int = 1) -> float:

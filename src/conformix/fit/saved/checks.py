@@ -26,6 +26,7 @@ from conformix.guarantees import Facts
 from conformix.guarantees.order import MOST
 from conformix.kernels import combine
 from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.kernels.patterns import MOST_ROWS
 from conformix.scores import score_columns
 from conformix.scores.scale import NORMALIZERS, resolve_normalizer
 from conformix.search import resolve_search
@@ -112,6 +113,7 @@ def _check_teachers(predictor: Predictor, n_batch: int, n_unlabelled: int) -> No
     blend = predictor.blend
     learnt = predictor.columns if blend is None else blend.columns
     learns = any(column.score.learns for column in learnt)
+    require(n_batch + n_unlabelled <= MOST_ROWS, "more rows taught its scores than sums can hold")
     require(n_batch == 0 or learns, "its facts.n_batch is of scores that learn, and it has none")
     # Coefficients that such rows had a part in may have left no score that learns.
     possible = n_unlabelled == 0 or learns or blend is not None
@@ -151,6 +153,8 @@ def check_facts(facts: Facts) -> None:
            facts.n_weights if union else 1)  # fmt: skip
     apart = facts.split in ("vfcp", "fixed")
     require(facts.n_batch == 0 or apart, "its facts.n_batch does not go with the split")
+    require(facts.n_batch == 0 or facts.n_test == 0, "its facts.n_batch and facts.n_test cannot be "
+             "both")  # fmt: skip
     batch = facts.n_test if union and transductive else None
     if facts.n_batch and facts.split == "vfcp" and rank.delta is not None:
         batch = facts.n_batch
