@@ -13,10 +13,12 @@ import pytest
 
 import conformix as cx
 from cases import FirstRowsTeach, FirstRowsTune
+from conformix.data.outputs import check_outputs
 from conformix.errors import InvalidInput
 from conformix.fit import learning
 from conformix.guarantees import RankRule
-from conformix.scores import Ranked
+from conformix.scores import Column, Ranked
+from conformix.scores.blend import dictionary_columns, fit_blend
 from conformix.scores.learnt import N_PARTS, Kin, Likeness
 from conformix.search import GridSearch
 from conformix.splits import Exact
@@ -339,3 +341,19 @@ def test_rows_that_taught_a_score_are_searched_by_values_that_leave_them_out(
         left_out = score.left_out(ranked, sums, np.arange(n_tune) % N_PARTS)[place]
         np.testing.assert_array_equal(np.sort(seen[0][:, j]), np.sort(left_out))
         assert (left_out != score.learnt(sums)(ranked)[place]).all()
+
+
+def test_coefficients_come_from_values_that_leave_the_rows_out() -> None:
+    cp = average(scores="auto", split=FirstRowsTeach(n_tune=30)).fit(P, Y)
+    blend, ranked = cp.predictor_.blend, Ranked(P[:30])
+    columns = dictionary_columns(check_outputs(P[:30]))
+    taught, left_out = list(columns), {}
+    for j, (model, score) in enumerate(columns):
+        if score.learns:
+            sums = score.sums(ranked)
+            left_out[j] = score.left_out(ranked, sums, np.arange(30) % N_PARTS)
+            taught[j] = Column(model, score.learnt(sums))
+    again = fit_blend(check_outputs(P[:30]), Y[:30], taught, left_out=left_out)
+    by_rote = fit_blend(check_outputs(P[:30]), Y[:30], taught)
+    np.testing.assert_array_equal(blend.coefficients, again.coefficients)
+    assert not np.array_equal(again.coefficients, by_rote.coefficients)
