@@ -112,7 +112,9 @@ def test_where_calibration_rows_teach_scores_no_bound_is_known(split: str, guara
         cp = average(scores=scores, **options).fit(P, Y, test=TEST)
         assert cp.guarantee_.kind == "none"
         assert cp.guarantee_.statement == "no finite-sample bound is known"
-        assert cp.predictor_.fitted.ledger.facts.learnt_scale
+        facts = cp.predictor_.fitted.ledger.facts
+        assert facts.learnt_scale
+        assert facts.n_batch == 0  # test rows teach nothing beside labelled rows that tune
         assert "coverage" not in said(cp)
 
 

@@ -260,8 +260,6 @@ BUGS = [
         "p = np.where(own, ranked.probs, 0.0)", "p = np.where(own, 0.0, 0.0)"),
     Bug("tuning rows searched by what they taught", "fit/fit.py",
         "    scored = with_left_out(scored, learnt)\n", ""),
-    Bug("true labels of tuning rows searched by what they taught", "fit/learning.py",
-        "    true.values[tune] = of_labels(tensor, scored.y[tune])\n", ""),
     Bug("coefficients of rows by what they taught", "fit/blend.py",
         "        left_out=learnt.left_out,\n", ""),
     Bug("scores learnt from calibration rows said to lose a selection term", "fit/fit.py",
