@@ -218,6 +218,7 @@ WRONG: dict[str, Sources] = {
     "tuning and calibration rows": lambda rows, roles: [rows.outputs],  # the test row left out
     "test rows alone": lambda rows, roles: [rows.test],
     "tuning and test rows": lambda rows, roles: [rows.take(roles.tune).outputs, rows.test],
+    "labels": lambda rows, roles: [rows.outputs.rows(np.flatnonzero(rows.y > 1)), rows.test],
     "the test row twice": lambda rows, roles: [rows.outputs, rows.test, rows.test],
 }
 

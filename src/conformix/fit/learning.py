@@ -25,9 +25,9 @@ from conformix.calibration import Marginal
 from conformix.data.outputs import Outputs
 from conformix.errors import InvalidInput
 from conformix.fit.rows import ArrayRows, check_test, rows_held
-from conformix.fit.scored import Gathered, HeldScores, HeldTensor, Scored
+from conformix.fit.scored import Scored, with_tuning_scores
 from conformix.fit.settings import Settings, is_symmetric
-from conformix.kernels.arrays import FloatArray, IntArray, of_labels, to_device
+from conformix.kernels.arrays import FloatArray, IntArray, to_device
 from conformix.kernels.blocks import row_blocks
 from conformix.kernels.patterns import MOST_ROWS
 from conformix.scores.learnt import N_PARTS, RowSums
@@ -180,18 +180,7 @@ def with_left_out(scored: Scored, learnt: LearntScores | None) -> Scored:
     """Return scored rows in which those that taught a score have the values that leave them out."""
     if learnt is None or not learnt.left_out:
         return scored
-    scores, tune = scored.scores, scored.roles.tune
-    if not isinstance(scores, Gathered):
-        learnt.into(scores, to_device(tune, scores))
-        return scored
-    tensor = scores.tensor
-    learnt.into(tensor)
-    true: Any = scores.true
-    true.values[tune] = of_labels(tensor, scored.y[tune])
-    return replace(
-        scored,
-        scores=replace(scores, tuning=HeldTensor(tensor, spare=True), true=HeldScores(true.values)),
-    )
+    return with_tuning_scores(scored, learnt.into)
 
 
 def refuse_out_of_core(rows: Any) -> None:

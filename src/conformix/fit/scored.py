@@ -17,7 +17,7 @@ import numpy as np
 from conformix.data.outputs import Kind, Outputs, one_below_the_other
 from conformix.data.row_data import NO_DATA, RowData
 from conformix.errors import InvalidInput
-from conformix.kernels.arrays import FloatArray, IntArray, of_labels, some_rows
+from conformix.kernels.arrays import FloatArray, IntArray, of_labels, some_rows, to_device
 from conformix.kernels.blocks import row_blocks
 from conformix.scores.names import Column
 from conformix.scores.sorted_rows import SortedOutputs, are_sorted, true_label_scores
@@ -567,3 +567,19 @@ def with_order(held: HeldOutputs) -> HeldOutputs:
         return held
     how = held.scoring
     return replace(held, ordered=SortedOutputs(held.outputs, columns, how.key, how.threads))
+
+
+def with_tuning_scores(scored: Scored, put: Callable[[FloatArray, Any], None]) -> Scored:
+    """Return scored rows in which `put` has written into the scores of the tuning rows."""
+    scores, tune = scored.scores, scored.roles.tune
+    if not isinstance(scores, Gathered):
+        put(scores, to_device(tune, scores))
+        return scored
+    tensor = scores.tensor
+    put(tensor, slice(None))
+    true: Any = scores.true
+    true.values[tune] = of_labels(tensor, scored.y[tune])
+    return replace(
+        scored,
+        scores=replace(scores, tuning=HeldTensor(tensor, spare=True), true=HeldScores(true.values)),
+    )
