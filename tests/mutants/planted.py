@@ -218,11 +218,11 @@ BUGS = [
         "rest = math.ceil(Fraction(whole) / level)"),
     # Scores that learn: from which rows, and for whom.
     Bug("labels in the matrix of a score", "fit/learning.py",
-        "sums = add_up(score, model, [outputs, rows.unlabelled])",
+        "sums = add_up(score, model, [rows.unlabelled], ranked)",
         "some = outputs.rows(np.flatnonzero(tuning.y <= tuning.y[:1].sum()))\n"
         "            sums = add_up(score, model, [some, rows.unlabelled])"),
     Bug("scores that learn from the calibration rows", "fit/learning.py",
-        "sums = add_up(score, model, [outputs, rows.unlabelled])",
+        "sums = add_up(score, model, [rows.unlabelled], ranked)",
         "sums = add_up(score, model, [rows.outputs, rows.unlabelled])"),
     Bug("scores that learn from the calibration rows alone", "fit/learning.py",
         "    tuning = rows.take(roles.tune)\n    outputs = tuning.outputs.to_host()\n",

@@ -103,18 +103,26 @@ def learn_from(rows: ArrayRows, columns: Sequence[Column], roles: Roles) -> Lear
         for j, (name, score) in enumerate(columns):
             if name != model or not score.learns:
                 continue
-            sums = add_up(score, model, [outputs, rows.unlabelled])
+            sums = add_up(score, model, [rows.unlabelled], ranked)
             listed[j] = Column(model, score.learnt(sums))  # type: ignore[attr-defined]
             if outputs.n:
                 left_out[j] = score.left_out(ranked, sums, parts)  # type: ignore[attr-defined]
     return LearntScores(tuple(listed), left_out)
 
 
-def add_up(score: Any, model: str, sources: Sequence[Outputs | None]) -> RowSums:
-    """Return what a score adds up over all rows of some outputs, block by block."""
+def add_up(
+    score: Any, model: str, sources: Sequence[Outputs | None], ranked: Ranked | None = None
+) -> RowSums:
+    """Return what a score adds up over all rows of some outputs, block by block.
+
+    And over rows that are `ranked` already.
+    """
     total: RowSums | None = None
     there = [outputs for outputs in sources if outputs is not None]
     n = sum(outputs.n for outputs in there)
+    if ranked is not None and len(ranked.probs):
+        total = score.sums(ranked)
+        n += total.n
     if n > MOST_ROWS:
         raise InvalidInput(
             f'score "{score}" adds up at most {MOST_ROWS:,} rows; got {n:,}, so give fewer rows as '
