@@ -31,7 +31,7 @@ from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.kernels.blocks import row_blocks
 from conformix.kernels.patterns import MOST_ROWS
 from conformix.kernels.twins import compile_for
-from conformix.scores.learnt import N_PARTS, RowSums
+from conformix.scores.learnt import RowSums, parts_of
 from conformix.scores.names import Column
 from conformix.scores.ranked import Ranked
 from conformix.splits import Roles, bounded
@@ -95,7 +95,7 @@ def learn_from(rows: ArrayRows, columns: Sequence[Column], roles: Roles) -> Lear
     tuning = rows.take(roles.tune)
     outputs = tuning.outputs.to_host()
     units = np.arange(outputs.n) if tuning.groups is None else tuning.groups
-    parts = np.unique(units, return_inverse=True)[1] % N_PARTS  # rows of a group go together
+    parts = parts_of(units, outputs.n_classes)
     compile_for(outputs.n * outputs.n_classes)
     listed, left_out = list(columns), {}
     for model in dict.fromkeys(column.model for column in columns if column.score.learns):
