@@ -6,34 +6,57 @@ import numpy as np
 import pytest
 
 import conformix as cx
+from conformix.data.bundled import Dataset
 from conformix.experiments.pool import Pool
 from conformix.fit.blend import blend_split
 from conformix.fit.settings import resolve
-from conformix.scores.blend import DICTIONARY
-from studies.frontier import frontier_tables, run_frontier
-from studies.frontier.baseline import planes
-from studies.frontier.blended import AUTO
-from studies.frontier.cases import HELD_OUT, STUDIED, Setting
-from studies.frontier.tables import ratios
+from conformix.scores.blend import DICTIONARY, LEARNT
+from studies.frontier.baseline import planes, run_baseline
+from studies.frontier.blended import AUTO, BEFORE, PARTS, Blends
+from studies.frontier.cases import SETTINGS, Setting
+from studies.frontier.made import long_tail, trained
+from studies.frontier.run import run_frontier
+from studies.frontier.tables import class_table, group_table, markdown, ratios, summary
 
-SMALL = Setting("mmlu_llama13b", ("llama13b_prompt0", "llama13b_prompt1"), "two prompts")
+SMALL = Setting("mmlu_llama13b", ("llama13b_prompt0", "llama13b_prompt1"), label="two prompts")
 
 
-def test_the_study_gives_the_sets_of_the_library() -> None:
-    data = cx.datasets.load(SMALL.data)
-    pool = Pool(data, SMALL.models)
-    cal, test = SMALL.draw(len(data.labels), run=0)
-    cal, test = cal[:400], test[:200]
-    split = blend_split(resolve("auto", alpha=0.1), 400, 2 * len(DICTIONARY), 4)
-    rng = np.random.default_rng(7)
-    rng.spawn(1)
-    roles = split.roles(400, 0, rng)
-    cp = cx.ScoreAverage("auto", alpha=0.1, kind="logits", random_state=7)
-    cp.fit({m: data.outputs[m][cal] for m in SMALL.models}, data.labels[cal])
-    theirs = cp.predict_set({m: data.outputs[m][test] for m in SMALL.models}).mask
-    order = cal[np.concatenate([roles.tune, roles.calibrate])]
-    ours, _ = AUTO.sets_of(pool, order, AUTO.test_scores(pool, test), 0.1)
+def neighbours() -> Dataset:
+    from sklearn.neighbors import KNeighborsClassifier
+
+    labels, probs = trained(cx.datasets.load("cifar10"), ("lenet5",), KNeighborsClassifier(20))
+    return Dataset("neighbours", labels, {"neighbours": probs}, "probs")
+
+
+@pytest.mark.parametrize(
+    ("load", "n", "alpha"),
+    [(SMALL.load, 400, 0.1), (neighbours, 1000, 0.01), (neighbours, 300, 0.05),
+     (lambda: long_tail(cx.datasets.load("cifar100"), ("lenet5",)), 500, 0.05),
+     (SMALL.load, 100, 0.01), (SMALL.load, 99, 0.01)],
+    ids=["logits of two models", "ties and zeros", "few rows", "long tail", "one row", "no row"],
+)  # fmt: skip
+def test_the_study_gives_the_sets_of_the_library(load, n: int, alpha: float) -> None:
+    data = load()
+    pool = Pool(data)
+    labelled, test = SMALL.draw(len(data.labels), run=0)
+    labelled, test = labelled[:n], test[:300]
+    settings = resolve("auto", alpha=alpha)
+    most = len(data.outputs) * (len(DICTIONARY) + len(LEARNT) + 1)
+    split = blend_split(settings, n, most, pool.outputs.n_classes)
+    order = labelled
+    if split is not None:
+        rng = np.random.default_rng(7)
+        rng.spawn(1)
+        roles = split.roles(n, 0, rng)
+        order = labelled[np.concatenate([roles.tune, roles.calibrate])]
+    cp = cx.ScoreAverage("auto", alpha=alpha, kind=data.kind, random_state=7)
+    cp.fit({m: v[labelled] for m, v in data.outputs.items()}, data.labels[labelled])
+    theirs = cp.predict_set({m: v[test] for m, v in data.outputs.items()}).mask
+    ours = Blends(pool).sets_of(AUTO, order, test, alpha)
     np.testing.assert_array_equal(ours, theirs)
+    if split is not None:
+        used = {str(column.score) for column in cp.blend_.columns}
+        assert used & set(LEARNT) or n == 100
 
 
 def test_rows_that_are_there_are_not_computed_again(tmp_path) -> None:
