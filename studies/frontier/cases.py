@@ -16,6 +16,7 @@ ALPHAS = (0.01, 0.05, 0.1)
 SIZES: tuple[int | None, ...] = (100, 300, 1000, None)
 """Labelled rows; None is the whole half."""
 RUNS, RUNS_IF_SMALL = 10, 20
+MANY_CLASSES, FEW_CLASSES = "one network, 77 to 200 classes", "one network, 4 to 10 classes"
 # Outputs of all models of a setting up to which it is small.
 SMALL = 1_000_000
 
@@ -45,7 +46,7 @@ class Setting:
 
     data: str
     models: tuple[str, ...] = ()
-    group: str = "one network"
+    group: str = FEW_CLASSES
     label: str = ""
     maker: str = ""
 
@@ -78,14 +79,15 @@ def _several(data: str, models: tuple[str, ...], label: str) -> Setting:
     return Setting(data, models, "several models", f"{data}, {label}")
 
 
+MANY = ("cifar100", "tinyimagenet_trio", "banking77")
 NETWORKS = tuple(
-    Setting(data, (model,))
+    Setting(data, (model,), MANY_CLASSES if data in MANY else FEW_CLASSES)
     for data, models in {
         "cifar100": ("wideresnet_16_4", "densenet_bc_100", "lenet5"),
-        "cifar10": ("vgg16", "wideresnet_16_4"),
-        "cifar10_trio": ("resnet56", "vgg16_bn"),
         "tinyimagenet_trio": ("vgg16_bn", "repvgg_a2", "mobilenetv2_x1_0"),
         "banking77": ("nb_word", "logreg_word", "mlp_lsa", "logreg_char_lsa"),
+        "cifar10": ("vgg16", "wideresnet_16_4"),
+        "cifar10_trio": ("resnet56", "vgg16_bn"),
         "vlm_mmbench": ("llava_v1_6_34b",),
         "mmlu_llama13b": ("llama13b_prompt0",),
     }.items()

@@ -33,7 +33,7 @@ def made(maker: str, data: str, models: tuple[str, ...]) -> Dataset:
     Examples
     --------
     >>> made("long tail", "cifar100", ("lenet5",))
-    Dataset(cifar100, long tail: 3,914 rows, 100 classes, models lenet5)
+    Dataset(cifar100, long tail: 3,925 rows, 100 classes, models lenet5)
     """
     if maker == "long tail":
         return long_tail(load(data), models)

@@ -16,8 +16,9 @@ from studies.frontier.averaged import Averaging
 from studies.frontier.baseline import Case, Chosen, run_baseline
 from studies.frontier.blended import AUTO, BEFORE, Blending, Blends
 from studies.frontier.cases import ALPHAS, RUNS, RUNS_IF_SMALL, SETTINGS, SIZES, SMALL, Setting
+from studies.frontier.similarity import Similarity
 
-Way = Chosen | Blending | Averaging
+Way = Chosen | Blending | Averaging | Similarity
 METHODS: dict[str, Way] = {"auto": AUTO, "auto of 0.1.0": BEFORE, "tuned baseline": Chosen()}
 # Splits of one setting that a process computes before their rows are written.
 RUNS_AT_ONCE = 5
@@ -188,8 +189,10 @@ class Judge:
     def __init__(self, pool: Pool) -> None:
         self._labels, self._n_classes = pool.labels, pool.outputs.n_classes
         counts = np.bincount(pool.labels, minlength=self._n_classes)
-        # The rarest third of the classes; without a tail it is any third.
-        self._rare = np.argsort(counts, kind="stable")[: max(self._n_classes // 3, 1)]
+        order = np.argsort(counts, kind="stable")
+        order = order[counts[order] > 0]
+        # The rarest third of the classes that occur; without a tail it is any third.
+        self._rare = order[: max(len(order) // 3, 1)]
 
     def __call__(self, mask: BoolArray, test: IntArray, alpha: float) -> Row:
         """Return what is told of the sets (m, K) of some rows."""
