@@ -106,6 +106,11 @@ class Rows(NamedTuple):
     probs: FloatArray
     patterns: FloatArray
 
+    @property
+    def n_classes(self) -> int:
+        """K."""
+        return self.probs.shape[1]
+
     def take(self, rows: Any) -> Rows:
         """Return some of the rows."""
         return Rows(self.probs[rows], self.patterns[rows])

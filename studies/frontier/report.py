@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from conformix.atomic import write_whole
-from conformix.experiments.rows import Row
 from conformix.plots.style import MARKERS, PALETTE, explain_with, new_figure, save_figure, tidy
 from studies.frontier.averaged import Averaging
 from studies.frontier.blended import PARTS
 from studies.frontier.cases import SETTINGS
 from studies.frontier.run import run_frontier
+from studies.frontier.similarity import Similarity
 from studies.frontier.tables import (
     HALF,
     Ratio,
@@ -31,13 +31,12 @@ from studies.frontier.tables import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BEFORE, BASELINE, PAPER = "auto of 0.1.0", "tuned baseline", "the paper's average"
-PARTS_RUNS, PAPER_RUNS = 5, 10
+BEFORE, BASELINE = "auto of 0.1.0", "tuned baseline"
+PAPER, SIMILAR = "the paper's average", "class similarity"
+PARTS_RUNS, RIVALS_RUNS = 5, 10
 
 
-def write_frontier(
-    folder: str | Path, *, runs: int | None = None, workers: int = 2
-) -> list[Path]:
+def write_frontier(folder: str | Path, *, runs: int | None = None, workers: int = 2) -> list[Path]:
     """Run what is not there yet, write tables, cases and a picture, and return their paths.
 
     Parameters
@@ -52,19 +51,20 @@ def write_frontier(
     target = Path(folder)
     shared: dict[str, Any] = {"workers": workers, "progress": _tell}
     log = target / "rows.jsonl"
-    some = {"runs": PARTS_RUNS if runs is None else min(runs, PARTS_RUNS), "alphas": (0.01, 0.05)}
-    enough = (300, 1000, None)
     rows = run_frontier(log, runs=runs, **shared)
-    parts = run_frontier(log, methods=PARTS, sizes=enough, **some, **shared)
+    shared["sizes"] = (300, 1000, None)
+    few = PARTS_RUNS if runs is None else min(runs, PARTS_RUNS)
+    parts = run_frontier(log, methods=PARTS, runs=few, alphas=(0.01, 0.05), **shared)
+    shared["runs"] = RIVALS_RUNS if runs is None else runs
+    similar = run_frontier(log, methods={SIMILAR: Similarity()}, **shared)
     # With many models a search by size takes minutes where a likelihood takes milliseconds.
     alone = [setting for setting in SETTINGS if setting.group != "several models"]
-    paper = run_frontier(
-        log, settings=alone, methods={PAPER: Averaging(("thr", "aps", "rank"))}, sizes=enough,
-        runs=PAPER_RUNS if runs is None else runs, **shared,
-    )  # fmt: skip
+    average = {PAPER: Averaging(("thr", "aps", "rank"))}
+    paper = run_frontier(log, settings=alone, methods=average, **shared)
     before = ratios(rows, "auto", BEFORE)
     baseline = ratios(rows, "auto", BASELINE)
     averaged = ratios([*rows, *paper], "auto", PAPER)
+    compared = ratios([*rows, *similar], "auto", SIMILAR)
     classes = [
         row for row in rows if row["alpha"] > 0.01 and (row["half"] or row["n_labelled"] == 1000)
     ]
@@ -72,11 +72,14 @@ def write_frontier(
         "groups.md": _told(before, group_table(before)),
         "baseline.md": _told(baseline, group_table(baseline)),
         "paper.md": _told(averaged, group_table(averaged)),
+        "similarity.md": _told(compared, group_table(compared)),
         "parts.md": parts_table([*rows, *parts], list(PARTS)) + "\n",
         "classes.md": class_table(classes, "auto", BEFORE) + "\n",
         "cases.md": _told(before, markdown(before)),
         "cases_baseline.md": _told(baseline, markdown(baseline)),
-        "cases.csv": cases_csv({BEFORE: before, BASELINE: baseline, PAPER: averaged}),
+        "cases.csv": cases_csv(
+            {BEFORE: before, BASELINE: baseline, PAPER: averaged, SIMILAR: compared}
+        ),
     }
     for name, text in written.items():
         write_whole(target / name, partial(_fill, text))

@@ -222,9 +222,7 @@ def class_table(rows: Sequence[Row], method: str, other: str) -> str:
     for (group, n, alpha), both in cells.items():
         texts = []
         for key in KINDS.values():
-            before, after = (
-                _mean_of_settings(both[name], key) for name in (other, method)
-            )
+            before, after = (_mean_of_settings(both[name], key) for name in (other, method))
             texts.append(f"{before:.3f} to {after:.3f}")
         name = "half" if n == HALF else f"{n:,}"
         lines.append(f"| {group} | {name} | {alpha:g} | " + " | ".join(texts) + " |")
