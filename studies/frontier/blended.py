@@ -167,7 +167,8 @@ class Blends:
 
         Cases with the same tuning rows, one after the other, share a fit.
         """
-        last, scores = -1, np.empty((0, 0))
+        last = -1
+        scores: FloatArray = np.empty((0, 0))
         longest = max(n for n, _ in cases)
         for n, alpha in cases:
             n_tune = self.n_tune(way, n, alpha)

@@ -199,9 +199,11 @@ def parts_table(rows: Sequence[Row], methods: Sequence[str]) -> str:
 
 KINDS = {
     "mean over classes": "class coverage",
+    "distance of a class from the promise": "class gap",
     "rarest third": "rare coverage",
-    "distance from the promise": "class gap",
 }
+# Where classes have as many rows as each other, any third is the rarest.
+TAILED = "long tails"
 
 
 def class_table(rows: Sequence[Row], method: str, other: str) -> str:
@@ -210,7 +212,7 @@ def class_table(rows: Sequence[Row], method: str, other: str) -> str:
     Examples
     --------
     >>> class_table([], "auto", "auto of 0.1.0").splitlines()[0]
-    '| settings | labelled rows | alpha | mean over classes | rarest third | distance from ... |'
+    '| settings | labelled rows | alpha | mean over classes | distance of a class from the ... |'
     """
     cells: dict[tuple[str, int, float], dict[str, list[Row]]] = {}
     for row in rows:
@@ -219,11 +221,14 @@ def class_table(rows: Sequence[Row], method: str, other: str) -> str:
             cells.setdefault(place, {}).setdefault(row["method"], []).append(row)
     head = ["settings", "labelled rows", "alpha", *KINDS]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    for (group, n, alpha), both in cells.items():
+    order = list(dict.fromkeys(group for group, _, _ in cells))
+    for place in sorted(cells, key=lambda p: (order.index(p[0]), *p[1:])):
+        group, n, alpha = place
         texts = []
         for key in KINDS.values():
-            before, after = (_mean_of_settings(both[name], key) for name in (other, method))
-            texts.append(f"{before:.3f} to {after:.3f}")
+            pair = [_mean_of_settings(cells[place][name], key) for name in (other, method)]
+            shown = group == TAILED or key != "rare coverage"
+            texts.append(f"{pair[0]:.3f} to {pair[1]:.3f}" if shown else "")
         name = "half" if n == HALF else f"{n:,}"
         lines.append(f"| {group} | {name} | {alpha:g} | " + " | ".join(texts) + " |")
     return "\n".join(lines)
