@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from conformix.kernels import twins
 # Small problems of these tests stand for large ones: compiled kernels compute them, in whatever
 # order tests run. `kernels/test_twins.py` shows that NumPy computes the same.
 twins.PATIENCE = -1
+# Where kernels are compiled for the first time, the line about it is in nobody's standard error.
+logging.getLogger("conformix").addHandler(logging.NullHandler())
 
 # Derandomised: the same cases on every machine and in every run, nothing kept between runs.
 settings.register_profile(

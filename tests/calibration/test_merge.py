@@ -155,6 +155,8 @@ def test_the_guarantee_of_a_merge_says_what_it_needs(method: str) -> None:
     others = ("P(y in set) >= 1 - alpha", "valid, arbitrarily dependent p-values")
     formula, needs = says.get(method, others)
     assert str(merge_guarantee(method)) == f"exact: {formula} ({needs})"
+    spelled = "".join(list(method))  # by its letters, whichever object holds them
+    assert merge_guarantee(spelled) == merge_guarantee(method)
 
 
 def test_a_vote_can_cover_less_than_one_minus_alpha() -> None:

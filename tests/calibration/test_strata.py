@@ -7,6 +7,7 @@ covered, always; exactly so many without ties.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
@@ -25,6 +26,7 @@ from cases import Bag, FirstRowsTune, bags, levels
 from conformix.calibration import Clustered, PerClass, PerGroup, RankedPerClass
 from conformix.calibration.objective import ClassObjective
 from conformix.conformal import conformal_rank, kth_largest
+from conformix.data.row_data import NO_DATA
 from conformix.fit.rule import Rule
 from conformix.scores.scale import Scaled
 from conformix.search import GridSearch
@@ -385,6 +387,9 @@ def test_a_class_conditional_classifier_needs_one_word() -> None:
         ({"calibration": PerClass("none")}, {}, "unknown fallback 'none'"),
         ({"calibration": PerClass("pooled", min_rows=-1)}, {}, "min_rows must be a number of rows"),
         ({"calibration": Clustered(clusters=[0])}, {}, "clusters must hold one integer per class"),
+        ({"calibration": Clustered(clusters=[0] * 3)}, {}, "clusters must .* per class, 2 of them"),
+        ({"calibration": Clustered(clusters=[[0, 0]])}, {}, r"clusters must .* shape \(1, 2\)"),
+        ({"calibration": Clustered(clusters=[0.0, 1.0])}, {}, "clusters must .* got float64"),
     ],
 )  # fmt: skip
 def test_what_cannot_work_is_refused_in_one_sentence(
@@ -395,7 +400,44 @@ def test_what_cannot_work_is_refused_in_one_sentence(
         cx.ScoreAverage(alpha=0.5, random_state=0, **options).fit(probs, [0, 1, 1], **rows)
 
 
+@pytest.mark.parametrize("n_clusters", [0, -1, 1.5, True])
+def test_a_number_of_clusters_is_a_whole_one_from_one_on(n_clusters: object) -> None:
+    probs, y = uneven_classes(np.random.default_rng(9), 300, (0.4, 0.3, 0.3))
+    options = {"alpha": 0.2, "random_state": 0}
+    one = cx.ScoreAverage(calibration=Clustered(n_clusters=1), **options).fit(probs, y)
+    assert len(np.unique(one.threshold_)) == 1
+    with pytest.raises(cx.InvalidInput, match="n_clusters must be a positive integer; got"):
+        cx.ScoreAverage(calibration=Clustered(n_clusters=n_clusters), **options).fit(probs, y)
+
+
 def test_too_few_rows_in_a_class_are_told() -> None:
     probs, y = uneven_classes(np.random.default_rng(9), 100, (0.9, 0.08, 0.02))
     with pytest.warns(cx.TrivialSetsWarning, match="strata by class have too few rows"):
         fixed(0.05, "class").fit(probs, y)
+
+
+def test_a_stratum_of_just_enough_rows_is_not_short_of_them_whatever_its_scores() -> None:
+    model = fixed(0.2, "class").fit(*uneven_classes(np.random.default_rng(9), 40, (0.5, 0.5)))
+    values, y = np.repeat([-np.inf, 0.5], 4), np.repeat([0, 1], 4)
+    cuts = model.predictor_.fitted.cuts.plan.cut(values, y, NO_DATA)
+    assert cuts.table(0.2, conformal_rank).tolist() == [-np.inf, 0.5]
+    with warnings.catch_warnings(action="error"):
+        cuts.warn(0.2, conformal_rank)
+    with pytest.warns(cx.TrivialSetsWarning, match="2 of 2 strata"):
+        cuts.warn(0.19, conformal_rank)
+
+
+@pytest.mark.parametrize("threads", [2, 3, 4, 5])
+def test_threads_do_not_change_what_a_search_with_thresholds_per_class_counts(threads: int) -> None:
+    rng = np.random.default_rng(2)
+    scores, y = rng.random((30, 3, 2)), np.arange(30) % 3
+    first = np.linspace(0, 1, 11)
+    weights = np.stack([first, 1 - first], axis=1)
+    counts = [
+        ClassObjective(
+            scores[np.arange(30), y], y, np.arange(3), [scores],
+            alpha=0.2, rank=conformal_rank, threads=number,
+        ).counts(weights)
+        for number in (1, threads)
+    ]  # fmt: skip
+    assert_array_equal(*counts)

@@ -7,6 +7,7 @@ weight, always: no tolerance, no simulation.
 
 from __future__ import annotations
 
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import conformix as cx
-from calibration.rows import NAMES, WEIGHTS, Z, covered, softmax, uneven_classes
+from calibration.rows import NAMES, WEIGHTS, Z, covered, fixed, softmax, uneven_classes
 from cases import Bag, bags, levels
 from conformix.calibration import LabelShift, Weighted, shift
 from conformix.calibration.cuts import Single
@@ -295,6 +296,26 @@ def test_without_cross_fitting_a_flexible_classifier_overfits_the_ratios() -> No
     assert own.source.mean() < 0.5 < crossed.source.mean()
 
 
+def test_a_classifier_of_two_samples_is_shown_zeros_and_ones() -> None:
+    """Some ask for labels that count from 0."""
+    from sklearn.base import BaseEstimator, ClassifierMixin
+
+    shown = []
+
+    class Known(ClassifierMixin, BaseEstimator):
+        def fit(self, X: np.ndarray, z: np.ndarray) -> Known:
+            shown.append((X[:, 0] > 0, z))
+            return self
+
+        def predict_proba(self, X: np.ndarray) -> np.ndarray:
+            return np.full((len(X), 2), 0.5)
+
+    density_ratio(-np.ones((6, 1)), np.ones((4, 1)), classifier=Known(), folds=2, random_state=0)
+    assert len(shown) == 3  # all rows, and those outside either fold
+    for target, z in shown:
+        assert_array_equal(z, target.astype(int))
+
+
 @pytest.mark.parametrize(("n", "m"), [(2000, 400), (400, 2000)])
 def test_samples_of_one_law_have_ratios_near_one_whatever_their_sizes(n: int, m: int) -> None:
     rng = np.random.default_rng(8)
@@ -389,6 +410,35 @@ def test_weights_that_cannot_be_are_refused(rows: dict, message: str) -> None:
     cp = cx.ScoreAverage(weights=WEIGHTS, alpha=0.5, calibration="weighted")
     with pytest.raises(cx.InvalidInput, match=message):
         cp.fit(probs, [0, 1, 1], **rows)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "message"),
+    [
+        ((1.0,), r"one number per class, 2 of them, .* got shape \(1,\)"),
+        ((1.0, 1.0, 1.0), r"one number per class, 2 of them, .* got shape \(3,\)"),
+        (((1.0, 1.0),), r"one number per class, 2 of them, .* got shape \(1, 2\)"),
+        (((1.0,), (1.0,)), r"one number per class, 2 of them, .* got shape \(2, 1\)"),
+        ((1.0, -1.0), "not negative"),
+        ((0.0, 0.0), "not all 0"),
+        ((1.0, np.inf), "ratios must be finite"),
+    ],
+    ids=["one", "three", "a row", "a column", "negative", "all 0", "infinite"],
+)
+def test_ratios_that_cannot_be_are_refused(ratios: tuple, message: str) -> None:
+    with pytest.raises(cx.InvalidInput, match=message):
+        fixed(0.5, LabelShift(ratios)).fit([[0.7, 0.3], [0.4, 0.6], [0.2, 0.8]], [0, 1, 1])
+
+
+@pytest.mark.parametrize("weight", [0.1, 1.0, 7.0])
+def test_weighted_rows_that_are_too_few_are_told_and_just_enough_are_not(weight: float) -> None:
+    probs, y = np.tile([[0.7, 0.3]], (9, 1)), np.zeros(9, dtype=int)
+    cp, rows = fixed(0.1, "weighted"), {"sample_weight": np.full(9, weight)}
+    with warnings.catch_warnings(action="error"):
+        cp.fit(probs, y, **rows)
+    message = "^9 weighted calibration rows are too few for alpha=0.09: sets of points of average"
+    with pytest.warns(cx.TrivialSetsWarning, match=message):
+        assert np.asarray(cp.predict_set(probs, alpha=0.09, **rows)).all()
 
 
 def test_a_weighted_model_has_no_single_threshold_and_no_pac_rank() -> None:

@@ -57,10 +57,10 @@ class Refusal:
 
     def matches(self, combination: Combination) -> bool:
         """Whether a combination, which may be a part of one, holds these values."""
-        return all(
-            axis in combination and combination[axis] in values
-            for axis, values in self.values.items()
-        )
+        for axis, values in self.values.items():
+            if axis not in combination or combination[axis] not in values:
+                return False
+        return True
 
 
 def other(axis: str, *values: object) -> tuple[object, ...]:
@@ -127,3 +127,11 @@ REFUSED = (
 def may_stand_together(combination: Combination) -> bool:
     """Whether no refusal matches, of a combination or of a part of one."""
     return not any(refusal.matches(combination) for refusal in REFUSED)
+
+
+REFUSED_OF = {axis: [one for one in REFUSED if axis in one.values] for axis in AXES}
+
+
+def may_join(combination: Combination, axis: str) -> bool:
+    """As `may_stand_together`, of values that may but for that of one axis."""
+    return not any(refusal.matches(combination) for refusal in REFUSED_OF[axis])

@@ -6,12 +6,13 @@ import itertools
 from collections.abc import Callable
 from functools import cache
 
-from crossings.axes import AXES, Combination, may_stand_together
+from crossings.axes import AXES, Combination, may_join, may_stand_together
 
 Pair = tuple[tuple[str, object], tuple[str, object]]
 # Values that are drawn less often than others where nothing else decides: slow, or kept from
 # the doors that take no groups.
 SELDOM = {("classes", 300): 4, ("groups", True): 2}
+PLACES = {axis: place for place, axis in enumerate(AXES)}
 
 
 def completed(
@@ -26,7 +27,7 @@ def completed(
         return start
     for value in sorted(AXES[free], key=lambda value: -gain(start, free, value)):
         longer = start | {free: value}
-        if may_stand_together(longer):
+        if may_join(longer, free):
             whole = completed(longer, gain)
             if whole is not None:
                 return whole
@@ -75,5 +76,4 @@ def covering_array() -> list[Combination]:
 
 def _pair(one: tuple[str, object], other: tuple[str, object]) -> Pair:
     """Return two values in the order of their axes."""
-    order = list(AXES)
-    return (one, other) if order.index(one[0]) < order.index(other[0]) else (other, one)
+    return (one, other) if PLACES[one[0]] < PLACES[other[0]] else (other, one)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 
 import numpy as np
 import pytest
 
 from conformix.errors import InvalidInput
+from conformix.kernels import twins
 from conformix.kernels.arrays import (
     as_generator,
     falling_within_rows,
@@ -61,6 +63,19 @@ def test_one_entry_per_row_and_some_of_the_rows() -> None:
 def test_rows_of_unequal_length_fall_and_equal_values_keep_their_order() -> None:
     order = falling_within_rows(np.array([0.1, 0.7, 0.5, 0.5]), np.array([2, 0, 2]))
     same(order, [1, 0, 2, 3])
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_rows_of_any_length_fall_as_a_stable_sort_has_them(monkeypatch, compiled) -> None:
+    kernels = {"order": import_module("conformix.kernels.host.order")} if compiled else {}
+    monkeypatch.setattr(twins, "_loaded", kernels)
+    monkeypatch.setattr(twins, "FEW", 0)
+    rng = np.random.default_rng(0)
+    sizes = np.array([0, 1, 2, 3, 47, 48, 49, 50, 200, 0, 5, *rng.integers(0, 60, 40)])
+    rows = np.repeat(np.arange(len(sizes)), sizes)
+    for values in (rng.normal(size=len(rows)), rng.integers(0, 3, len(rows)).astype(np.float32)):
+        same(falling_within_rows(values, sizes), np.lexsort((-values, rows)))
+    assert len(falling_within_rows(values[:0], sizes[:0])) == 0
 
 
 def test_blocks_hold_as_many_rows_as_fit_and_leave_none_out() -> None:

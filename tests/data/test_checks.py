@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from conformix.data import checks
 from conformix.data.checks import by_model, check_matrix, check_numbers, is_half, mapping, on_host
 from conformix.data.labels import all_labels, check_classes, label_indices
 from conformix.data.outputs import check_groups, check_labels, check_outputs, check_scores
@@ -86,3 +87,35 @@ def test_rows_bring_what_the_calibration_needs_and_nothing_else() -> None:
         'strata has no use under calibration "one"; it is for calibration="group" or PerGroup(...).'
     ):
         check_rows([0, 1], None, 2, (), "one")
+
+
+TOLERANCE = 1e-4
+BEYOND = 1.0 + TOLERANCE
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("row", "kind"),
+    [
+        ([0.5, 0.5, 0.0], "probs"), ([1.0, -0.0, 0.0], "probs"), ([np.nan, 0.5, 0.5], "probs"),
+        ([np.inf, -np.inf, 1.0], "probs"), ([-1e-3, 0.5, 0.501], "probs"),
+        ([1.2, -0.2, 0.0], "probs"), ([BEYOND, 0.0, 0.0], "probs"),
+        ([np.nextafter(BEYOND, 2), 0.0, 0.0], "probs"), ([0.3, 0.3, 0.3], "probs"),
+        ([1e4, -1e4, 0.0], "logits"), ([6e4, 6e4, 6e4], "logits"), ([np.nan, 0.0, 0.0], "logits"),
+        ([np.inf, -np.inf, 0.0], "logits"), ([1.7e308, 1.7e308, 0.0], "logits"),
+        ([-np.inf, 0.0, 0.0], "logits"),
+    ],
+)  # fmt: skip
+def test_numbers_are_refused_whether_or_not_they_are_looked_at_one_by_one(
+    monkeypatch, row, kind, dtype
+) -> None:
+    with np.errstate(over="ignore"):
+        block = np.array([[0.25, 0.25, 0.5], row], dtype=dtype)
+    answers = []
+    for glance in (checks._are_fine, lambda *_: False):
+        monkeypatch.setattr(checks, "_are_fine", glance)
+        try:
+            answers.append(checks.check_values(block, kind, "outputs", 0, TOLERANCE))
+        except InvalidInput as error:
+            answers.append(str(error))
+    assert answers[0] == answers[1]

@@ -160,6 +160,11 @@ def test_the_classifier_does_it_all() -> None:
         ([Fold([[0.5, 0.5]], [0])], "need at least 2 folds; got 1"),
         ([Fold([[0.5, 0.5]], [0])] * 2, "fold 0 has no rows to choose weights on"),
         (
+            [Fold([[0.5, 0.5]], [0], tune_outputs=[[0.5, 0.5]])] * 2,
+            "fold 0 has no rows to choose weights on; give tune_outputs and tune_y",
+        ),
+        ([Fold([[0.5, 0.5]], [0], tune_y=[0])] * 2, "fold 0 has no rows to choose weights on"),
+        (
             [Fold([[0.5, 0.5]], [0], [[0.5, 0.5]], [0]), Fold([[1.0]], [0])],
             "outputs of fold 1 must have the 2 fitted classes; got 1",
         ),
@@ -201,6 +206,8 @@ def test_every_fold_model_must_speak() -> None:
     cross.fit([Fold([[0.5, 0.5]], [0])] * 3)
     with pytest.raises(cx.InvalidInput, match="from the 3 fold models; got 1"):
         cross.predict_set([[[0.5, 0.5]]])
+    with pytest.raises(cx.InvalidInput, match="from the 3 fold models; got 4"):
+        cross.predict_set([[[0.5, 0.5]]] * 4)
 
 
 def test_fold_models_must_speak_of_the_same_rows(cifar10) -> None:

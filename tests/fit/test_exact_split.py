@@ -12,7 +12,9 @@ import conformix as cx
 from conformix.conformal import conformal_rank, simple_fraction
 from conformix.errors import InvalidInput
 from conformix.fit.exact import leave_one_out_efcp
+from conformix.fit.exact.tables import make_tables
 from conformix.kernels import combine
+from conformix.kernels.twins import host_kernels
 from conformix.search import Candidates, GridSearch, search_weights
 from conformix.search.weights import candidate_weights
 from conformix.splits import Exact
@@ -157,8 +159,10 @@ def test_without_ties_exactly_k_are_covered():
 
 def efcp_member(cal, labels, row, *, alpha, resolution, weights_of=None):
     """EFCP: weights and threshold from the n rows alone."""
-    found = search_weights(cal, labels, alpha=alpha, resolution=resolution)
-    w = found.weights if weights_of is None else weights_of(cal, labels)
+    if weights_of is None:
+        w = search_weights(cal, labels, alpha=alpha, resolution=resolution).weights
+    else:
+        w = weights_of(cal, labels)
     own = combine(cal[np.arange(len(labels)), labels], w)
     return combine(row, w) >= cx.conformal.threshold(own, alpha)
 
@@ -171,12 +175,10 @@ def ecdf_member(cal, labels, row, *, alpha, weights):
 
 def one_standard_error(cal, labels, *, alpha, weights):
     """The most preferred weights within one standard error of the best, from the n rows alone."""
-    own = cal[np.arange(len(labels)), labels]
-    sizes = []
-    for w in weights:
-        t = cx.conformal.threshold(combine(own, w), alpha)
-        sizes.append((combine(cal, w) >= t).sum(axis=1))
-    sizes = np.array(sizes)
+    values = np.moveaxis(cal @ weights.T, 2, 0)
+    own = np.sort(values[:, np.arange(len(labels)), labels], axis=1)
+    k = conformal_rank(len(labels), alpha)  # at most n here
+    sizes = (values >= own[:, len(labels) - k, None, None]).sum(axis=2)
     best = sizes[np.argmin(sizes.sum(axis=1))]
     limit = best.mean() + best.std(ddof=1) / np.sqrt(len(labels))
     return weights[np.flatnonzero(sizes.mean(axis=1) <= limit)[0]]
@@ -415,3 +417,42 @@ def test_rows_too_few_to_choose_leave_the_first_weights_and_all_labels():
     sure = np.full((9, 3), 0.1) + 0.7 * np.eye(3)[np.arange(9) % 3]
     enough.fit(sure, np.arange(9) % 3)
     assert enough.predictor_.fitted.efcp(0.1).count == 9
+
+
+def test_kernels_are_chosen_by_the_products_that_a_call_forms(monkeypatch) -> None:
+    products = []
+
+    def spied(name: str, number: int):
+        products.append((name, number))
+        return host_kernels(name, number)
+
+    monkeypatch.setattr("conformix.fit.exact.split.host_kernels", spied)
+    monkeypatch.setattr("conformix.fit.exact.shortfall.host_kernels", spied)
+    rng = np.random.default_rng(3)
+    probs, y = rng.dirichlet(np.ones(3), size=20), rng.integers(0, 3, 20)
+    cp = cx.ScoreAverage(("thr", "aps"), alpha=0.3, split="exact", search=GridSearch(4))
+    cp.fit(probs, y).predict_set(probs[:7])
+    weights = cp.predictor_.fitted.all_weights
+    assert products[0] == ("selection", 7 * 3 * 2 * len(weights))
+    products.clear()
+    alike = np.full((3, 2), 0.5)  # none can be told from the others
+    leave_one_out_efcp(rng.random((9, 3, 2)), rng.integers(0, 3, 9), alike, alpha=0.3)
+    assert products == [("selection", 9 * 3 * 2 * 3)]
+
+
+def test_gaps_that_are_known_stay_as_they_are_when_others_are_asked_for() -> None:
+    rng = np.random.default_rng(4)
+    scores, y = rng.random((30, 3, 2)), rng.integers(0, 3, 30)
+    weights = candidate_weights(GridSearch(5), 2)
+    at_once, in_steps = (make_tables(scores, y, weights, 24) for _ in range(2))
+    every = np.ones(len(at_once.weights), dtype=bool)
+    assert len(every) > 2
+    assert (at_once.gaps.starts == -1).all()  # unknown so far
+    at_once.learn_gaps(every)
+    for wanted in (np.arange(len(every)) == 1, every):
+        in_steps.learn_gaps(wanted)
+    for i in range(len(every)):
+        gaps = [t.gaps.values[t.gaps.starts[i] : t.gaps.stops[i]] for t in (at_once, in_steps)]
+        assert_array_equal(*gaps)
+    assert in_steps.gaps.starts[1] == 0  # known first, and not collected again
+    assert len(in_steps.gaps.values) == len(at_once.gaps.values)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from conformix.data.outputs import check_outputs
 from conformix.fit.scored import HeldOutputs, HeldTensor, Scoring, with_order
-from conformix.fit.tuning import TuningRows
+from conformix.fit.tuning import TuningRows, reach
 from conformix.kernels.simplex import simplex_grid
 from conformix.scores import score_columns
 from conformix.scores.scale import NORMALIZERS
@@ -48,6 +48,23 @@ def test_counts_of_all_weights_are_those_of_all_labels(kind, normalize, k) -> No
 def test_most_labels_are_left_out_where_rows_are_sure() -> None:
     rows, _ = tuning_rows("sure", "ecdf")
     assert len(rows.within_reach(180).scores) < 0.25 * 200 * 40
+
+
+@pytest.mark.parametrize("k", [1, 2, 100, 180, 200])
+@pytest.mark.parametrize("spread", [0.0, 0.3, 30.0])
+def test_labels_out_of_reach_lie_below_k_true_labels_in_every_score(k, spread) -> None:
+    rng = np.random.default_rng(2)
+    true = (rng.normal(size=(200, 1)) + spread * rng.normal(size=(200, 3))).round(1)
+    cuts = np.array(reach(true, k))
+    assert (true > cuts).all(axis=1).sum() >= k
+    rising = np.sort(true, axis=0)
+    assert (cuts > rising[(200 - k) // 3] - 1e-6).all()  # no lower than by equal shares
+    if spread == 0:  # where the scores agree nothing is lost: the threshold of each
+        assert_allclose(cuts, rising[200 - k], atol=1e-9)
+
+
+def test_no_label_is_out_of_reach_of_an_infinite_threshold() -> None:
+    assert reach(np.zeros((3, 2)), 4) == [-np.inf, -np.inf]
 
 
 def test_all_labels_are_within_reach_of_an_infinite_threshold() -> None:

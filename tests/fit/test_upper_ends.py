@@ -13,6 +13,9 @@ from cases import probability_rows
 from conformix.data.outputs import check_outputs
 from conformix.fit import scored as scoring
 from conformix.fit import upper_ends as module
+from conformix.fit.predictor import best_first
+from conformix.fit.rule import Rule
+from conformix.kernels.blocks import run_blocks
 from conformix.scores import SCORES, parse_score, score_columns, score_tensor
 from conformix.scores import sorted_rows as sorting
 from conformix.scores.scale import Interpolated, Scaled
@@ -20,7 +23,7 @@ from conformix.search import GridSearch
 
 NEED_LOGITS = {"logit", "energy"}
 VARIANTS = [
-    *SCORES,
+    *(name for name in SCORES if not SCORES[name].learns),
     "thr(temperature=0.3)", "aps(temperature=0.5)", "aps(u=0.5)", "aps(randomized=True)",
     "raps(penalty=0.3, k_reg=1)", "raps(u=1.0)", "saps(randomized=True)", "saps(u=1.0)",
     "saps(temperature=3.0)", "rank(tie_break='prob')", "logp(temperature=2.0)", "logp(floor=0.1)",
@@ -140,6 +143,53 @@ def test_blocks_and_threads_do_not_matter(monkeypatch) -> None:
     assert_same(found[1:])
 
 
+@pytest.mark.parametrize(
+    ("calibration", "needs", "shape"),
+    [
+        ("marginal", None, ()),
+        ("weighted", "sample_weight", (5, 1)),
+        ("group", "strata", None),
+        ("class", None, None),
+    ],
+)
+def test_rows_are_cut_where_their_labels_share_a_threshold(calibration, needs, shape) -> None:
+    logits, y = rows_and_labels()
+    data = {} if needs is None else {needs: np.arange(len(y)) % 2 + 1}
+    cp = cx.ScoreAverage(THREE, alpha=0.4, kind="logits", calibration=calibration, random_state=0)
+    predictor = cp.fit(logits, y, **data).predictor_
+    rows = predictor.row_data(5, **{name: values[:5] for name, values in data.items()})
+    found = predictor.fitted.row_thresholds(0.4, rows)
+    assert (None if found is None else np.shape(found)) == shape
+
+
+@pytest.mark.parametrize(("n_classes", "dtype"), [(256, np.uint8), (257, np.uint16)])
+def test_a_label_of_a_set_takes_a_byte_where_it_can(n_classes: int, dtype: type) -> None:
+    scores = np.zeros((2, n_classes, 1))
+    rule = Rule(Scaled((1.0,)), np.ones(1))
+    order = best_first(np.ones((2, n_classes), dtype=bool), scores, rule)
+    assert order.dtype == dtype
+    assert_array_equal(order, np.tile(np.arange(n_classes), 2))
+
+
+def test_a_few_blocks_per_thread_are_in_memory_at_once(monkeypatch) -> None:
+    logits, y = rows_and_labels(n=500)
+    monkeypatch.setattr(module, "WORTHWHILE", 0)
+    cp = cx.ScoreAverage(THREE, kind="logits", random_state=0, threads=3).fit(logits, y)
+    monkeypatch.setattr("conformix.kernels.blocks.SMALL_WORK", 0)
+    monkeypatch.setattr(sorting, "SORTED_ENTRIES", logits[:8].size)
+    sizes, entries = [], []
+
+    def spied(work, blocks, threads):
+        sizes.append((len(blocks), threads))
+        return run_blocks(work, blocks, threads)
+
+    monkeypatch.setattr("conformix.fit.predictor.run_blocks", spied)
+    monkeypatch.setattr("conformix.fit.predictor.compile_for", entries.append)
+    cp.predict_set(logits)
+    assert entries == [logits.size]
+    assert sizes == [(8 * 3, 3), (8 * 3, 3), (15, 3)]  # of 63 blocks
+
+
 @given(data=st.data(), n_classes=st.integers(1, 9))
 def test_scores_said_to_rise_rise(data, n_classes) -> None:
     probs = data.draw(probability_rows(n_classes, 7))
@@ -188,7 +238,7 @@ def test_user_scores_and_several_models_are_scored_label_by_label() -> None:
 
 @pytest.mark.parametrize("window", [1, 2, 5, 100])
 def test_windows_of_any_width_end_where_labels_are_out(monkeypatch, window) -> None:
-    monkeypatch.setattr(sorting, "WINDOW", window)
+    monkeypatch.setattr(sorting, "WINDOWS", (window, 2 * window))
     rows = sorting.SortedRows(np.sort(np.random.default_rng(0).random((40, 23)), axis=1))
     cuts = np.linspace(-0.1, 1.1, 40)
     columns = score_columns(("",), "thr")

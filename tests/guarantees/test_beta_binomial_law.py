@@ -9,6 +9,8 @@ normal approximation they raise a false alarm with probability below 6 * 6.8e-6 
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from scipy.stats import betabinom
@@ -18,10 +20,12 @@ from conformix.search import GridSearch
 
 Z = 4.5
 REPETITIONS = 400
+MODELS = {"cifar10": "vgg16", "cifar100": "wideresnet_16_4"}
 
 
+@cache
 def covered_counts(
-    pool: tuple[np.ndarray, np.ndarray],
+    name: str,
     *,
     alpha: float,
     split: str,
@@ -29,8 +33,9 @@ def covered_counts(
     m: int,
     scores: tuple[str, ...] = ("thr", "aps"),
 ) -> np.ndarray:
-    """Covered test rows in every one of the repeated splits."""
-    logits, y = pool
+    """Covered test rows in every one of the repeated splits of a data set."""
+    data = cx.datasets.load(name)
+    logits, y = data.outputs[MODELS[name]], data.labels
     cp = cx.ScoreAverage(
         scores, alpha=alpha, kind="logits", split=split, search=GridSearch(20), threads=1
     )
@@ -56,29 +61,27 @@ def z_of_mean_and_variance(hits: np.ndarray, law: object) -> tuple[float, float]
 
 
 @pytest.mark.parametrize(("alpha", "n", "m"), [(0.1, 198, 500), (0.05, 400, 500), (0.2, 98, 200)])
-def test_vfcp_follows_the_law_in_mean_and_variance(
-    cifar10: tuple, alpha: float, n: int, m: int
-) -> None:
+def test_vfcp_follows_the_law_in_mean_and_variance(alpha: float, n: int, m: int) -> None:
     n3 = n - n // 2
     k = cx.conformal_rank(n3, alpha)
-    hits = covered_counts(cifar10, alpha=alpha, split="vfcp", n=n, m=m)
+    hits = covered_counts("cifar10", alpha=alpha, split="vfcp", n=n, m=m)
     z_mean, z_variance = z_of_mean_and_variance(hits, betabinom(m, k, n3 + 1 - k))
     assert abs(z_mean) < Z
     assert abs(z_variance) < Z
 
 
-def test_a_rank_that_is_off_by_one_would_be_noticed(cifar10: tuple) -> None:
+def test_a_rank_that_is_off_by_one_would_be_noticed() -> None:
     n, m, alpha = 198, 500, 0.1
     k = cx.conformal_rank(99, alpha)
-    hits = covered_counts(cifar10, alpha=alpha, split="vfcp", n=n, m=m)
+    hits = covered_counts("cifar10", alpha=alpha, split="vfcp", n=n, m=m)
     for wrong in (k - 1, k + 1):
         assert abs(z_of_mean_and_variance(hits, betabinom(m, wrong, 100 - wrong))[0]) > Z
 
 
-def test_efcp_with_few_rows_would_be_noticed(cifar100: tuple) -> None:
+def test_efcp_with_few_rows_would_be_noticed() -> None:
     n, m, alpha = 49, 500, 0.1
     k = cx.conformal_rank(n, alpha)
     # Three scores select harder than two; ties of `rank` could only raise the coverage.
     three = ("thr", "aps", "rank")
-    hits = covered_counts(cifar100, alpha=alpha, split="efcp", n=n, m=m, scores=three)
+    hits = covered_counts("cifar100", alpha=alpha, split="efcp", n=n, m=m, scores=three)
     assert z_of_mean_and_variance(hits, betabinom(m, k, n + 1 - k))[0] < -Z

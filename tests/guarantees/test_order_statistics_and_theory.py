@@ -115,6 +115,13 @@ def test_a_tail_that_is_the_failure_probability_itself_is_small_enough():
     assert gs.batch_bound(3, 1, 3, 0.25) == 1.0
 
 
+def test_the_smallest_score_bounds_coverage_and_a_rank_beyond_the_rows_covers_all():
+    # P(Beta(n, 1) <= t) = t**n; a new row is below the smallest of 3 with probability 1/4
+    assert gs.conditional_bound(3, 3, 0.125) == pytest.approx(0.5)
+    assert gs.batch_bound(3, 1, 3, 0.24) == 0.0
+    assert gs.conditional_bound(3, 4, 0.125) == gs.batch_bound(3, 1, 4, 0.24) == 1.0
+
+
 def test_n_needed_is_enough_and_one_less_is_not():
     for options in ({"tolerance": 0.02}, {"tolerance": 0.01, "n_weights": 231}):
         n = gs.n_needed(0.1, 0.1, **options)
@@ -494,3 +501,19 @@ def test_a_search_that_counts_nothing_gets_no_union_bound(cifar10):
     (entry,) = [e for e in cp.guarantee_.entries() if e.source == "order statistic"]
     assert entry.vacuous
     assert "does not say how many" in entry.says
+
+
+@pytest.mark.parametrize(
+    ("bound", "low", "high"),
+    [
+        (0.89999, "0.8999", "0.9000"),
+        (0.90001, "0.9000", "0.9001"),
+        (0.9, "0.9000", "0.9000"),
+        (0.1 + 0.2, "0.3000", "0.3000"),  # beyond 0.3 by rounding alone
+        (1e-5, "0.0000", "0.0001"),
+        (0.0, "0.0000", "0.0000"),
+        (1.0, "1.0000", "1.0000"),
+    ],
+)
+def test_bounds_are_printed_on_the_safe_side(bound: float, low: str, high: str) -> None:
+    assert (at_least(bound), at_most(bound)) == (low, high)

@@ -111,13 +111,15 @@ def compilation(of: str, folder: str | None) -> Any:
     return SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=function, stats=stats)})
 
 
-def lines_after(
-    seconds: list[float], caplog: pytest.LogCaptureFixture, *, of: str, folder: str | None = "/kept"
-) -> list[str]:
+def lines_after(seconds: list[float], *, of: str, folder: str | None = "/kept") -> list[str]:
     """Compile for some times one after the other, and return the lines that were said."""
     notice = kernels.Notice()
     event = compilation(of, folder)
-    with caplog.at_level(logging.WARNING, logger="conformix"):
+    lines, logger = [], logging.getLogger("conformix")
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: lines.append(record.getMessage())
+    logger.addHandler(handler)
+    try:
         for wait in seconds:
             notice.on_start(event)
             notice.on_start(event)  # what a kernel calls is compiled within
@@ -125,7 +127,9 @@ def lines_after(
             time.sleep(wait)
             notice.on_end(event)
         time.sleep(0.15)
-    return [record.getMessage() for record in caplog.records]
+    finally:
+        logger.removeHandler(handler)
+    return lines
 
 
 @pytest.fixture
@@ -137,8 +141,8 @@ OURS = "conformix.kernels.host.engine.walk"
 
 
 @pytest.mark.usefixtures("impatient")
-def test_whoever_waits_is_told_once_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
-    (line,) = lines_after([0.3, 0.3], caplog, of=OURS)
+def test_whoever_waits_is_told_once_in_one_line() -> None:
+    (line,) = lines_after([0.3, 0.3], of=OURS)
     assert line == (
         "conformix: compiling for this machine, about ten seconds; kept in /kept for later "
         "processes."
@@ -146,25 +150,25 @@ def test_whoever_waits_is_told_once_in_one_line(caplog: pytest.LogCaptureFixture
 
 
 @pytest.mark.usefixtures("impatient")
-def test_waits_add_up(caplog: pytest.LogCaptureFixture) -> None:
-    assert len(lines_after([0.06] * 4, caplog, of=OURS)) == 1
+def test_waits_add_up() -> None:
+    assert len(lines_after([0.06] * 4, of=OURS)) == 1
 
 
 @pytest.mark.usefixtures("impatient")
-def test_where_nothing_can_be_kept_the_line_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    (line,) = lines_after([0.3], caplog, of=OURS, folder=None)
+def test_where_nothing_can_be_kept_the_line_says_so() -> None:
+    (line,) = lines_after([0.3], of=OURS, folder=None)
     assert line.endswith(
         "by every process, because numba finds no folder to keep it in (NUMBA_CACHE_DIR)."
     )
 
 
-def test_short_compilations_are_silent(caplog: pytest.LogCaptureFixture) -> None:
-    assert lines_after([0.0, 0.0], caplog, of=OURS) == []
+def test_short_compilations_are_silent() -> None:
+    assert lines_after([0.0, 0.0], of=OURS) == []
 
 
 @pytest.mark.usefixtures("impatient")
-def test_kernels_of_others_are_none_of_our_business(caplog: pytest.LogCaptureFixture) -> None:
-    assert lines_after([0.3], caplog, of="somebody.else") == []
+def test_kernels_of_others_are_none_of_our_business() -> None:
+    assert lines_after([0.3], of="somebody.else") == []
 
 
 def test_the_line_goes_to_standard_error_without_any_setting() -> None:

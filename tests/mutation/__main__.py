@@ -28,9 +28,9 @@ from scipy.stats import beta
 from mutation import lines
 from mutation.equivalent import PROOFS
 from mutation.generated import (
+    FURTHER,
     ROOT,
     SAMPLE,
-    SECOND,
     WHOLE,
     Mutant,
     all_of_the_whole,
@@ -39,12 +39,13 @@ from mutation.generated import (
 )
 from mutation.worker import only_bodies_differ
 
-# Seconds of tests in the stages, were the whole suite to take SUITE; LIMIT is of a clock.
+# Seconds of tests in the stages, were the whole suite to take SUITE; LIMIT of one that computes.
 SUITE, NARROW, BROAD, OTHERS, LIMIT = 1000.0, 4.0, 10.0, 4.0, 40.0
 LABELS = {
     "whole": "these together",
     "sample": "a random sample of the other rooms that carry a promise",
-    "second sample": "a second one, drawn when the first had no survivors left",
+    "second sample": "a second one",
+    "third sample": "a third one, after tests for the survivors of the second",
 }
 
 
@@ -57,7 +58,9 @@ def main() -> int:
         "--lines", nargs="*", metavar="TESTS",
         help="note anew which tests run which line, of all tests or of these files besides",
     )  # fmt: skip
-    parser.add_argument("--second", action="store_true", help="take a second sample too")
+    parser.add_argument(
+        "--further", type=int, choices=(0, 1, 2), default=0, help="take so many further samples"
+    )
     parser.add_argument("--again", action="store_true", help="run survivors again, with more tests")
     parser.add_argument("--table", type=Path, help="write the table of docs/assurance.md here")
     options = parser.parse_args()
@@ -69,8 +72,8 @@ def main() -> int:
         shutil.rmtree(noted, ignore_errors=True)
         note_lines(noted, ["tests", "src"])
     mutants = {"whole": all_of_the_whole(), "sample": sample()}
-    if options.second:
-        mutants["second sample"] = sample(SAMPLE, SECOND)
+    for i, name in enumerate(("second sample", "third sample")[: options.further]):
+        mutants[name] = sample(SAMPLE + i * FURTHER, FURTHER)
     print(f"{sum(map(len, mutants.values()))} mutants", flush=True)
     outcomes, _ = read(options.results)
     todo = [

@@ -25,7 +25,7 @@ SAMPLED = [
     "fit/exact*", "fit/rule.py", "fit/predictor.py", "calibration", "estimators/cross*",
     "guarantees", "scores/blend*",
 ]  # fmt: skip
-SAMPLE, SECOND = 400, 150
+SAMPLE, FURTHER = 400, 150
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,12 @@ import conformix as cx
 from conformix.calibration import PerClass
 from conformix.conformal import conformal_rank, rows_needed
 from conformix.data.outputs import check_outputs
+from conformix.data.row_data import NO_DATA
+from conformix.fit.learning import learn_from
+from conformix.fit.rows import ArrayRows
 from conformix.scores.blend import Blend, dictionary_columns, fit_blend, plan_rows, prior_of
 from conformix.scores.ranked import Ranked
-from conformix.splits import Exact, ValidityFirst
+from conformix.splits import Exact, Roles, ValidityFirst
 from scores.few_rows import measure
 
 
@@ -122,16 +125,22 @@ def test_a_blend_of_few_rows_is_not_much_worse_than_one_of_none() -> None:
     """Shrinkage holds it: after one, two or five rows sets of .99 coverage are hardly larger."""
     data = cx.datasets.load("cifar100")
     logits, y = data.outputs["wideresnet_16_4"], data.labels
-    columns = dictionary_columns(("",))
     sizes: dict[int, list[float]] = {0: [], 1: [], 2: [], 5: []}
     for seed in range(12):
         order = np.random.default_rng(seed).permutation(len(y))
         test = order[10:1010]
         for n_tune, found in sizes.items():
             own = order[:n_tune]
-            blend = Blend(columns, prior_of(columns))
+            outputs = check_outputs(logits, "logits", later=True).rows(own)
+            columns = dictionary_columns(outputs)
             if n_tune:
-                blend = fit_blend(check_outputs(logits[own], "logits"), y[own], columns)
+                rows = ArrayRows(outputs, y[own], NO_DATA)
+                every = np.arange(n_tune)
+                learnt = learn_from(rows, columns, Roles(every, every, every[:0]))
+                blend = fit_blend(outputs, y[own], learnt.columns, left_out=learnt.left_out)
+            else:
+                columns = tuple(column for column in columns if not column.score.learns)
+                blend = Blend(columns, prior_of(columns))
             probs = Ranked(blend.logits(check_outputs(logits[test], "logits")), "logits").probs
             found.append(cx.metrics.size_at_coverage(probs, y[test], coverage=0.99))
     none, *few = (np.mean(found) for found in sizes.values())

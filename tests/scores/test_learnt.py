@@ -11,10 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import conformix as cx
+from conformix.data.outputs import check_outputs
 from conformix.errors import InvalidInput
 from conformix.kernels import patterns
+from conformix.kernels.twins import WORTHWHILE, compile_for
 from conformix.scores import Column, parse_score
-from conformix.scores.blend import Blend
+from conformix.scores.blend import Blend, dictionary_columns
 from conformix.scores.learnt import WIDTH, Kin, Likeness, Rarity, pattern_sum
 from conformix.scores.ranked import Ranked
 
@@ -74,7 +76,7 @@ def test_a_score_is_its_formula(score: Any, ties: bool) -> None:
     np.testing.assert_allclose(values, plain(score, taught_by, probs), atol=2e-4)
 
 
-@pytest.mark.parametrize("score", (Likeness(), Rarity()), ids=str)
+@pytest.mark.parametrize("score", [Likeness(), Rarity()], ids=str)
 @pytest.mark.parametrize("ties", [False, True])
 def test_a_row_that_taught_a_score_leaves_itself_out(score: Any, ties: bool) -> None:
     probs = rows(2, 30, 6, ties=ties)
@@ -167,13 +169,15 @@ def test_where_nothing_is_known_a_score_is_zero() -> None:
     never[:, 0] = 0.0
     never /= never.sum(axis=1, keepdims=True)
     values = learnt(Likeness(), never)(Ranked(never))
-    assert not values[:, 0].any() and values[:, 1:].all()  # a label without mass
+    assert not values[:, 0].any()
+    assert values[:, 1:].all()
     once = rows(6, 20, 4)
     once[1:, 0] = 0.0
     once /= once.sum(axis=1, keepdims=True)
     ranked = Ranked(once)
     values = Likeness().left_out(ranked, Likeness().sums(ranked), np.arange(20))
-    assert values[0, 0] == 0 and values[1:, 0].all()  # mass in one row, which leaves itself out
+    assert values[0, 0] == 0
+    assert values[1:, 0].all()
 
 
 def test_a_label_that_never_varies_is_kin_to_itself_alone() -> None:
@@ -196,7 +200,9 @@ def test_one_row_teaches_without_dividing_by_zero() -> None:
 def test_texts_and_comparisons_leave_out_what_was_learnt() -> None:
     for score in LEARNING:
         ready = learnt(score, rows(0, 5, 3))
-        assert str(ready) == score.name and ready == score and parse_score(str(ready)) == score
+        assert str(ready) == score.name
+        assert ready == score
+        assert parse_score(str(ready)) == score
         assert "factors" not in repr(ready)
 
 
@@ -222,4 +228,43 @@ def test_a_blend_multiplies_once_and_adds_up_to_the_same() -> None:
     np.testing.assert_allclose(z, apart, atol=1e-6)
     both = pattern_sum([kin, like], [0.3, 0.7])
     patterns.check_factors(both.factors, 8)  # its products are exact
-    assert both.scale >= WIDTH * 1.0 and np.log2(both.scale) % 1 == 0
+    assert both.scale >= WIDTH * 1.0
+    assert np.log2(both.scale) % 1 == 0
+
+
+def test_a_matrix_of_too_many_classes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("conformix.scores.learnt.MOST_CLASSES", 4)
+    with pytest.raises(InvalidInput, match="matrix of all pairs of classes, for at most 4"):
+        learnt(Kin(), rows(0, 5, 5))
+    learnt(Rarity(), rows(0, 5, 5))
+
+
+@pytest.mark.parametrize(("n_classes", "learns"), [(2, False), (3, True), (6, True), (7, False)])
+def test_auto_learns_a_matrix_where_it_is_worth_one(
+    n_classes: int, learns: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("conformix.scores.blend.MOST_RELATED", 6)
+    outputs = check_outputs(rows(0, 5, n_classes))
+    columns = dictionary_columns(outputs)
+    assert any(column.score.learns for column in columns) == learns
+
+
+def test_auto_gives_models_with_zeros_one_more_floor() -> None:
+    outputs = check_outputs({"net": rows(0, 5, 4), "knn": rows(0, 5, 4, ties=True)})
+    floors = [c.model for c in dictionary_columns(outputs) if str(c.score) == "logp(floor=0.1)"]
+    assert floors == ["knn"]
+    logits = check_outputs(np.zeros((5, 4)), "logits")
+    assert all(str(c.score) != "logp(floor=0.1)" for c in dictionary_columns(logits))
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("n_classes", [32, 45, 131])
+def test_the_compiled_correlations_have_the_bits_of_numpy(
+    n_classes: int, ties: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probs = rows(11, 50, n_classes, ties=ties)
+    sums = Kin().sums(Ranked(probs))
+    compile_for(WORTHWHILE)
+    compiled = Kin().matrix(sums)
+    monkeypatch.setattr("conformix.scores.learnt.loops", lambda name, numbers: None)
+    assert np.array_equal(compiled, Kin().matrix(sums))

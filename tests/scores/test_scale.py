@@ -9,9 +9,9 @@ from conformix.conformal import conformal_rank
 from conformix.errors import InvalidInput
 from conformix.fit.fit import fit_scores
 from conformix.fit.settings import resolve
-from conformix.kernels import combine
+from conformix.kernels import blocks, combine
 from conformix.scores import score_columns
-from conformix.scores.scale import Ecdf, NaturalScale, rising_line
+from conformix.scores.scale import Ecdf, NaturalScale, _curve, rising_line
 from conformix.search import GridSearch
 from conformix.splits import ValidityFirst
 
@@ -176,8 +176,8 @@ def test_an_ecdf_is_the_share_of_scores_that_are_no_larger_with_ties():
 @pytest.mark.parametrize(
     ("n", "n_classes", "looked_at"),
     [
-        (2_600, 100, 2_600),
-        (5_000, 100, 2_500),
+        (650, 100, 650),
+        (5_000, 100, 625),
         (5_000, 1_000, 500),
         (400, 1_000, 400),
         (10**6, 10**5, 42),
@@ -187,4 +187,35 @@ def test_knots_come_from_all_rows_or_from_an_even_sample(n, n_classes, looked_at
     rows = np.arange(n)[Ecdf().rows(n, n_classes)]
     assert len(rows) == looked_at
     assert len(np.unique(np.diff(rows))) == 1
-    assert len(rows) * n_classes <= max(2**18, min(512 * n_classes, 2**22)) + n_classes
+    assert len(rows) * n_classes <= max(2**16, min(512 * n_classes, 2**22)) + n_classes
+
+
+@pytest.mark.parametrize("n_tied", [0, 1, 30, 60])
+def test_an_ecdf_of_rows_that_repeat_is_that_of_all_their_values(n_tied: int) -> None:
+    scores = np.tile(np.arange(40.0), (60, 1))
+    scores[:n_tied, 3:9] = 6.0
+    scores[: n_tied // 2, 30] = 0.5  # a value that the other rows do not have
+    knots, levels = _curve(scores)
+    assert_array_equal(knots, np.unique(scores))
+    assert_array_equal(levels, [(scores <= knot).sum() / scores.size for knot in knots])
+
+
+def test_raw_floors_are_the_last_knots_that_do_not_exceed_the_numbers() -> None:
+    rng = np.random.default_rng(0)
+    transform = Ecdf().fit(rng.random((60, 30, 2)).round(2), ())
+    for least in [-1.0, 0.0, 1e-9, 0.3, 0.5, np.nextafter(1.0, 0.0), 1.0, 2.0]:
+        bounds = [least, least / 2]
+        for j, floor in enumerate(transform.raw_floors(bounds)):
+            values = transform(np.repeat(transform.knots[j][:, None], 2, axis=1))[:, j]
+            assert (values[transform.knots[j] <= floor] <= bounds[j]).all()
+            assert (values[transform.knots[j] > floor] > bounds[j]).all()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_threads_learn_the_same_scale(monkeypatch, threads: int) -> None:
+    monkeypatch.setattr(blocks, "SMALL_WORK", 0)
+    scores = np.random.default_rng(1).random((50, 20, 3))
+    one, other = Ecdf().fit(scores, ()), Ecdf().fit(scores, (), threads)
+    for name in ("knots", "levels"):
+        for j in range(3):
+            assert_array_equal(getattr(one, name)[j], getattr(other, name)[j])

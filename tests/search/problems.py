@@ -1,4 +1,4 @@
-"""Random problems full of ties, and brute force in numpy, one weight at a time.
+"""Random problems full of ties, and brute force in numpy, all weights alike.
 
 Brute force is the definition: what the engine must equal, count by count and bit by bit.
 """
@@ -6,6 +6,7 @@ Brute force is the definition: what the engine must equal, count by count and bi
 from __future__ import annotations
 
 import itertools
+from functools import cache
 
 import numpy as np
 
@@ -14,28 +15,38 @@ LAYOUTS = ("planes", "rows", "strided")
 
 
 def combine(weights: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    total = weights[0] * scores[..., 0]
-    for j in range(1, len(weights)):
-        total = total + weights[j] * scores[..., j]
+    """Weighted sums, score after score: one more axis in front where weights are rows of many."""
+    total = np.multiply.outer(weights[..., 0], scores[..., 0])
+    for j in range(1, weights.shape[-1]):
+        total = total + np.multiply.outer(weights[..., j], scores[..., j])
     return total
 
 
 def compositions(d: int, m: int) -> np.ndarray:
-    return np.array([g for g in itertools.product(range(m + 1), repeat=d) if sum(g) == m])
+    return np.array(_compositions(d, m))
+
+
+@cache
+def _compositions(d: int, m: int) -> list[tuple[int, ...]]:
+    return [g for g in itertools.product(range(m + 1), repeat=d) if sum(g) == m]
 
 
 def brute_counts(true: np.ndarray, parts: list, k: int, weights: np.ndarray) -> np.ndarray:
     true = np.asarray(true, dtype=np.float64)
     wide = [np.asarray(part, dtype=np.float64) for part in parts]
-    out = []
-    for w in weights:
-        t = np.sort(combine(w, true))[len(true) - k]
-        out.append(sum(int((combine(w, part) >= t).sum()) for part in wide))
-    return np.array(out, dtype=np.int64)
+    out = np.zeros(len(weights), dtype=np.int64)
+    at_once = 1 + 10**6 // (1 + max(part.size for part in wide))
+    for start in range(0, len(weights), at_once):
+        some = slice(start, start + at_once)
+        t = np.sort(combine(weights[some], true), axis=1)[:, len(true) - k, None, None]
+        for part in wide:
+            out[some] += (combine(weights[some], part) >= t).sum(axis=(1, 2))
+    return out
 
 
 def brute_winner(counts: np.ndarray, keys: np.ndarray) -> int:
-    order = [(c, (g**2).sum(), tuple(g)) for c, g in zip(counts, keys, strict=True)]
+    listed = zip(counts.tolist(), (keys**2).sum(axis=1).tolist(), keys.tolist(), strict=True)
+    order = list(listed)
     return order.index(min(order))
 
 

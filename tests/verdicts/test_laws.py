@@ -12,7 +12,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import conformix as cx
-from conformix.calibration import PerClass
+from conformix.calibration import LabelShift, PerClass
 from conformix.fit import verdict as verdict_module
 from conformix.fit.saved import load_predictor
 from conformix.fit.verdict import LabelledRows
@@ -122,6 +122,13 @@ def test_laws_take_their_rows_by_name_and_their_options_by_name_alone() -> None:
     for call in (shortfall_tail, beta_binomial, pooled_tail):
         with pytest.raises(TypeError, match="positional"):
             call(9, cells, 1)
+
+
+def test_a_law_is_of_rows_without_a_choice_and_none_is_certain_or_lawless_unless_said() -> None:
+    options = {"n_weights": 1, "certain": 0, "lawless": 0}
+    cells = [Cell(20, 18, 30)]
+    assert beta_binomial(9, cells) == beta_binomial(9, cells, **options)
+    assert shortfall_tail(9, cells) == shortfall_tail(9, cells, n_weights=1)
 
 
 def test_the_pooled_tail_is_that_of_a_draw_without_replacement() -> None:
@@ -498,6 +505,59 @@ def test_sets_of_all_labels_for_want_of_rows_for_a_pac_rank_keep_no_promise() ->
     with pytest.warns(cx.TrivialSetsWarning):
         cp.fit(probs, y)
     assert cp.verdict(probs, y).word == "trivial"
+
+
+@pytest.mark.filterwarnings("ignore::conformix.ConformixWarning")
+@pytest.mark.parametrize("calibration", ["class", PerClass("all", min_rows=60), "label shift"])
+def test_labels_that_no_threshold_keeps_out_leave_nothing_to_judge(calibration) -> None:
+    rng = np.random.default_rng(7)
+    rows, test = (draw(rng, n, skewed=True) for n in (300, 400))
+    if calibration == "label shift":  # a label that weighs more than alpha of all has no threshold
+        calibration = LabelShift((1.0, 1.0, 40.0, 40.0))
+    model = cx.ScoreAverage("thr", alpha=0.1, weights=[0.25] * 4, calibration=calibration)
+    model.fit(rows.outputs, rows.y)
+    some, none = 0.02, 0.0005
+    judged = model.verdict(test.outputs, test.y, alpha=some)
+    assert 0 < np.isneginf(model.predictor_.fitted.threshold(some)).sum() < 4
+    assert judged.word != "trivial"
+    open_sets = model.verdict(test.outputs, test.y, alpha=none)
+    assert np.asarray(model.predict_set(test.outputs, alpha=none)).all()
+    assert open_sets.word == "trivial"
+    assert open_sets.coverage == 1
+
+
+@pytest.mark.filterwarnings("ignore::conformix.ConformixWarning")
+@pytest.mark.parametrize("needs", ["strata", "sample_weight"])
+def test_sets_are_trivial_where_no_row_of_them_has_a_threshold(needs: str) -> None:
+    """A row of a group with too few rows, or that weighs too much, has none; others may."""
+    rng = np.random.default_rng(7)
+    rows, test = draw(rng, 200), draw(rng, 60)
+    calibration, values = "group", (rows.strata, test.strata)
+    if needs == "sample_weight":
+        calibration, values = "weighted", (np.ones(200), np.where(test.strata == 2, 100.0, 1.0))
+    model = cx.ScoreAverage("thr", alpha=0.04, weights=[0.25] * 4, calibration=calibration)
+    model.fit(rows.outputs, rows.y, **{needs: values[0]})
+    for some, word in ((test.strata == 2, True), (test.strata >= 0, False)):
+        outputs = {m: v[some] for m, v in test.outputs.items()}
+        found = model.verdict(outputs, test.y[some], **{needs: values[1][some]})
+        sets = np.asarray(model.predict_set(outputs, **{needs: values[1][some]}))
+        assert sets.all() == (found.word == "trivial") == word
+
+
+def test_sets_of_all_labels_that_a_threshold_let_in_are_judged() -> None:
+    probs, y = np.full((30, 3), 1 / 3), np.arange(30) % 3
+    model = cx.ScoreAverage("thr", alpha=0.1, weights=[1.0]).fit(probs, y)
+    assert np.asarray(model.predict_set(probs)).all()
+    assert model.verdict(probs, y).word == "kept"
+
+
+@pytest.mark.filterwarnings("ignore::conformix.ConformixWarning")
+@pytest.mark.parametrize(("alpha", "word"), [(0.1, "kept"), (0.09, "trivial")])
+def test_the_exact_split_needs_as_many_rows_for_a_verdict_as_for_a_set(alpha, word) -> None:
+    rng = np.random.default_rng(1)
+    probs, y = rng.dirichlet(np.ones(4), size=10), rng.integers(0, 4, 10)
+    model = cx.ScoreAverage("thr", split="exact", alpha=0.1).fit(probs[:9], y[:9])
+    assert model.verdict(probs, y, alpha=alpha).word == word
 
 
 @pytest.mark.filterwarnings("ignore::conformix.ConformixWarning")

@@ -23,10 +23,11 @@ import numpy as np
 from conformix.data.outputs import Outputs
 from conformix.errors import InvalidInput
 from conformix.fit.rows import ArrayRows, check_test, rows_held
-from conformix.fit.scored import Gathered, HeldScores, HeldTensor, Scored
+from conformix.fit.scored import Scored, with_planes
 from conformix.fit.settings import Settings
-from conformix.kernels.arrays import FloatArray, of_labels, to_device
+from conformix.kernels.arrays import FloatArray
 from conformix.kernels.blocks import row_blocks
+from conformix.kernels.twins import compile_for
 from conformix.scores.learnt import N_PARTS, RowSums
 from conformix.scores.names import Column
 from conformix.scores.ranked import Ranked
@@ -44,11 +45,6 @@ class LearntScores:
 
     columns: tuple[Column, ...]
     left_out: dict[int, FloatArray]  # by place of the column: (m, K), of the tuning rows
-
-    def into(self, scores: FloatArray, rows: Any = slice(None)) -> None:
-        """Put what the tuning rows score themselves into the planes (m, K, d) of some rows."""
-        for j, plane in self.left_out.items():
-            scores[rows, :, j] = to_device(plane, scores)
 
 
 class Learnt(NamedTuple):
@@ -97,6 +93,7 @@ def learn_from(rows: ArrayRows, columns: Sequence[Column], roles: Roles) -> Lear
     outputs = tuning.outputs.to_host()
     units = np.arange(outputs.n) if tuning.groups is None else tuning.groups
     parts = np.unique(units, return_inverse=True)[1] % N_PARTS  # rows of a group go together
+    compile_for(outputs.n * outputs.n_classes)
     listed, left_out = list(columns), {}
     for model in dict.fromkeys(column.model for column in columns if column.score.learns):
         ranked = Ranked(outputs.models[model][:], outputs.kind, arithmetic=outputs.arithmetic)
@@ -156,18 +153,8 @@ def with_left_out(scored: Scored, learnt: LearntScores | None) -> Scored:
     """Return scored rows in which those that taught a score have the values that leave them out."""
     if learnt is None or not learnt.left_out:
         return scored
-    scores, tune = scored.scores, scored.roles.tune
-    if not isinstance(scores, Gathered):
-        learnt.into(scores, to_device(tune, scores))
-        return scored
-    tensor = scores.tensor
-    learnt.into(tensor)
-    true: Any = scores.true
-    true.values[tune] = of_labels(tensor, scored.y[tune])
-    return replace(
-        scored,
-        scores=replace(scores, tuning=HeldTensor(tensor, spare=True), true=HeldScores(true.values)),
-    )
+    scores = with_planes(scored.scores, scored.y, scored.roles.tune, learnt.left_out)
+    return replace(scored, scores=scores)
 
 
 def refuse_out_of_core(rows: Any) -> None:

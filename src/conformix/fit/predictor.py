@@ -34,7 +34,7 @@ from conformix.kernels.arrays import (
     to_host,
 )
 from conformix.kernels.blocks import DEVICE_ENTRIES, batched, row_blocks, threads_for
-from conformix.kernels.elementary import compile_for
+from conformix.kernels.twins import compile_for
 from conformix.registry import check_flag
 from conformix.scores import Column
 from conformix.scores.blend import Blend

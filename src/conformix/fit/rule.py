@@ -18,6 +18,7 @@ from conformix.kernels.arrays import (
     BoolArray,
     FloatArray,
     IntArray,
+    as_float64,
     is_tensor,
     of_labels,
     to_device,
@@ -48,7 +49,7 @@ class Rule:
 
     def combined(self, scores: FloatArray) -> FloatArray:
         """Return the combined scores (n, K) of all labels of some rows (n, K, d)."""
-        values = combine(self.transform(scores), self.weights)
+        values = self._weighted(scores)
         if self.limits is not None:
             values = self.limits(values)
         return values if self.allow_empty else lift_best(values)
@@ -59,7 +60,8 @@ class Rule:
         It is a number, or one per label. Labels that fall short by one of their scores alone are
         not normalised: with many classes nearly all of them.
         """
-        maybe = self._may_reach(scores, threshold)
+        floors = None if self.looks_around else self.floors(float(np.min(threshold)))
+        maybe = _above(scores, floors)
         if maybe is None:
             values = self.combined(scores)
             cut = threshold if isinstance(threshold, float) else to_device(threshold, values)
@@ -70,20 +72,15 @@ class Rule:
         maybe[places] = self.of_single_labels(scores[places]) >= threshold
         return maybe
 
-    def _may_reach(self, scores: FloatArray, threshold: Any) -> BoolArray | None:
-        """Return which labels (n, K) may reach a threshold; None where nearly all may."""
-        if self.looks_around or is_tensor(scores) or not hasattr(self.transform, "floors"):
+    def floors(self, least: float) -> FloatArray | None:
+        """Return the scores (d,) at or below which labels by themselves fall short of `least`.
+
+        None where none are known.
+        """
+        if not hasattr(self.transform, "floors") or (self.weights < 0).any():
             return None
-        if math.prod(scores.shape) < FEW_SCORES or (self.weights < 0).any():
-            return None
-        floors = self.transform.floors(self.weights, float(np.min(threshold)))
-        known = np.flatnonzero(floors > -np.inf)
-        if not len(known):
-            return None
-        maybe = scores[..., known[0]] > floors[known[0]]
-        for j in known[1:]:
-            maybe &= scores[..., j] > floors[j]
-        return maybe if 2 * np.count_nonzero(maybe) < maybe.size else None
+        floors: FloatArray = self.transform.floors(self.weights, least)
+        return floors if (floors > -np.inf).any() else None
 
     @property
     def rises(self) -> bool:
@@ -117,9 +114,24 @@ class Rule:
             return rising(self.of_true_labels(scores, y))
         return true_scores(scores, y).rising(self.of_single_labels)
 
-    def of_single_labels(self, scores: FloatArray) -> FloatArray:
-        """Return the combined scores (r,) of labels by themselves, from their scores (r, d)."""
-        return combine(self.transform(scores), self.weights)
+    def of_single_labels(self, scores: FloatArray, floors: FloatArray | None = None) -> FloatArray:
+        """Return the combined scores (r,) of labels by themselves, from their scores (r, d).
+
+        Those of labels that fall short by one of their scores alone may be ``-inf``.
+        """
+        maybe = _above(scores, floors)
+        if maybe is None:
+            return self._weighted(scores)
+        values = np.full(maybe.shape, -np.inf)
+        places = np.nonzero(maybe)
+        values[places] = self._weighted(scores[places])
+        return values
+
+    def _weighted(self, scores: FloatArray) -> FloatArray:
+        normalized = self.transform(scores)
+        if is_tensor(normalized) or len(self.weights) > 1 or self.weights[0] != 1:
+            return combine(normalized, self.weights)
+        return as_float64(normalized[..., 0])  # type: ignore[no-any-return]
 
     def _of_labels(self, scores: FloatArray, y: IntArray) -> FloatArray:
         return of_labels(self.combined(scores), y)  # type: ignore[no-any-return]
@@ -132,6 +144,17 @@ class Rule:
             ranks[block] = true_ranks(values, y[block])
             ends = [min(ends[0], values.min()), max(ends[1], values.max())]
         return ranks, float(ends[1] - ends[0])
+
+
+def _above(scores: FloatArray, floors: FloatArray | None) -> BoolArray | None:
+    """Return which labels (..., d) lie above the floors (d,) of all scores; None if most do."""
+    if floors is None or is_tensor(scores) or math.prod(scores.shape) < FEW_SCORES:
+        return None
+    known = np.flatnonzero(floors > -np.inf)
+    above = scores[..., known[0]] > floors[known[0]]
+    for j in known[1:]:
+        above &= scores[..., j] > floors[j]
+    return above if 2 * np.count_nonzero(above) < above.size else None
 
 
 class Fitted(Protocol):

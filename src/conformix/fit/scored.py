@@ -8,7 +8,7 @@ A tensor (n, K, d) of all rows and what is gathered here go through the same pip
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, TypeAlias
 
@@ -17,7 +17,7 @@ import numpy as np
 from conformix.data.outputs import Kind, Outputs, one_below_the_other
 from conformix.data.row_data import NO_DATA, RowData
 from conformix.errors import InvalidInput
-from conformix.kernels.arrays import FloatArray, IntArray, of_labels, some_rows
+from conformix.kernels.arrays import FloatArray, IntArray, of_labels, some_rows, to_device
 from conformix.kernels.blocks import row_blocks
 from conformix.scores.names import Column
 from conformix.scores.sorted_rows import SortedOutputs, are_sorted, true_label_scores
@@ -202,9 +202,8 @@ class BlockReader:
             places, within = chosen(rows, first, outputs.n)
             first += outputs.n
             if len(within):
-                scores = self.scoring.tensor(outputs)
-                block = scores if len(within) == outputs.n else some_rows(scores, within)
-                yield places, function(block, *cut(arrays, places))
+                some = outputs if len(within) == outputs.n else outputs.rows(within)
+                yield places, function(self.scoring.tensor(some), *cut(arrays, places))
 
     def sum(self, function: Callable[..., int], rows: IntArray, arrays: tuple[Any, ...]) -> int:
         return sum(total for _, total in self.map(function, rows, arrays))
@@ -259,6 +258,7 @@ class HeldTensor:
 
     ordered: ClassVar[None] = None
     chosen: ClassVar[None] = None
+    threads: ClassVar[int] = 1
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -286,6 +286,10 @@ class HeldOutputs:
     chosen: IntArray | None = None  # rising: which of the outputs' rows are meant; None: all
 
     spare: ClassVar[bool] = True  # every `tensor` is a new one
+
+    @property
+    def threads(self) -> int | None:
+        return self.scoring.threads
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -472,6 +476,23 @@ def summed(scores: Any, function: Callable[..., int], *arrays: Any) -> int:
     return sum(total for _, total in in_blocks(scores, function, *arrays))
 
 
+def with_planes(scores: Any, y: IntArray, rows: IntArray, planes: Mapping[int, FloatArray]) -> Any:
+    """Return scores in which some rows, those that tune, have other planes (m, K).
+
+    `planes` are by the place of the score. A tensor is changed where it is.
+    """
+    gathered = isinstance(scores, Gathered)
+    tensor = scores.tensor if gathered else scores
+    some = slice(None) if gathered else to_device(rows, tensor)
+    for j, plane in planes.items():
+        tensor[some, :, j] = to_device(plane, tensor)
+    if not gathered:
+        return tensor
+    true: Any = scores.true
+    true.values[rows] = of_labels(tensor, y[rows])
+    return replace(scores, tuning=HeldTensor(tensor, spare=True))
+
+
 def can_be_read(scores: Any) -> bool:
     """Whether the scores of all labels of these rows can be had."""
     return not isinstance(scores, GatheredRows) or scores.whole.reader is not None
@@ -551,6 +572,7 @@ def gather_rows(outputs: Outputs, y: IntArray, tensor_rows: IntArray, scoring: S
             part = block if len(rest) == block.n else block.rows(rest)
             true[first + rest] = scoring.of_true_labels(part, y[first + rest])
         first += block.n
+    outputs = replace(outputs, unchecked=None)  # for whoever reads the rows again
     tuning = HeldOutputs(one_below_the_other(kept), scoring)
     kept.clear()  # what is kept of the outputs is held once
     if len(tensor_rows):

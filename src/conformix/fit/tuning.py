@@ -2,11 +2,12 @@
 
 The search counts the labels in the sets of these rows, with all weights. Of K labels nearly all are
 in no set under any weights, and none of their scores is needed. Let n true-label score vectors v be
-given, t(w) the k-th largest of ``<w, v>``, and w not negative. If for each of the d scores at most
-``(n - k) / d`` of the ``v_j`` lie below ``s_j``, then at least k of the v lie above s in every
-component, and ``<w, s> < t(w)`` for every w: s is out of reach. "Above" leaves a margin that is
-larger than what rounding can do, so the counts are those of all labels, exactly. In rows where the
-scores rise with the output, the labels within reach are the upper end of the row.
+given, t(w) the k-th largest of ``<w, v>``, and w not negative. If at least k of the v lie above s
+in every component, then ``<w, s> < t(w)`` for every w: s is out of reach. So take the m-th smallest
+``v_j`` of every score j, with the largest m for which k of the v reach all of these numbers: labels
+below them are out. "Above" leaves a margin that is larger than what rounding can do, so the counts
+are those of all labels, exactly. In rows where the scores rise with the output, the labels within
+reach are the upper end of the row.
 """
 
 from __future__ import annotations
@@ -77,7 +78,9 @@ class TuningRows:
         # A normaliser of the library says which rows it looks at; one of the user's sees all.
         looks_at = getattr(normalizer, "rows", None)
         some = slice(None) if looks_at is None else looks_at(*source.shape[:2])
-        self.transform: Transform = normalizer.fit(source.some(some), columns)
+        threaded = getattr(normalizer, "threaded", False)
+        options = {"threads": source.threads} if threaded else {}
+        self.transform: Transform = normalizer.fit(source.some(some), columns, **options)
         self.true_scores: FloatArray = self.transform(source.true_scores(y))
         # A transform of the user's may hold on to the rows that it was learnt from.
         self._ours = not getattr(self.transform, "holds_rows", True)
@@ -104,33 +107,50 @@ class TuningRows:
         """
         source: HeldOutputs = self._source
         columns = source.scoring.columns
-        n, d = self.true_scores.shape
-        rising = np.sort(self.true_scores, axis=0)
-        # As many true labels lie below these numbers as may, and the next one lies on them.
-        lowest = rising[(n - k) // d] if k <= n else np.full(d, -np.inf)
-        largest = float(np.abs(rising[[0, -1]]).max())
-        cuts = (lowest - (MARGIN * largest + TINY)).tolist()
+        d = len(columns)
+        cuts = reach(self.true_scores, k)
+        raw_floors = getattr(self.transform, "raw_floors", None)
+        if raw_floors is not None:
+            cuts = raw_floors(cuts)
 
-        def of_block(block: Any, rows: IntArray, _: slice) -> FloatArray:
+        def may_be_in(scores: FloatArray, _: IntArray) -> BoolArray:
+            # Labels that are out need not be normalised; a few more that are out do no harm.
+            values = self.transform(scores) if raw_floors is None else scores
+            inside = values[..., 0] > cuts[0]
+            for j in range(1, d):
+                inside |= values[..., j] > cuts[j]
+            return inside
 
-            def may_be_in(scores: FloatArray, _: IntArray) -> BoolArray:
-                normalised.append(self.transform(scores))
-                inside = normalised[-1][..., 0] > cuts[0]
-                for j in range(1, d):
-                    inside |= normalised[-1][..., j] > cuts[j]
-                return inside
-
-            normalised: list[FloatArray] = []
-            windows = upper_windows(block, columns, may_be_in, rows)
-            inside = [within for _, _, within in windows]
-            # One plane per score.
-            return stacked(
-                [
-                    joined([s[..., j][i] for s, i in zip(normalised, inside, strict=True)])
-                    for j in range(d)
-                ]
-            )
+        def of_block(block: Any, rows: IntArray, places: slice) -> FloatArray:
+            planes: list[list[FloatArray]] = [[] for _ in range(d)]
+            for _, scores, inside in upper_windows(block, columns, may_be_in, rows):
+                for j in range(d):
+                    planes[j].append(scores[..., j][inside])
+            return self.transform(stacked([joined(plane) for plane in planes]).T).T
 
         lists = source.ordered.map(of_block, source.rows)  # type: ignore[union-attr]
-        planes = joined(lists, axis=1)
+        planes = joined(lists, axis=1)  # one per score
         return WithinReach(planes.T[:, None, :], *source.shape[:2])
+
+
+def reach(true_scores: FloatArray, k: int) -> list[float]:
+    """Return numbers (d,), one per score, up to which labels are out of reach.
+
+    A label is, under all weights that are not negative, where none of its scores is larger than its
+    number: the threshold is the k-th largest combination of `true_scores` (n, d).
+
+    Examples
+    --------
+    >>> reach(np.array([[0.0, 3.0], [1.0, 5.0], [2.0, 4.0]]), k=2)  # two of three reach 1 and 4
+    [0.999999999995, 3.999999999995]
+    """
+    n, d = true_scores.shape
+    rising = np.sort(true_scores, axis=0)
+    lowest = np.full(d, -np.inf)
+    if k <= n:
+        # A score reaches the m-th smallest number where at least m numbers are no larger.
+        numbers = [np.searchsorted(rising[:, j], true_scores[:, j], side="right") for j in range(d)]
+        m = np.partition(np.min(numbers, axis=0), n - k)[n - k]
+        lowest = rising[m - 1]
+    largest = float(np.abs(rising[[0, -1]]).max())
+    return (lowest - (MARGIN * largest + TINY)).tolist()  # type: ignore[no-any-return]

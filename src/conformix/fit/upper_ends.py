@@ -56,9 +56,9 @@ class UpperEnds:
 
         `thresholds` is a number, or one per row of the block, shape (r, 1).
         """
-        block, (first,) = self._places(outputs, rows, [thresholds])
+        block, ((first, alike),) = self._places(outputs, rows, [thresholds])
         mask = _members(block, first)
-        return mask, self._best_first(block, mask, first)
+        return mask, self._best_first(block, mask, first, alike)
 
     def depths(
         self, outputs: Outputs, rows: slice, thresholds: Sequence[Any], depth: Any
@@ -67,28 +67,32 @@ class UpperEnds:
 
         They rise, so that the first sets are the largest; their labels are returned, best first.
         """
-        block, firsts = self._places(outputs, rows, thresholds)
+        block, ends = self._places(outputs, rows, thresholds)
         depth[:] = 0
-        for first in firsts:
+        for first, _ in ends:
             depth += _members(block, first)
-        return self._best_first(block, depth > 0, firsts[0])
+        return self._best_first(block, depth > 0, *ends[0])
 
     def _places(
         self, outputs: Outputs, rows: slice, thresholds: Sequence[Any]
-    ) -> tuple[Any, list[IntArray]]:
-        """Return a block of rows, sorted, and where its sets begin for each of some thresholds."""
+    ) -> tuple[Any, list[tuple[IntArray, BoolArray]]]:
+        """Return a block of rows, sorted, and the `first_places` for each of some thresholds."""
         columns = self.scoring.columns
         block = sorted_rows(outputs, rows, columns, self.scoring.key)[columns[0].model]
         return block, [first_places(block, columns, self.rule, t, None) for t in thresholds]
 
-    def _best_first(self, block: Any, mask: BoolArray, first: IntArray) -> IntArray:
+    def _best_first(
+        self, block: Any, mask: BoolArray, first: IntArray, alike: BoolArray
+    ) -> IntArray:
         """Return the labels in the sets by falling combined score, ties by label, row after row."""
         if is_tensor(mask):
             return self._best_first_on_device(block, first)
         upto = np.cumsum(mask.shape[1] - first)  # members up to and with every row
         starts = np.unique(np.searchsorted(upto, np.arange(0, upto[-1] + 1, MEMBERS)))
         parts = [slice(*pair) for pair in pairwise([*starts.tolist(), len(mask)])]
-        return np.concatenate([self._best_first_on_host(block, mask, first, p) for p in parts])
+        return np.concatenate(
+            [self._best_first_on_host(block, mask, first, alike, part) for part in parts]
+        )
 
     def _best_first_on_device(self, block: Any, first: Any) -> IntArray:
         # The sort has the labels in order; members alone come to the host.
@@ -108,7 +112,7 @@ class UpperEnds:
         return small[_alike_by_label(rows, values, labels)]
 
     def _best_first_on_host(
-        self, block: SortedRows, mask: BoolArray, firsts: IntArray, part: slice
+        self, block: SortedRows, mask: BoolArray, firsts: IntArray, alike: BoolArray, part: slice
     ) -> IntArray:
         # By falling output is by falling score; only labels that score alike may stand in another
         # order, and are put into that of the labels.
@@ -123,11 +127,14 @@ class UpperEnds:
         chosen = np.flatnonzero(np.repeat(several, sizes))  # sets of one label are in order
         rows, labels, sizes = rows[chosen], labels[chosen], sizes[several]
         order = falling_within_rows(block.block[rows, labels], sizes)
-        labels = labels[order]
-        places = np.repeat(np.cumsum(sizes) + first[several], sizes) - np.arange(len(rows)) - 1
-        scores = scores_at(block.at(rows, places), self.scoring.columns)
-        values = self.rule.of_single_labels(scores)
-        small[chosen] = small[chosen[order[_alike_by_label(rows, values, labels)]]]
+        some = np.flatnonzero(alike[rows])
+        if len(some):
+            places = np.repeat(np.cumsum(sizes) + first[several], sizes) - np.arange(len(rows)) - 1
+            scores = scores_at(block.at(rows[some], places[some]), self.scoring.columns)
+            values = self.rule.of_single_labels(scores)
+            in_order = _alike_by_label(rows[some], values, labels[order[some]])
+            order[some] = order[some][in_order]
+        small[chosen] = small[chosen[order]]
         return small
 
 
@@ -150,10 +157,10 @@ def _members(block: Any, first: IntArray) -> BoolArray:
 
 def first_places(
     block: Any, columns: Sequence[Column], rule: Rule, thresholds: Any, rows: IntArray | None
-) -> IntArray:
+) -> tuple[IntArray, BoolArray]:
     """Return where the sets of some rows (m,) of a block begin, by thresholds that fit (m, 1).
 
-    All rows where `rows` is None.
+    And, on the host, in which rows labels of the set score alike. All rows where `rows` is None.
     """
     every = block.numbers(len(block.block) if rows is None else len(rows))
     cuts = thresholds
@@ -164,11 +171,21 @@ def first_places(
         best = rule.of_single_labels(block.scores(columns, rows, slice(last, last + 1)))
         cuts = best.clip(max=cuts)
 
-    def reaches(scores: FloatArray, which: IntArray) -> BoolArray:
-        cut = cuts if isinstance(cuts, float) else cuts[which]
-        return rule.of_single_labels(scores) >= cut  # type: ignore[no-any-return]
+    on_host = not is_tensor(every)  # a device has the labels in order, and all scores at once
+    floors = rule.floors(float(np.min(cuts))) if on_host else None
+    alike = np.zeros(len(every), dtype=bool)
+    above = np.full(len(every), np.nan)  # what the lowest label of the window above scores
 
-    return first_reaching(block, columns, reaches, rows)
+    def reaches(scores: FloatArray, which: IntArray) -> BoolArray:
+        values = rule.of_single_labels(scores, floors)
+        inside: Any = values >= (cuts if isinstance(cuts, float) else cuts[which])
+        if on_host:
+            same = (values[:, 1:] == values[:, :-1]) & inside[:, :-1]
+            alike[which] |= same.any(axis=1) | (values[:, -1] == above[which]) & inside[:, -1]
+            above[which] = values[:, 0]
+        return inside  # type: ignore[no-any-return]
+
+    return first_reaching(block, columns, reaches, rows), alike
 
 
 def n_members(ordered: SortedOutputs, rule: Rule, thresholds: Any, rows: IntArray) -> int:
@@ -176,7 +193,7 @@ def n_members(ordered: SortedOutputs, rule: Rule, thresholds: Any, rows: IntArra
 
     def of_block(block: Any, within: IntArray, places: slice) -> int:
         cuts = thresholds if isinstance(thresholds, float) else thresholds[places]
-        first = first_places(block, ordered.columns, rule, cuts, within)
+        first, _ = first_places(block, ordered.columns, rule, cuts, within)
         return len(within) * block.block.shape[1] - int(first.sum())
 
     return sum(ordered.map(of_block, rows))

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from conformix.calibration.cuts import Marginal
 from conformix.conformal import conformal_rank, kth_largest, simple_fraction
 from conformix.data.outputs import Outputs
 from conformix.data.row_data import RowData
@@ -152,9 +151,15 @@ class LabelledRows:
         return Law(f'calibration "{cuts.name}" is not of this library', None)
 
     def _trivial(self, alpha: float) -> bool:
-        """Return whether one threshold lets every label in, since rows are too few."""
-        n, facts = self.predictor.fitted.n, self.predictor.fitted.ledger.facts
-        return facts.calibration == Marginal.name and facts.rank(n, alpha) > n
+        """Return whether calibration rows are too few to keep any label out of these sets.
+
+        Scores are never ``-inf``, so that a threshold is only for want of rows.
+        """
+        fitted: Any = self.predictor.fitted
+        if not fitted.nested:
+            return fitted.ledger.facts.rank(fitted.n, alpha) > fitted.n  # type: ignore[no-any-return]
+        blocks = (self.data.take(rows) for rows in self.outputs.blocks())
+        return all(np.isneginf(fitted.at(alpha, data)).all() for data in blocks)
 
     @cached_property
     def pooled(self) -> Pooled:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conformix.errors import InvalidInput, shown
+from conformix.kernels.twins import loops
 
 FloatArray: TypeAlias = NDArray[np.floating[Any]]
 IntArray: TypeAlias = NDArray[np.integer[Any]]
@@ -228,13 +229,19 @@ def falling_within_rows(values: FloatArray, sizes: IntArray) -> IntArray:
     """Return the permutation that sorts every row downwards; equal values keep their order."""
     if len(sizes) == 1:
         return np.argsort(-values, kind="stable")
-    order = np.arange(len(values))
+    order, shortest = np.arange(len(values)), 2
+    kernel = loops("order", len(values))
+    if kernel is not None:
+        kernel.falling(values.astype(np.float64), sizes.astype(np.int64), order)
+        shortest = kernel.LONGEST + 1
+    if sizes.max(initial=0) < shortest:
+        return order
     starts = np.cumsum(sizes) - sizes
     # Rows of like length are sorted as one matrix, padded to the next power of two: many times
     # faster than one long sort by two keys, and at most twice the memory.
     widths = 2 ** np.ceil(np.log2(np.maximum(sizes, 1))).astype(np.int64)
-    for width in np.unique(widths[sizes > 1]).tolist():
-        rows = np.flatnonzero(widths == width)
+    for width in np.unique(widths[sizes >= shortest]).tolist():
+        rows = np.flatnonzero((widths == width) & (sizes >= shortest))
         places = starts[rows, None] + np.arange(width)
         inside = np.arange(width) < sizes[rows, None]
         padded = np.full(places.shape, np.inf)

@@ -48,10 +48,7 @@ cores. The two sums are added: one rounding. Permuting the labels permutes the r
 from __future__ import annotations
 
 import math
-import sys
 from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
 from itertools import pairwise
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -60,6 +57,7 @@ import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray, as_float64
 from conformix.kernels.blocks import row_blocks
+from conformix.kernels.twins import loops
 
 # --- whole-number arithmetic: multiples of 2^-DIGITS ---
 
@@ -283,15 +281,6 @@ def running_sums_of(powers: Any) -> Any:
 
 # Numbers that the many passes of a function work on at once: their arrays stay in the cache.
 AT_ONCE = 2**12
-# Numbers for which the compiled loops are worth loading, and from which on they are used then.
-WORTHWHILE = 2**17
-COMPILED = "conformix.kernels.host.elementary"
-
-
-def compile_for(numbers: int) -> None:
-    """Load the compiled loops where so many numbers are to come that they pay."""
-    if numbers >= WORTHWHILE and find_spec("numba") is not None:
-        import_module(COMPILED)
 
 
 def exp(values: Any) -> FloatArray:
@@ -329,7 +318,7 @@ def softmax(logits: Any) -> FloatArray:
            [1. , 0. ]])
     """
     numbers = np.asarray(logits, dtype=np.float64)
-    compiled = _compiled(numbers.size)
+    compiled = loops("elementary", numbers.size)
     if compiled is not None:
         out = np.empty(numbers.shape)
         compiled.softmax_into(np.ascontiguousarray(numbers), out)
@@ -357,16 +346,11 @@ def _powers(logits: Any) -> tuple[FloatArray, FloatArray]:
         return exp(numbers - top), top
 
 
-def _compiled(numbers: int) -> Any:
-    """Return the compiled twin where it is loaded and the numbers are many."""
-    return sys.modules.get(COMPILED) if numbers >= AT_ONCE else None
-
-
 def _elementwise(function: Any, compiled_name: str, values: Any) -> FloatArray:
     numbers = np.asarray(values, dtype=np.float64)
     flat = np.ascontiguousarray(numbers).reshape(-1)
     out = np.empty(flat.shape)
-    compiled = _compiled(flat.size)
+    compiled = loops("elementary", flat.size)
     if compiled is not None:
         getattr(compiled, compiled_name)(flat, out)
     else:

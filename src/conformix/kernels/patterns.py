@@ -18,6 +18,7 @@ Functions take arrays or tensors.
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -31,15 +32,25 @@ FACTOR_BITS, SUM_BITS = 26, 20
 ROWS_AT_ONCE = 2**12
 
 
+def shift_to(bits: int) -> float:
+    """Return what is added and taken away to round to multiples of 2^-bits."""
+    return 1.5 * 2.0 ** (52 - bits)
+
+
 def in_multiples(values: Any, bits: int) -> Any:
     """Return numbers rounded to multiples of 2^-bits; they are below ``2^(51 - bits)``."""
-    shift = 1.5 * 2.0 ** (52 - bits)
+    shift = shift_to(bits)
     return (values + shift) - shift
 
 
-def _norm_bits(n_classes: int, largest: int) -> int:
+def norm_bits(n_classes: int, largest: int) -> int:
     """Return the bits behind the point of numbers whose K squares, of mean 4^largest, add up."""
     return (53 - 2 * largest - n_classes.bit_length()) // 2
+
+
+def unit_bits(n_classes: int) -> int:
+    """Return the bits behind the point of numbers up to one in a norm."""
+    return min(FACTOR_BITS, norm_bits(n_classes, 0))
 
 
 def patterns(log_probs: Any) -> Any:
@@ -54,7 +65,7 @@ def patterns(log_probs: Any) -> Any:
            [ 0.   ,  0.   ,  0.   ]])
     """
     n_classes = int(log_probs.shape[1])
-    bits = min(SUM_BITS, _norm_bits(n_classes, 3))  # a variance between -12 and 0 is at most 36
+    bits = min(SUM_BITS, norm_bits(n_classes, 3))  # a variance between -12 and 0 is at most 36
     values = in_multiples(log_probs.clip(min=FLOOR), bits)
     centred = in_multiples(values - quotient(values.sum(1)[:, None], n_classes), bits)
     return in_multiples(over_norm(centred), FACTOR_BITS)
@@ -78,7 +89,19 @@ def products(rows: Any, factors: FloatArray) -> Any:
     >>> products(np.array([[0.5, -0.5]]), np.eye(2))
     array([[ 0.5, -0.5]])
     """
-    return rows @ to_device(factors, rows).T
+    return _product(rows, to_device(factors, rows).T)
+
+
+# One product at a time: BLAS has threads of its own, and callers that wait for them in turn are
+# many times as fast as callers that compete for them.
+_MULTIPLYING = threading.Lock()
+
+
+def _product(left: Any, right: Any) -> Any:
+    if is_tensor(left):
+        return left @ right
+    with _MULTIPLYING:
+        return left @ right
 
 
 def unit_rows(values: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -94,7 +117,7 @@ def unit_rows(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     """
     largest = np.abs(values).max(axis=1, keepdims=True)
     scaled = values / np.where(largest > 0, largest, 1.0)
-    rough = in_multiples(scaled, min(FACTOR_BITS, _norm_bits(values.shape[1], 0)))
+    rough = in_multiples(scaled, unit_bits(values.shape[1]))
     norm = np.sqrt((rough * rough).sum(axis=1, keepdims=True))
     units = in_multiples(scaled / np.where(norm > 0, norm, 1.0), FACTOR_BITS)
     return units, (largest * norm)[:, 0]
@@ -112,7 +135,7 @@ def summed_products(left: Any, right: Any) -> Any:
     total = 0
     for start in range(0, len(left), ROWS_AT_ONCE):
         some = slice(start, start + ROWS_AT_ONCE)
-        exact = in_multiples(left[some], SUM_BITS).T @ in_multiples(right[some], SUM_BITS)
+        exact = _product(in_multiples(left[some], SUM_BITS).T, in_multiples(right[some], SUM_BITS))
         total = total + whole(exact * 2.0 ** (2 * SUM_BITS))
     return total
 

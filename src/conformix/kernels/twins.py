@@ -5,11 +5,15 @@ they were compiled before, and seconds where they were not. NumPy gives the same
 process computes with NumPy until its work has added up to what the first use of compiled kernels
 costs; a problem that is larger by itself is compiled at once, and whatever was compiled stays in
 use. Nobody waits more than about twice as long as with the better choice known beforehand.
+
+Loops over outputs are loaded with the first call that is large by itself, and are used from then on
+wherever numbers are not few.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 # Products of a weight and a score that NumPy may form in one process, for each family of kernels:
@@ -37,3 +41,23 @@ def spend_patience() -> None:
     """Compute everything with compiled kernels from now on."""
     for name in FAMILIES:
         _spent[name] += max(PATIENCE, 0)
+    compile_for(WORTHWHILE)
+
+
+# Loops over outputs; numbers for which they are worth loading, and from which on they are used.
+LOOPS = ("elementary", "likelihood", "order", "patterns", "upper")
+WORTHWHILE, FEW = 2**17, 2**10
+
+_loaded: dict[str, Any] = {}
+
+
+def compile_for(numbers: int) -> None:
+    """Load the loops where so many numbers are to come that they pay."""
+    if numbers >= WORTHWHILE and not _loaded and find_spec("numba") is not None:
+        # All at once, and not before they are ready: other threads may be asking for them.
+        _loaded.update({name: import_module(f"conformix.kernels.host.{name}") for name in LOOPS})
+
+
+def loops(name: str, numbers: int) -> Any:
+    """Return `conformix.kernels.host.<name>` where it is loaded and the numbers are many."""
+    return _loaded.get(name) if numbers >= FEW else None

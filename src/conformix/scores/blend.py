@@ -31,6 +31,7 @@ from conformix.errors import InvalidInput
 from conformix.kernels import available_threads, run_blocks
 from conformix.kernels.arrays import FloatArray, IntArray, is_tensor
 from conformix.kernels.blocks import row_blocks
+from conformix.kernels.twins import compile_for, loops
 from conformix.scores.learnt import PatternScore, PatternSum, pattern_sum
 from conformix.scores.names import Column, parse_score, score_columns
 from conformix.scores.ranked import Ranked, Rising
@@ -118,6 +119,7 @@ class Blend:
             return lazy
         blocks = list(row_blocks(outputs.n, outputs.n_classes, PRODUCT_ENTRIES))
         whole = np.empty(values.shape)
+        compile_for(whole.size)
 
         def fill(rows: slice) -> None:
             whole[rows] = values[rows]
@@ -190,7 +192,7 @@ class SortedBlend(SortedRows):
         self._blend, self._outputs = blend, outputs
 
     @cached_property
-    def ranked(self) -> Ranked:
+    def ranked(self) -> Rising:
         base = Rising(self.outputs, *self._how)
         z = self._blend.added_up({self._model: base})
         kind, _, arithmetic = self._how
@@ -220,6 +222,8 @@ LEARNT = ("likeness", "kin", "rarity")
 
 # The scores whose mean over the models, with nothing learnt, is the blend: a logit ensemble.
 ANCHOR = parse_score("logp(floor=0.01)")
+# Labels beyond which no matrix of them is learnt by default.
+MOST_RELATED = 2**12
 HIGH_FLOOR = parse_score("logp(floor=0.1)")
 # Rows of which a blend learns enough.
 ENOUGH_ROWS = 4000
@@ -232,10 +236,11 @@ LADDER = (0.7, 1.0, 1.4)
 def dictionary_columns(outputs: Outputs) -> tuple[Column, ...]:
     """Return the columns of the dictionary for the models of some outputs, tuning rows.
 
-    Two labels say nothing about each other that each does not say of itself. A model that gives
-    labels no probability at all, as forests and neighbours do, has one more floor.
+    Two labels say nothing about each other that each does not say of itself, and of very many
+    labels the tuning rows say too little for the size of the matrices. A model that gives labels no
+    probability at all, as forests and neighbours do, has one more floor.
     """
-    learnt = LEARNT if outputs.n_classes > 2 else ()
+    learnt = LEARNT if 2 < outputs.n_classes <= MOST_RELATED else ()
     columns = score_columns(tuple(outputs.models), DICTIONARY + learnt)
     zeros = [model for model in outputs.models if has_zeros(outputs, model)]
     return columns + tuple(Column(model, HIGH_FLOOR) for model in zeros)
@@ -319,8 +324,9 @@ def plan_rows(
 
 STEPS = 40
 DIGITS = 6
-# Scores that one thread works on at once.
+# Scores that one thread works on at once, and from which on it does so in a compiled loop.
 LIKELIHOOD_ENTRIES = 2**18
+COMPILED_NUMBERS = 2**21
 
 
 def fit_blend(
@@ -409,6 +415,10 @@ class Likelihood:
         threads: int | None = None,
     ) -> None:
         self.planes = np.moveaxis(scores, -1, 0)  # (p, n, K)
+        compile_for(self.planes.size)
+        # Of few numbers the likelihood is had before the loop is compiled.
+        many = self.planes.size >= COMPILED_NUMBERS and self.planes.flags.c_contiguous
+        self._loop = loops("likelihood", self.planes.size) if many else None
         self.of_labels = scores[np.arange(len(y)), y].sum(axis=0)
         self.prior, self.ridge = prior, ridge
         self._threads = available_threads(threads)
@@ -431,6 +441,10 @@ class Likelihood:
         return value, first - self.of_labels + 2 * self.ridge * away, second
 
     def _of_block(self, rows: slice, c: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        if self._loop is not None:
+            first, lower = np.zeros(len(c)), np.zeros((len(c), len(c)))
+            value = self._loop.likelihood(self.planes, (rows.start, rows.stop), c, first, lower)
+            return value, first, lower + np.tril(lower, -1).T
         block = np.ascontiguousarray(self.planes[:, rows])
         z = np.tensordot(c, block, 1)
         top = z.max(axis=1, keepdims=True)

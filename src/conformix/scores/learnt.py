@@ -32,8 +32,9 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 
 from conformix.errors import InvalidInput
-from conformix.kernels import elementary, patterns
+from conformix.kernels import available_threads, elementary, patterns, run_blocks
 from conformix.kernels.arrays import FloatArray, IntArray, to_device, to_host
+from conformix.kernels.twins import loops
 from conformix.scores.ranked import Ranked
 from conformix.scores.score import Score
 
@@ -43,6 +44,10 @@ WIDTH = 4.0
 N_PARTS = 10
 # A squared norm, relative to what it is the difference of, below which nothing is left of it.
 CANCELLED = 2.0**-16
+# Classes of which a matrix of all pairs is held (2 GiB).
+MOST_CLASSES = 2**14
+# Entries of matrices that all threads hold together (1 GiB).
+MOST_ENTRIES = 2**27
 # For every label, rows that count as uniform: a mean over few rows says little of rare labels.
 UNIFORM_ROWS = 3.0
 
@@ -128,17 +133,30 @@ class PatternScore(LearningScore):
         """Return four: products of unit vectors, times four."""
         return WIDTH
 
+    def sums(self, ranked: Ranked) -> RowSums:
+        """Return what is added up over a block of rows."""
+        if ranked.n_classes > MOST_CLASSES:
+            raise InvalidInput(
+                f'score "{self}" holds a matrix of all pairs of classes, for at most '
+                f"{MOST_CLASSES:,} of them; got {ranked.n_classes:,}."
+            )
+        return self.sums_of(ranked)
+
+    @abstractmethod
+    def sums_of(self, ranked: Ranked) -> RowSums:
+        """Return the sums whose numbers grow with the square of the classes."""
+
     def of_rows(self, ranked: Ranked) -> FloatArray:
         """Return ``4 f(x) . factors_y``."""
         return WIDTH * patterns.products(ranked.patterns, self.factors)  # type: ignore[no-any-return]
 
     def learnt(self: P, sums: RowSums) -> P:
         """Return the score with the matrix that some rows make."""
-        return replace(self, factors=self.matrix(sums)[0])
+        return replace(self, factors=self.matrix(sums))
 
     @abstractmethod
-    def matrix(self, sums: RowSums) -> tuple[FloatArray, FloatArray]:
-        """Return the matrix (K, K) of some rows, of unit rows, and the norms that these had."""
+    def matrix(self, sums: RowSums) -> FloatArray:
+        """Return the matrix (K, K) that some rows make, of rows with norm one."""
 
     def check(self, n_classes: int) -> None:
         """Refuse a matrix whose products are not exact."""
@@ -192,13 +210,16 @@ class Likeness(PatternScore):
 
     name: ClassVar[str] = "likeness"
 
-    def sums(self, ranked: Ranked) -> RowSums:
+    def sums_of(self, ranked: Ranked) -> RowSums:
         """Return ``sum_i p_y(x_i) f(x_i)``."""
         products = patterns.summed_products(ranked.probs, ranked.patterns)
         return RowSums(len(ranked.probs), to_host(products), 0)
 
-    def matrix(self, sums: RowSums) -> tuple[FloatArray, FloatArray]:
-        """Return the prototypes, and their norms."""
+    def matrix(self, sums: RowSums) -> FloatArray:
+        """Return the prototypes."""
+        return self._prototypes(sums)[0]
+
+    def _prototypes(self, sums: RowSums) -> tuple[FloatArray, FloatArray]:
         units, norms = patterns.unit_rows(np.asarray(sums.products, dtype=np.float64))
         return units, norms * 2.0 ** (-2 * patterns.SUM_BITS)
 
@@ -208,7 +229,7 @@ class Likeness(PatternScore):
         With ``d = f . m`` the product with ``m - p f`` is ``d - p f.f``, and the square of its norm
         ``m.m - 2 p d + p^2 f.f``. Where nothing is left of a prototype the score is zero.
         """
-        units, norms = self.matrix(sums)
+        units, norms = self._prototypes(sums)
         rows = ranked.patterns
         own = (rows != 0).any(axis=1)[:, None]  # f.f is one, or zero
         p = np.where(own, ranked.probs, 0.0)
@@ -235,35 +256,47 @@ class Kin(PatternScore):
 
     name: ClassVar[str] = "kin"
 
-    def sums(self, ranked: Ranked) -> RowSums:
+    def sums_of(self, ranked: Ranked) -> RowSums:
         """Return the sums of products of two columns of f, and of the columns."""
         return _correlated(ranked.patterns)
 
-    def matrix(self, sums: RowSums) -> tuple[FloatArray, FloatArray]:
+    def matrix(self, sums: RowSums) -> FloatArray:
         """Return the positive correlations, one on the diagonal; a label that never varies has 0.
 
         Row and column of an entry play the same part, so the matrix is symmetric before its rows
         are scaled, to the last bit.
         """
+        products = np.asarray(sums.products)
         totals = np.asarray(sums.totals, dtype=np.float64)
-        products = np.asarray(sums.products, dtype=np.float64)
-        covariance = products - totals[:, None] * totals[None, :] / max(sums.n, 1)
-        variance = np.diagonal(covariance)
+        n, n_classes = max(sums.n, 1), len(totals)
+        variance = np.diagonal(products) - totals * totals / n
         varies = variance > CANCELLED * np.diagonal(products)
         spread = np.sqrt(np.where(varies, variance, np.inf))
-        correlation = covariance / (spread[:, None] * spread[None, :])
-        positive = np.clip(correlation, 0.0, 1.0)
+        loop = loops("patterns", products.size)
+        if loop is not None:
+            units = np.empty((n_classes, n_classes))
+            bits = patterns.unit_bits(n_classes), patterns.FACTOR_BITS
+            shifts = patterns.shift_to(bits[0]), patterns.shift_to(bits[1])
+            loop.correlations_into(products, totals, spread, n, shifts, (0, n_classes), units)
+            return units
+        covariance = products - totals[:, None] * totals[None, :] / n
+        positive = np.clip(covariance / (spread[:, None] * spread[None, :]), 0.0, 1.0)
         np.fill_diagonal(positive, 1.0)
-        return patterns.unit_rows(positive)
+        return patterns.unit_rows(positive)[0]
 
     def left_out(self, ranked: Ranked, sums: RowSums, parts: IntArray) -> FloatArray:
         """Return the scores of rows by the correlations over the other parts."""
         scores = np.empty(ranked.patterns.shape)
-        for part in np.unique(parts):
+
+        def score(part: int) -> None:
             rows = np.flatnonzero(parts == part)
             some = ranked.patterns[rows]
-            units, _ = self.matrix(sums.plus(_correlated(some), -1))
+            units = self.matrix(sums.plus(_correlated(some), -1))
             scores[rows] = WIDTH * patterns.products(some, units)
+
+        # A thread holds some six matrices.
+        several = min(available_threads(), MOST_ENTRIES // (6 * ranked.n_classes**2))
+        run_blocks(score, np.unique(parts).tolist(), max(1, several))
         return scores
 
 

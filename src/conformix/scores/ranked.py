@@ -288,6 +288,13 @@ class Ranked:
 class Rising(Ranked):
     """A block of rows whose numbers rise: no sort, and label order is sorted order."""
 
+    def some(self, rows: IntArray) -> Rising:
+        """Return some of the rows."""
+        part = Rising(self._raw[rows], self.kind, self.u[rows], self.arithmetic)
+        if self.kind == "logits" and "probs" in vars(self):
+            part.__dict__["probs"] = self.probs[rows]
+        return part
+
     @cached_property
     def _order(self) -> IntArray:
         return np.arange(self._raw.size).reshape(self._raw.shape)

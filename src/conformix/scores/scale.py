@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import sys
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,9 +24,9 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from conformix.errors import InvalidInput, shown
-from conformix.kernels import combine
 from conformix.kernels.arrays import (
     FloatArray,
+    IntArray,
     as_float64,
     is_tensor,
     places,
@@ -33,7 +34,7 @@ from conformix.kernels.arrays import (
     to_device,
     to_host,
 )
-from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks
+from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks, run_blocks, threads_for
 from conformix.registry import unknown_name
 from conformix.scores.names import Column
 
@@ -50,7 +51,7 @@ __all__ = [
 # Half of the knots are even in rank, half are ever closer towards the top, where thresholds lie.
 MAX_KNOTS = 2**12
 # Values sorted per score: so many, or those of so many rows, at most. Beyond it rows are thinned.
-SOME_VALUES, SOME_ROWS = 2**18, 2**9
+SOME_VALUES, SOME_ROWS = 2**16, 2**9
 MAX_VALUES = 2**22
 # Values normalised at once: the eight arrays on the way stay in a core's cache.
 CACHE_ENTRIES = 2**15
@@ -188,14 +189,37 @@ class Interpolated:
         >>> Interpolated((half, half), (half, half)).floors(np.array([0.5, 0.5]), 0.9)
         array([0.5, 0.5])
         """
-        tops = np.array([levels[-1] for levels in self.levels])
-        floors = np.full(len(tops), -np.inf)
+        factors, floors = weights.tolist(), np.full(len(weights), -np.inf)
+        best = [float(levels[-1]) for levels in self.levels]
         for j, (knots, levels) in enumerate(zip(self.knots, self.levels, strict=True)):
-            best = np.tile(tops, (len(levels), 1))
-            best[:, j] = levels
-            short = np.count_nonzero(combine(best, weights) < least)
+
+            def combined(level: float, j: int = j) -> float:  # as `combine` does, sooner
+                total = 0.0
+                for weight, value in zip(factors, [*best[:j], level, *best[j + 1 :]], strict=True):
+                    total += weight * value
+                return total
+
+            short = bisect_left(levels, least, key=lambda level: combined(float(level)))
             if short:
                 floors[j] = knots[short - 1]
+        return floors
+
+    def raw_floors(self, least: Sequence[float]) -> list[float]:
+        """Return scores (d,) at or below which the functions do not exceed some numbers (d,).
+
+        Examples
+        --------
+        >>> half = np.array([0.0, 0.5, 1.0])
+        >>> Interpolated((half, half), (half, half)).raw_floors([0.7, 1.0])
+        [0.5, inf]
+        """
+        floors = []
+        for knots, levels, bound in zip(self.knots, self.levels, least, strict=True):
+            no_larger = int(np.searchsorted(levels, bound, side="right"))
+            if no_larger == len(levels):
+                floors.append(math.inf)
+            else:
+                floors.append(float(knots[no_larger - 1]) if no_larger else -math.inf)
         return floors
 
 
@@ -319,29 +343,27 @@ class Ecdf:
 
     name = "ecdf"
     learns = True
+    threaded = True  # `fit` takes a number of threads
 
     def rows(self, n: int, n_classes: int) -> slice:
         """Return which of n rows are looked at: all, or evenly so many that sorting is quick."""
         values = min(max(SOME_VALUES, SOME_ROWS * n_classes), MAX_VALUES)
         return slice(None, None, max(1, math.ceil(n * n_classes / values)))
 
-    def fit(self, scores: FloatArray, columns: Sequence[Column]) -> Transform:
+    def fit(
+        self, scores: FloatArray, columns: Sequence[Column], threads: int | None = 1
+    ) -> Transform:
         """Return the interpolated distribution functions of the scores of all these rows."""
-        curves = [_curve(scores[..., j]) for j in range(scores.shape[-1])]
+        planes = [scores[..., j] for j in range(scores.shape[-1])]
+        entries = 0 if is_tensor(scores) else math.prod(scores.shape)
+        curves = run_blocks(_curve, planes, threads_for(entries, threads))
         return Interpolated(tuple(c[0] for c in curves), tuple(c[1] for c in curves))
 
 
 def _curve(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return knots and levels of a distribution function: where it bends, and how high."""
-    if is_tensor(values):
-        ordered: Any = to_host(values.double().reshape(-1).sort().values)  # type: ignore[attr-defined]
-    else:
-        ordered = as_float64(np.sort(values, axis=None))
-    # By places, not by counts: beside the sorted values only one array of their length is held.
-    fresh = np.ones(len(ordered) + 1, dtype=bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:-1])
-    starts = np.flatnonzero(fresh)  # of the groups of equal values, and the end
-    n_knots = len(starts) - 1
+    rising, first, counts = _distinct(values)
+    n_knots = len(first)
     if n_knots > MAX_KNOTS:
         even = np.linspace(0, 1, MAX_KNOTS // 2)
         towards_top = 1 - (1.0 / n_knots) ** even
@@ -349,7 +371,36 @@ def _curve(values: FloatArray) -> tuple[FloatArray, FloatArray]:
         knots = np.unique(places.round().astype(np.intp))
     else:
         knots = np.arange(n_knots)
-    return ordered[starts[knots]], starts[knots + 1] / len(ordered)
+    return rising[first[knots]], counts[knots] / counts[-1]
+
+
+def _distinct(values: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:
+    """Return the values of rows (r, K), rising; where each distinct one begins; and its count.
+
+    That is how many of all values are no larger. Rows that repeat are among the values once.
+    """
+    if is_tensor(values):
+        rising: Any = to_host(values.double().reshape(-1).sort().values)  # type: ignore[attr-defined]
+        return rising, *_groups(rising)
+    # Ranks are the same numbers in all sorted rows without ties: most are counted unsorted.
+    alike = (values == values[:1]).all(axis=1)
+    n_alike = np.count_nonzero(alike)
+    if 2 * n_alike <= len(values):
+        rising = as_float64(np.sort(values, axis=None))
+        return rising, *_groups(rising)
+    rising = as_float64(np.sort(np.concatenate([values[:1], values[~alike]]), axis=None))
+    first, counts = _groups(rising)
+    one_row = np.searchsorted(np.sort(values[0]), rising[first], side="right")
+    return rising, first, counts + (n_alike - 1) * one_row
+
+
+def _groups(rising: FloatArray) -> tuple[IntArray, IntArray]:
+    """Return where groups of equal numbers begin, and where they end."""
+    # By places, not by counts: beside the sorted values only one array of their length is held.
+    fresh = np.ones(len(rising) + 1, dtype=bool)
+    np.not_equal(rising[1:], rising[:-1], out=fresh[1:-1])
+    starts = np.flatnonzero(fresh)
+    return starts[:-1], starts[1:]
 
 
 NORMALIZERS: dict[str, Normalizer] = {

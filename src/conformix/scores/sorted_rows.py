@@ -15,34 +15,35 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, count, pairwise
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from conformix.data.outputs import Arithmetic, Kind, Outputs
-from conformix.kernels import available_threads, run_blocks
+from conformix.kernels import run_blocks
 from conformix.kernels.arrays import (
     BoolArray,
     FloatArray,
     IntArray,
+    is_tensor,
     joined,
     of_labels,
     to_device,
     to_host,
 )
 from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks, threads_for
-from conformix.kernels.elementary import compile_for
+from conformix.kernels.twins import compile_for, loops
 from conformix.scores.names import SCORES, Column
 from conformix.scores.ranked import Ranked, Rising
 from conformix.scores.tensor import fill_tensor, uniforms_of
 
 # Outputs of the rows that one thread sorts at once: enough for its calls to be few and long.
 SORTED_ENTRIES = 2**18
-# Labels of a row that are looked at together, from the top; four times as many the next time.
-WINDOW = 4
+# Labels of a row that are looked at together, from the top; then four times as many each time.
+WINDOWS = (4, 8, 20)
 # Labels of a row whose scores are held, from the top.
-HELD_PLACES = 32
+HELD_PLACES = sum(WINDOWS)
 
 
 class SortedRows:
@@ -76,6 +77,7 @@ class SortedRows:
         # NumPy 2.4 with AVX-512 sorts half precision wrongly where 0.0 and -0.0 meet.
         self.block = block.astype(np.float32) if block.dtype == np.float16 else block
         self._how: Any = (kind, u, arithmetic)
+        self._walked: Walk | None = None
 
     @cached_property
     def outputs(self) -> FloatArray:
@@ -83,7 +85,7 @@ class SortedRows:
         return np.sort(self.block, axis=1)
 
     @cached_property
-    def ranked(self) -> Ranked:
+    def ranked(self) -> Rising:
         """What scores are functions of, in sorted order."""
         return Rising(self.outputs, *self._how)
 
@@ -92,34 +94,58 @@ class SortedRows:
         """What scores are functions of, in the order of the labels."""
         return Ranked(self.block, *self._how)
 
-    def of_labels(self, y: IntArray, rows: IntArray | None = None) -> Places:
-        """Return one label each of some rows, of all by default."""
-        if rows is None:
-            rows = np.arange(len(self.block))
+    def of_labels(self, y: IntArray) -> Places:
+        """Return one label of every row."""
+        rows = np.arange(len(self.block))
         # Of several equal numbers any place will do: all of them score alike.
         values = self.block[rows, y]
+        walk = self._walk(values)
+        if walk is not None:
+            return Places(self.ranked, rows, walk.labels[:, 0], walk=walk)
         high = np.full(len(rows), self.block.shape[1] - 1)
         return Places(self.ranked, rows, _first_place(self.outputs, rows, high, values))
 
     def at(self, rows: IntArray, places: IntArray) -> Places:
-        """Return the labels at sorted places (m,) of some rows (m,)."""
-        return Places(self.ranked, rows, places)
+        """Return the labels at sorted places (m,) of some rows (m,), which rise."""
+        some, within = np.unique(rows, return_inverse=True)
+        return Places(self.ranked.some(some), within, places)
 
-    def scores(self, columns: Sequence[Column], rows: IntArray | None, places: slice) -> FloatArray:
-        """Return the scores (m, w, d) of neighbouring places of some rows, as a view of planes.
+    def _walk(self, values: FloatArray | None = None) -> Walk | None:
+        """Return the walk over the upper ends of all rows; None where NumPy is as fast.
 
-        All rows where `rows` is None.
+        The first caller may ask for the labels whose outputs are `values` (n,).
         """
-        labels: Any = Window(self.ranked, slice(None) if rows is None else rows, places)
+        kernel = loops("upper", self.block.size)
+        if kernel is not None and (self._walked is None or values is not None):
+            start = max(self.block.shape[1] - HELD_PLACES, 0)
+            self._walked = Walk(kernel, self.ranked, start, outputs=self.outputs, values=values)
+        return self._walked
+
+    def _window(self, rows: IntArray | None, places: slice) -> Window:
+        """Return neighbouring places of some rows, all where `rows` is None."""
+        walk = self._walk()
+        if walk is not None and places.start < walk.start:
+            walk = Walk(walk.kernel, self.ranked, places.start, rows=rows)
+        return Window(self.ranked, slice(None) if rows is None else rows, places, walk=walk)
+
+    def scores(
+        self,
+        columns: Sequence[Column],
+        rows: IntArray | None,
+        places: slice,
+        planes: FloatArray | None = None,
+    ) -> FloatArray:
+        """Return the scores (m, w, d) of neighbouring places of some rows, as a view of `planes`.
+
+        All rows where `rows` is None; new planes (d, m, w) where there are none.
+        """
+        labels: Any = self._window(rows, places)
         n_rows = len(self.block) if rows is None else len(rows)
-        planes = np.empty((len(columns), n_rows, places.stop - places.start))
+        if planes is None:
+            planes = np.empty((len(columns), n_rows, places.stop - places.start))
         for plane, column in zip(planes, columns, strict=True):
             plane[:] = column.score(labels)
         return np.moveaxis(planes, 0, -1)
-
-    def true_scores(self, columns: Sequence[Column], y: IntArray, rows: IntArray) -> FloatArray:
-        """Return the scores (m, d) of one label each of some rows (m,)."""
-        return scores_at(self.of_labels(y, rows), columns)
 
     def some(self, rows: IntArray) -> SortedRows:
         """Return some of the rows, not sorted yet."""
@@ -133,6 +159,7 @@ class SortedRows:
         """Give up what was sorted."""
         for name in ("outputs", "ranked"):
             self.__dict__.pop(name, None)
+        self._walked = None
 
     def upper(self, columns: Sequence[Column], y: IntArray | None) -> UpperRows:
         """Return the upper ends of the rows, and the scores of the labels y."""
@@ -157,24 +184,96 @@ class UpperRows(SortedRows):
         self._source = source
         n_classes = self.block.shape[1]
         self._held = slice(max(n_classes - HELD_PLACES, 0), n_classes)
-        self._upper = source.scores(columns, None, self._held)
         self.true: FloatArray | None = None  # the scores of the labels y, where they are known
         if y is not None:
-            self.true = source.true_scores(columns, y, np.arange(len(self.block)))
+            self.true = scores_at(source.of_labels(y), columns)
+        self._upper = np.empty((len(columns), len(self.block), n_classes - self._held.start))
+        source.scores(columns, None, self._held, self._upper)
         source.forget()
 
-    def scores(self, columns: Sequence[Column], rows: IntArray | None, places: slice) -> FloatArray:
+    def scores(
+        self,
+        columns: Sequence[Column],
+        rows: IntArray | None,
+        places: slice,
+        planes: FloatArray | None = None,
+    ) -> FloatArray:
         """Return the scores (m, w, d) of neighbouring places of some rows."""
         first = self._held.start
         if places.start < first:
             some = self._source.some(np.arange(len(self.block)) if rows is None else rows)
-            return some.scores(columns, None, places)
-        held = slice(places.start - first, places.stop - first)
-        return self._upper[slice(None) if rows is None else rows, held]
+            return some.scores(columns, None, places, planes)
+        # Whole upper ends are copied sooner than parts of them.
+        held = self._upper if rows is None else self._upper.take(rows, axis=1)
+        held = held[..., places.start - first : places.stop - first]
+        if planes is None:
+            return np.moveaxis(held, 0, -1)
+        planes[:] = held
+        return np.moveaxis(planes, 0, -1)
 
     def true_scores(self, columns: Sequence[Column], y: IntArray, rows: IntArray) -> FloatArray:
         """Return the scores (m, d) of one label each of some rows (m,)."""
-        return self._source.some(rows).true_scores(columns, y, np.arange(len(rows)))
+        return scores_at(self._source.some(rows).of_labels(y), columns)
+
+
+class Walk:
+    """Masses and tie groups of the upper ends of sorted rows, and of one label of each.
+
+    Compiled, and made at the first question: in one pass, where `SortedLabels` needs several and
+    gives the same bits.
+    """
+
+    def __init__(
+        self,
+        kernel: Any,
+        ranked: Rising,
+        start: int,
+        *,
+        outputs: FloatArray | None = None,
+        values: FloatArray | None = None,
+        rows: IntArray | None = None,
+    ) -> None:
+        self.kernel, self.start = kernel, start  # the first place that is asked for
+        self._ranked, self._rows = ranked, rows  # of all rows, or of these alone
+        self._outputs, self._values = outputs, values
+
+    @cached_property
+    def _results(self) -> tuple[FloatArray, bool, IntArray, FloatArray]:
+        rising = self._ranked.probs
+        n, n_classes = rising.shape
+        rows = np.arange(n) if self._rows is None else self._rows.astype(np.int64)
+        mass = np.empty((len(rows), n_classes - self.start))
+        outputs, values = rising, np.empty(0)
+        if self._values is not None:
+            outputs = np.ascontiguousarray(self._outputs, dtype=np.float64)
+            values = self._values.astype(np.float64)
+        labels, label_mass = np.empty((len(values), 3), np.int64), np.empty(len(values))
+        tied = self.kernel.walk(
+            rising, rows, self.start, mass, outputs, values, labels, label_mass,
+            np.empty(n_classes),
+        )  # fmt: skip
+        self._outputs = self._values = None
+        return mass, tied, labels, label_mass
+
+    @property
+    def labels(self) -> IntArray:
+        """Where the labels are, and the first and last places of their tie groups, (n, 3)."""
+        return self._results[2]
+
+    @property
+    def label_mass(self) -> FloatArray:
+        """The masses (n,) of the labels."""
+        return self._results[3]
+
+    @property
+    def tied(self) -> bool:
+        """Whether any place from the first on ties."""
+        return self._results[1]
+
+    def mass(self, rows: Any, places: slice) -> FloatArray:
+        """Return the masses (m, w) of neighbouring places of some rows."""
+        rows = rows if self._rows is None else slice(None)
+        return self._results[0][rows, places.start - self.start : places.stop - self.start]
 
 
 class SortedLabels:
@@ -186,9 +285,14 @@ class SortedLabels:
     xp = np
 
     def __init__(
-        self, ranked: Ranked, rows: Any, places: Any, untempered: SortedLabels | None = None
+        self,
+        ranked: Ranked,
+        rows: Any,
+        places: Any,
+        untempered: SortedLabels | None = None,
+        walk: Walk | None = None,
     ) -> None:
-        self._ranked, self._rows, self._places = ranked, rows, places
+        self._ranked, self._rows, self._places, self._walk = ranked, rows, places, walk
         self._untempered = untempered  # None, not itself: a cycle would stay in memory
 
     def at(self, temperature: float) -> SortedLabels:
@@ -274,12 +378,17 @@ class SortedLabels:
 
 
 class Places(SortedLabels):
-    """One label each of rows (m,), which may repeat, at places (m,); arrays are (m, 1)."""
+    """One label each of rows (m,), which may repeat, at places (m,); arrays are (m, 1).
+
+    With a walk, they are its labels, of all rows.
+    """
 
     def _at_places(self, values: FloatArray) -> FloatArray:
         return values[self._rows, self._places][:, None]
 
     def _tie_groups(self) -> tuple[IntArray, IntArray]:
+        if self._walk is not None:
+            return self._walk.labels[:, 1:2], self._walk.labels[:, 2:]
         rising, rows, places = self._ranked.probs, self._rows, self._places
         values = rising[rows, places]
         first, last = places.astype(np.intp), places.astype(np.intp)
@@ -294,6 +403,8 @@ class Places(SortedLabels):
     @property
     def mass_up_to(self) -> FloatArray:
         """Mass of the labels no likelier than y, added from the smallest up."""
+        if self._walk is not None:
+            return self._walk.label_mass[:, None]
         return self._ranked.running_mass[self._rows, self.ends[1][:, 0]][:, None]
 
 
@@ -303,6 +414,8 @@ class Window(SortedLabels):
     def _tie_groups(self) -> tuple[IntArray, IntArray]:
         rising, start, stop = self._ranked.probs, self._places.start, self._places.stop
         first = last = np.arange(start, stop)[None, :]
+        if self._walk is not None and not self._walk.tied:
+            return first, last
         seen = rising[self._rows, max(start - 1, 0) : min(stop + 1, self.n_classes)]
         tied = np.flatnonzero((seen[:, 1:] == seen[:, :-1]).any(axis=1))
         if not len(tied):
@@ -318,11 +431,10 @@ class Window(SortedLabels):
     @property
     def mass_up_to(self) -> FloatArray:
         """Mass of the labels no likelier than y, added from the smallest up."""
-        last = self.ends[1]
-        if len(last) == 1:  # nothing ties
-            return self._at_places(self._ranked.running_mass)
+        if self._walk is not None:
+            return self._walk.mass(self._rows, self._places)
         mass = self._ranked.running_mass
-        return mass[np.arange(len(mass))[self._rows][:, None], last]
+        return mass[np.arange(len(mass))[self._rows][:, None], self.ends[1]]
 
 
 def _first_place(
@@ -371,9 +483,9 @@ def upper_windows(
     """
     n_classes = source.block.shape[1]
     which = source.numbers(len(source.block) if rows is None else len(rows))
-    below, width = n_classes, WINDOW
+    below, widths = n_classes, chain(WINDOWS, (WINDOWS[-1] * 4**i for i in count(1)))
     while len(which) and below:
-        places = slice(max(below - width, 0), below)
+        places = slice(max(below - next(widths), 0), below)
         deeper = []
         for part in row_blocks(len(which), places.stop - places.start, source.at_once):
             some = which[part]
@@ -385,8 +497,6 @@ def upper_windows(
             inside = reaches(scores, some)
             yield some, scores, inside
             deeper.append(some[inside[:, 0]])
-        # The second window ends where what is held of a row does.
-        width = HELD_PLACES - WINDOW if below == n_classes else 4 * width
         which, below = joined(deeper), places.start
 
 
@@ -491,13 +601,20 @@ class SortedOutputs:
     def scores(self, rows: IntArray) -> FloatArray:
         """Return the scores (m, K, d) of some rows, labels in sorted order, as d planes."""
         every = slice(0, self._blocks[0].block.shape[1])
+        shape = len(rows), every.stop, len(self.columns)
 
-        def of_block(block: Any, within: IntArray, _: slice) -> FloatArray:
-            return block.scores(self.columns, within, every)  # type: ignore[no-any-return]
+        def of_block(block: Any, within: IntArray, _: slice) -> Any:
+            return block.scores(self.columns, within, every)
 
-        if not len(rows):
-            return np.empty((0, every.stop, len(self.columns)))
-        return joined(self.map(of_block, rows))  # type: ignore[no-any-return]
+        if is_tensor(self._blocks[0].block):
+            return joined(self.map(of_block, rows)) if len(rows) else np.empty(shape)  # type: ignore[no-any-return]
+        planes = np.empty((shape[2], *shape[:2]))
+
+        def fill(block: Any, within: IntArray, places: slice) -> None:
+            block.scores(self.columns, within, every, planes[:, places])
+
+        self.map(fill, rows)
+        return np.moveaxis(planes, 0, -1)
 
 
 def sorted_slices(outputs: Outputs) -> Iterator[slice]:
@@ -583,5 +700,5 @@ def true_label_scores(
             scores[rows, j] = values[:, 0] if sort else values[np.arange(len(values)), y[rows]]
 
     blocks = row_blocks(outputs.n, outputs.n_classes, SORTED_ENTRIES)
-    run_blocks(fill, blocks, available_threads(threads))
+    run_blocks(fill, blocks, threads_for(outputs.n * outputs.n_classes, threads))
     return scores

@@ -10,10 +10,10 @@ import numpy as np
 from conformix.data.checks import check_numbers
 from conformix.data.outputs import Kind, Outputs, check_outputs
 from conformix.errors import InvalidInput
-from conformix.kernels import available_threads, run_blocks
+from conformix.kernels import run_blocks
 from conformix.kernels.arrays import FloatArray, RandomState, as_generator
-from conformix.kernels.blocks import row_blocks
-from conformix.kernels.elementary import compile_for
+from conformix.kernels.blocks import row_blocks, threads_for
+from conformix.kernels.twins import compile_for
 from conformix.scores.names import Column, ScoreLike, score_columns
 from conformix.scores.ranked import Ranked
 from conformix.scores.score import Custom
@@ -67,7 +67,8 @@ def fill_tensor(
     learnt = any(column.score.learns for column in columns)
     blended = any(hasattr(values, "blend") for values in outputs.models.values())
     entries = PRODUCT_ENTRIES if learnt or blended else CACHE_ENTRIES
-    run_blocks(fill, row_blocks(outputs.n, outputs.n_classes, entries), available_threads(threads))
+    blocks = row_blocks(outputs.n, outputs.n_classes, entries)
+    run_blocks(fill, blocks, threads_for(outputs.n * outputs.n_classes, threads))
     return np.moveaxis(planes, 0, -1)
 
 

@@ -100,6 +100,10 @@ def _check_rule(fitted: Any, predictor: Predictor) -> None:
         learnt = (scores or NORMALIZERS[fitted.normalizer].learns) and not facts.separate
         agree("facts.learnt_scale", facts.learnt_scale, "normalizer and split say", learnt)
     require(not (facts.learnt_scale and facts.separate), "its facts.learnt_scale cannot be")
+    columns = predictor.columns if predictor.blend is None else predictor.blend.columns
+    learns = any(column.score.learns for column in columns)
+    taught = facts.n_batch or facts.n_unlabelled
+    require(learns or not taught, "its facts name rows that scores learnt from, and none learns")
     _check_scores(fitted)
     agree("facts.n_cal", facts.n_cal, "the number of calibration scores is", fitted.n)
     _check_search(fitted, n_classes)

@@ -1,0 +1,157 @@
+"""Sorted rows by the compiled walk and by NumPy: the same bits, of every score at every place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+import conformix as cx
+from conformix.kernels import twins
+from conformix.scores import score_columns
+from conformix.scores.ranked import Rising
+from conformix.scores.sorted_rows import HELD_PLACES, SortedRows, scores_at
+from conformix.scores.tensor import score_tensor
+
+SCORES = (
+    "thr", "aps", "rank", "logrank", "invrank", "margin", "raps(penalty=0.3, k_reg=1)",
+    "aps(temperature=0.5)", "saps(u=1.0)", "rank(tie_break='prob')", "logp", "entropy",
+)  # fmt: skip
+COLUMNS = score_columns(("",), SCORES)
+
+
+@pytest.fixture
+def by(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Return what says who computes from now on: the compiled loops, or NumPy."""
+    loaded = {name: import_module(f"conformix.kernels.host.{name}") for name in twins.LOOPS}
+
+    def choose(who: str) -> None:
+        monkeypatch.setattr(twins, "_loaded", loaded if who == "compiled" else {})
+        monkeypatch.setattr(twins, "FEW", 0 if who == "compiled" else 2**62)
+
+    return choose
+
+
+def signed_bits(values: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(values, dtype=np.float64).view(np.int64)
+
+
+def answers(block: np.ndarray, kind: str, y: np.ndarray) -> list[np.ndarray]:
+    """Return the scores of all places, of parts of them, of deep windows of few rows, of labels."""
+    n, n_classes = block.shape
+    top = max(n_classes - HELD_PLACES, 0)
+    some = np.arange(0, n, 2)
+    rows = SortedRows(block, kind)
+    asked = [
+        rows.scores(COLUMNS, None, slice(n_classes - 1, n_classes)),
+        rows.scores(COLUMNS, None, slice(top, n_classes)),
+        rows.scores(COLUMNS, some, slice((top + n_classes) // 2, n_classes)),
+        rows.scores(COLUMNS, some, slice(top // 2, max(top, 1))),
+        rows.scores(COLUMNS, some[:1], slice(0, n_classes)),
+        rows.scores(COLUMNS, None, slice(0, n_classes)),
+        scores_at(SortedRows(block, kind).of_labels(y), COLUMNS),
+        scores_at(rows.at(np.repeat(some, 2), np.tile([0, n_classes - 1], len(some))), COLUMNS),
+    ]
+    upper = SortedRows(block, kind).upper(COLUMNS, y)
+    assert upper.true is not None
+    return [
+        *asked, upper.true, upper.scores(COLUMNS, some, slice(top, n_classes)),
+        upper.scores(COLUMNS, some, slice(0, n_classes)),
+        upper.true_scores(COLUMNS, y[some], some),
+    ]  # fmt: skip
+
+
+def assert_twins_agree(
+    by: Callable[[str], None], block: np.ndarray, kind: str, y: np.ndarray
+) -> None:
+    by("NumPy")
+    plain = answers(block, kind, y)
+    by("compiled")
+    for one, other in zip(plain, answers(block, kind, y), strict=True):
+        assert_array_equal(signed_bits(one), signed_bits(other))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("n_classes", [1, 2, 3, HELD_PLACES, HELD_PLACES + 1, 100])
+@pytest.mark.parametrize("digits", [1, 3, 17])
+def test_probabilities(by, n_classes: int, dtype: type, digits: int) -> None:
+    rng = np.random.default_rng(n_classes)
+    probs = rng.dirichlet(np.full(n_classes, 0.2), 30).round(digits).astype(dtype)
+    probs[::7] = 0.0
+    probs[3] = -0.0
+    probs[:, 0] = np.maximum(probs[:, 0], 0.125)  # no row of zeros
+    assert_twins_agree(by, probs, "probs", rng.integers(n_classes, size=30))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_classes", [1, 2, 33, 100])
+def test_logits(by, n_classes: int, dtype: type) -> None:
+    rng = np.random.default_rng(n_classes)
+    logits = rng.normal(0, 4, (40, n_classes)).round(1).astype(dtype)
+    largest = float(np.finfo(dtype).max) / 2
+    logits[::5, 0] = largest
+    logits[1::5, -1] = -largest
+    logits[2] = -0.0
+    assert_twins_agree(by, logits, "logits", rng.integers(n_classes, size=40))
+
+
+values = st.one_of(st.sampled_from([0.0, -0.0, 0.25, 0.5, 1.0, 5e-324]), st.floats(0, 1))
+
+
+@given(data=st.data(), n_classes=st.integers(1, 40))
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_rows(by, data, n_classes: int) -> None:
+    rows = st.lists(values, min_size=n_classes, max_size=n_classes)
+    block = np.array(data.draw(st.lists(rows, min_size=2, max_size=5)))
+    block[:, 0] = np.maximum(block[:, 0], 0.125)
+    labels = st.lists(st.integers(0, n_classes - 1), min_size=len(block), max_size=len(block))
+    assert_twins_agree(by, block, "probs", np.array(data.draw(labels)))
+
+
+@pytest.mark.parametrize("who", ["compiled", "NumPy"])
+def test_a_single_row_has_the_mass_of_its_tie_groups(by, who: str) -> None:
+    by(who)
+    row = np.array([[0.1, 0.2, 0.2, 0.5]])
+    found = SortedRows(row).scores(score_columns(("",), "aps"), None, slice(0, 4))
+    assert_array_equal(found, score_tensor(row, ("aps",)))
+
+
+def test_the_lowest_label_held_may_tie_with_one_that_is_not(by) -> None:
+    row = np.arange(1.0, HELD_PLACES + 3)[None, :]
+    row[0, 1] = row[0, 2]  # the second is the first that is not held
+    assert_twins_agree(by, row / row.sum(), "probs", np.array([0]))
+
+
+def test_some_of_the_rows_keep_what_is_known_of_them() -> None:
+    logits, u = np.sort(np.random.default_rng(0).normal(size=(5, 7)), axis=1), np.arange(5) / 5
+    whole = Rising(logits, "logits", u)
+    for _ in range(2):
+        part = whole.some(np.array([1, 4]))
+        assert_array_equal(part.logits, logits[[1, 4]])
+        assert_array_equal(part.probs, whole.probs[[1, 4]])  # the second time they are there
+        assert_array_equal(part.u, u[[1, 4], None])
+
+
+@pytest.mark.parametrize("kind", ["probs", "logits"])
+@pytest.mark.parametrize("scores", [("thr", "aps", "rank"), ("rank",), "auto"])
+def test_whole_fits_and_sets(by, scores, kind: str) -> None:
+    rng = np.random.default_rng(5)
+    logits = rng.normal(0, 2, (600, 50)).round(1)
+    y = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    outputs = logits
+    if kind == "probs":
+        outputs = np.exp(logits)
+        outputs /= outputs.sum(axis=1, keepdims=True)
+    found = []
+    for who in ("NumPy", "compiled"):
+        by(who)
+        cp = cx.ScoreAverage(scores, kind=kind, random_state=0).fit(outputs[:400], y[:400])
+        sets = cp.predict_set(outputs[400:])
+        found.append((cp.weights_, cp.predictor_.fitted.held_out_size, sets.mask, sets.order))
+    for one, other in zip(*found, strict=True):
+        assert_array_equal(one, other)
