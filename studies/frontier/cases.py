@@ -15,7 +15,7 @@ from studies.frontier.made import made
 ALPHAS = (0.01, 0.05, 0.1)
 SIZES: tuple[int | None, ...] = (100, 300, 1000, None)
 """Labelled rows; None is the whole half."""
-RUNS, RUNS_IF_SMALL = 20, 40
+RUNS, RUNS_IF_SMALL = 30, 60
 MANY_CLASSES, FEW_CLASSES = "one network, 77 to 200 classes", "one network, 4 to 10 classes"
 # Outputs of all models of a setting up to which it is small.
 SMALL = 1_000_000

@@ -52,7 +52,7 @@ def run_frontier(
     settings, methods, sizes, alphas
         What to run.
     runs : int, optional
-        Splits; by default 10, or 20 of small settings.
+        Splits; by default 30, or 60 of small settings.
     workers : int
         Processes.
     progress : callable, optional

@@ -186,6 +186,8 @@ def parts_table(rows: Sequence[Row], methods: Sequence[str]) -> str:
     lines.append("|" + "---|" * (2 + len(places)))
     for method in methods:
         for group in dict.fromkeys(r.group for r in found[method]):
+            if all(r.size == r.other for r in found[method] if r.group == group):
+                continue  # these settings have no such part
             cells = []
             for place in places:
                 logs = [
