@@ -62,24 +62,22 @@ def write_frontier(folder: str | Path, *, runs: int | None = None, workers: int 
     average = {PAPER: Averaging(("thr", "aps", "rank"))}
     paper = run_frontier(log, settings=alone, methods=average, **shared)
     before = ratios(rows, "auto", BEFORE)
-    baseline = ratios(rows, "auto", BASELINE)
-    averaged = ratios([*rows, *paper], "auto", PAPER)
-    compared = ratios([*rows, *similar], "auto", SIMILAR)
+    everything = [*rows, *paper, *similar]
+    rivals = {name: ratios(everything, "auto", name) for name in (BASELINE, PAPER, SIMILAR)}
     classes = [
         row for row in rows if row["alpha"] > 0.01 and (row["half"] or row["n_labelled"] == 1000)
     ]
     written = {
         "groups.md": _told(before, group_table(before)),
-        "baseline.md": _told(baseline, group_table(baseline)),
-        "paper.md": _told(averaged, group_table(averaged)),
-        "similarity.md": _told(compared, group_table(compared)),
+        "rivals.md": "\n".join(
+            f"**Against {name}.** {_told(cases, group_table(cases))}"
+            for name, cases in rivals.items()
+        ),
         "parts.md": parts_table([*rows, *parts], list(PARTS)) + "\n",
         "classes.md": class_table(classes, "auto", BEFORE) + "\n",
         "cases.md": _told(before, markdown(before)),
-        "cases_baseline.md": _told(baseline, markdown(baseline)),
-        "cases.csv": cases_csv(
-            {BEFORE: before, BASELINE: baseline, PAPER: averaged, SIMILAR: compared}
-        ),
+        "cases_baseline.md": _told(rivals[BASELINE], markdown(rivals[BASELINE])),
+        "cases.csv": cases_csv({BEFORE: before, **rivals}),
     }
     for name, text in written.items():
         write_whole(target / name, partial(_fill, text))
