@@ -1,12 +1,8 @@
-"""The study behind ``scores="auto"``: does a tuned baseline beat it anywhere (docs/frontier.md).
+"""The study behind ``scores="auto"`` (docs/frontier.md).
 
-`cases` what is compared on which rows; `baseline` the best of all tuned baselines, as somebody
-would choose it; `blended` the library's way and its ablations, on scores computed once; `run` all
-of it into rows that survive a kill; `tables` what the rows say.
+`cases` what is compared on which rows, `made` those that no bundled file has; `blended` the
+library's way, that of 0.1.0 and what is left when a part is taken away, on scores computed once;
+`baseline` the best of all tuned baselines, as somebody would choose it; `averaged` the paper's
+average; `run` all of it into rows that survive a kill; `tables` what the rows say; `report` what
+docs/frontier.md shows.
 """
-
-from studies.frontier.cases import HELD_OUT, STUDIED, Setting
-from studies.frontier.run import run_frontier
-from studies.frontier.tables import frontier_tables
-
-__all__ = ["HELD_OUT", "STUDIED", "Setting", "frontier_tables", "run_frontier"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from conformix.experiments.pool import Pool
 from conformix.fit.fit import fit_scores
 from conformix.fit.settings import resolve
-from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
+from conformix.kernels.arrays import BoolArray, IntArray
 from conformix.splits import ValidityFirst
 
 
@@ -36,19 +37,17 @@ class Averaging:
     normalize: str = "ecdf"
     share: float = 0.5
 
-    def test_scores(self, pool: Pool, test: IntArray) -> FloatArray:
-        """Return the scores (m, K, d) of the test rows, for all fits of one split."""
-        return pool.tensor(pool.columns(self.scores), test)
-
-    def sets_of(
-        self, pool: Pool, cal: IntArray, test: FloatArray, alpha: float
-    ) -> tuple[BoolArray, dict[str, float]]:
-        """Return the sets of test rows with scores (m, K, d), and the weights."""
+    def all_sets(
+        self, pool: Pool, rows: IntArray, test: IntArray, cases: Sequence[tuple[int, float]]
+    ) -> Iterator[BoolArray]:
+        """Yield the sets of test rows by the first n labelled rows, for every (n, alpha)."""
         columns = pool.columns(self.scores)
-        settings = resolve(
-            alpha=alpha, split=ValidityFirst(self.share), normalize=self.normalize, threads=1
-        )
-        scores, y = pool.tensor(columns, cal), pool.labels[cal]
-        fitted = fit_scores(scores, y, columns, settings, np.random.default_rng(0))
-        weights = zip(columns, fitted.rule.weights, strict=True)
-        return fitted.member(test, alpha), {str(c): float(w) for c, w in weights if w}
+        scores = pool.tensor(columns, test)
+        for n, alpha in cases:
+            settings = resolve(
+                alpha=alpha, split=ValidityFirst(self.share), normalize=self.normalize, threads=1
+            )
+            labelled = rows[:n]
+            tensor, y = pool.tensor(columns, labelled), pool.labels[labelled]
+            fitted = fit_scores(tensor, y, columns, settings, np.random.default_rng(0))
+            yield fitted.member(scores, alpha)

@@ -3,7 +3,8 @@
 Half of the calibration rows tune: every temperature of THR, every penalty of RAPS and SAPS, APS and
 RANK, for every model; THR at every temperature on the probability and on the logit ensemble; the
 uniform average of all. Whichever has the smallest sets on the tuning rows is calibrated on the
-other half. One plane is held at a time.
+other half; where a half has too few rows for a finite threshold, THR is calibrated on all of them.
+One plane is held at a time.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from itertools import groupby
 
 import numpy as np
 
-from conformix.conformal import conformal_rank, kth_largest
+from conformix.conformal import conformal_rank, kth_largest, rows_needed
 from conformix.experiments.methods import TUNED_RAPS, TUNED_SAPS, TUNED_THR
 from conformix.experiments.pool import Pool
 from conformix.experiments.rows import Row
@@ -60,37 +61,16 @@ def _of_models(
 
 @dataclass(frozen=True)
 class Chosen:
-    """The baseline that is chosen on the tuning rows.
-
-    Parameters
-    ----------
-    warm_ensembles : bool
-        Whether the temperature of the ensembles is tuned too, or is one.
-
-    Examples
-    --------
-    >>> Chosen(warm_ensembles=False).admits("logits-ensemble thr(temperature=2.0)")
-    False
-    """
-
-    warm_ensembles: bool = True
-
-    def admits(self, name: str) -> bool:
-        """Whether a candidate is one of its choices."""
-        return self.warm_ensembles or "-ensemble" not in name or "(temperature=1.0)" in name
+    """The baseline that is chosen on the tuning rows."""
 
 
-def run_baseline(
-    pool: Pool, setting: Setting, cases: Sequence[Case], chosen_by: Chosen
-) -> dict[Case, Row]:
+def run_baseline(pool: Pool, setting: Setting, cases: Sequence[Case]) -> dict[Case, Row]:
     """Return what the chosen baseline gives in every case."""
     n = pool.outputs.n
     draws = {run: setting.draw(n, run) for run in {case[0] for case in cases}}
     counts: dict[Case, list[int]] = {case: [] for case in cases}
     names = []
     for name, plane in planes(pool):
-        if not chosen_by.admits(name):
-            continue
         names.append(name)
         own = plane[np.arange(n), pool.labels]
         for (run, rows), some in groupby(cases, key=lambda case: case[:2]):
@@ -99,20 +79,35 @@ def run_baseline(
             for case in some:
                 threshold = _threshold(own[tune], case[2])
                 counts[case].append(int(np.count_nonzero(scores >= threshold)))
-    chosen = {case: names[int(np.argmin(counts[case]))] for case in cases}
+    chosen = {
+        case: names[int(np.argmin(counts[case]))] if n_tune(case) else _untuned(names)
+        for case in cases
+    }
     found: dict[Case, Row] = {}
     for name, plane in planes(pool, set(chosen.values())):
         own = plane[np.arange(n), pool.labels]
         for case in (case for case in cases if chosen[case] == name):
             run, rows, alpha = case
             pool_rows, test = draws[run]
-            threshold = _threshold(own[pool_rows[rows // 2 : rows]], alpha)
+            threshold = _threshold(own[pool_rows[n_tune(case) : rows]], alpha)
             found[case] = {
                 "size": float((plane[test] >= threshold).sum() / len(test)),
                 "coverage": float((own[test] >= threshold).mean()),
                 "chosen": name,
             }
     return found
+
+
+def n_tune(case: Case) -> int:
+    """Return half of the rows; none where the other half is too few for a finite threshold."""
+    _, rows, alpha = case
+    return rows // 2 if rows - rows // 2 >= rows_needed(alpha) else 0
+
+
+def _untuned(names: Sequence[str]) -> str:
+    """Return THR as it is, of the logit ensemble where there are several models."""
+    plain = [name for name in names if name.endswith("thr(temperature=1.0)")]
+    return plain[-1]
 
 
 def _threshold(own: FloatArray, alpha: float) -> float:

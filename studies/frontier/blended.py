@@ -1,22 +1,36 @@
-"""``scores="auto"`` and its ablations on scores that are computed once for all splits.
+"""``scores="auto"``, that of 0.1.0, and what is left when a part is taken away.
 
-`sets_of` gives the sets that ``ScoreAverage(scores="auto")`` gives with the same tuning rows
-(tests/experiments/test_frontier.py); only the sorting of the same rows again and again is saved.
+Scores of rows are computed once for all splits, and what a number of tuning rows teaches once for
+all levels. `sets_of` gives the sets that ``ScoreAverage(scores="auto")`` gives with the same tuning
+rows (tests/experiments/test_frontier.py).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from conformix.conformal import conformal_rank, kth_largest
+from conformix.conformal import conformal_rank, kth_largest, rows_needed, simple_fraction
 from conformix.experiments.pool import Pool
-from conformix.fit.exact.split import FullFitted
-from conformix.kernels import combine
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
-from conformix.scores.blend import DICTIONARY, LADDER, most_likely, plan_rows, prior_of, ridge_of
-from conformix.scores.scale import Scaled
+from conformix.scores.blend import (
+    DICTIONARY,
+    LEARNT,
+    dictionary_columns,
+    most_likely,
+    plan_rows,
+    prior_of,
+    ridge_of,
+)
+from conformix.scores.learnt import N_PARTS, PatternScore, pattern_sum
+from conformix.scores.names import Column
+from conformix.scores.ranked import Ranked
 
 
 @dataclass(frozen=True)
@@ -25,120 +39,199 @@ class Blending:
 
     Parameters
     ----------
-    scores : tuple of str
-        What is blended, of every model.
-    share : float or None
-        Share of the rows that the blend learns from; None plans it.
-    shrink : float
-        Times the usual pull towards the mean of the models.
-    exact : bool
-        Whether the rest calibrates by the exact split, over a ladder of temperatures.
-    softmax : bool
-        Whether the sums become probabilities, or are compared as they are.
-    by_size : bool
-        Whether the temperature is the one of the ladder with the smallest sets on the tuning rows.
+    without : tuple of str
+        Scores of the dictionary of ``auto`` that are left out.
+    old_plan : bool
+        Whether as many rows tune as in 0.1.0.
 
     Examples
     --------
-    >>> Blending(scores=("logp",)).share is None
-    True
+    >>> AUTO.n_tune(1000, 0.01, n_models=1, n_classes=100)
+    401
+    >>> BEFORE.n_tune(1000, 0.01, n_models=1, n_classes=100)
+    201
     """
 
-    scores: tuple[str, ...] = DICTIONARY
-    share: float | None = None
-    shrink: float = 1.0
-    exact: bool = False
-    softmax: bool = True
-    by_size: bool = False
+    without: tuple[str, ...] = ()
+    old_plan: bool = False
 
-    def n_tune(self, pool: Pool, rows: int, alpha: float) -> int:
-        """Return how many of the rows the blend learns from."""
-        if self.share is not None:
-            return max(1, round(self.share * rows))
-        d = len(self.scores) * len(pool.outputs.models)
-        return plan_rows(rows, alpha, d, pool.outputs.n_classes)
-
-    def test_scores(self, pool: Pool, test: IntArray) -> FloatArray:
-        """Return the scores (m, K, d) of the test rows, for all fits of one split."""
-        return pool.tensor(pool.columns(self.scores), test)
-
-    def sets_of(
-        self, pool: Pool, cal: IntArray, test: FloatArray, alpha: float
-    ) -> tuple[BoolArray, dict[str, float]]:
-        """Return the sets of test rows with scores (m, K, d), and the coefficients.
-
-        The first rows of `cal` tune, the others calibrate.
-        """
-        n_tune = self.n_tune(pool, len(cal), alpha)
-        tune, rest = cal[:n_tune], cal[n_tune:]
-        columns = pool.columns(self.scores)
-        prior = prior_of(columns)
-        if not prior.any():  # without the anchor: the plain log-probabilities
-            first = [str(c.score) == self.scores[0] for c in columns]
-            prior = np.array(first, dtype=float) / len(pool.outputs.models)
-        ridge = self.shrink * ridge_of(columns)
-        found = most_likely(pool.tensor(columns, tune), pool.labels[tune], prior, ridge)
-        used = np.flatnonzero(found)
-        told = {str(columns[j]): float(found[j]) for j in used}
-        listed, coefficients = [columns[j] for j in used], found[used]
-        own = combine(pool.tensor(listed, rest), coefficients)
-        new = _combined(test, used, coefficients)
-        if self.exact:
-            return _exact_sets(own, pool.labels[rest], new, alpha), told
-        if self.softmax:
-            heat = 1.0
-            if self.by_size:
-                seen = combine(pool.tensor(listed, tune), coefficients)
-                heat = _by_size(seen, pool.labels[tune], alpha)
-            own, new = _softmax(own, heat), _softmax(new, heat)
-        true_scores = own[np.arange(len(rest)), pool.labels[rest]]
-        return new >= kth_largest(true_scores, conformal_rank(len(rest), alpha)), told
+    def n_tune(self, n: int, alpha: float, n_models: int, n_classes: int) -> int:
+        """Return how many of n labelled rows the blend learns from."""
+        if self.old_plan:
+            return plan_of_0_1_0(n, alpha, len(DICTIONARY) * n_models, n_classes)
+        most = n_models * (len(DICTIONARY) + len(LEARNT) + 1)
+        return plan_rows(n, alpha, most, n_classes)
 
 
-def _combined(test: FloatArray, used: IntArray, coefficients: FloatArray) -> FloatArray:
-    """Return `combine` of some of the planes, in its order, without a copy of them."""
-    total = np.multiply(test[..., used[0]], coefficients[0])
-    for j, coefficient in zip(used[1:], coefficients[1:], strict=True):
-        total += test[..., j] * coefficient
-    return total
+def plan_of_0_1_0(n: int, alpha: float, n_scores: int, n_classes: int) -> int:
+    """Return how many of n labelled rows the blend of 0.1.0 learnt from.
+
+    Between a sixth and a third of the rows, ten per score, at most 2,000; then more, until nothing
+    of alpha is wasted by rounding (`conformix.scores.blend.plan_rows`).
+
+    Examples
+    --------
+    >>> [plan_of_0_1_0(n, 0.01, 5, 100) for n in (99, 120, 230, 300, 1000)]
+    [0, 21, 131, 101, 201]
+    """
+    spare = n - rows_needed(alpha)
+    if spare <= 0:
+        return 0
+    affordable = max(2**25 // (n_scores * n_classes), 1)
+    wanted = min(max(10 * n_scores, n / 6), n / 3, 2000, affordable)
+    least = min(max(math.ceil(wanted), 1), n - 1, spare)
+    most = min(max(3 * n // 5, least), spare)
+    whole = math.floor(Fraction(n - least + 1) * simple_fraction(alpha))
+    rest = math.ceil(Fraction(whole) / simple_fraction(alpha)) - 1
+    return n - rest if whole and n - most <= rest else least
 
 
-def _softmax(z: FloatArray, temperature: float = 1.0) -> FloatArray:
-    scaled = z / temperature
-    powers = np.exp(scaled - scaled.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
-
-
-def _by_size(z: FloatArray, y: IntArray, alpha: float) -> float:
-    """Return the temperature of the ladder with the smallest sets on the tuning rows."""
-    k, counts = conformal_rank(len(y), alpha), []
-    for temperature in LADDER:
-        scores = _softmax(z, temperature)
-        counts.append(int((scores >= kth_largest(scores[np.arange(len(y)), y], k)).sum()))
-    return LADDER[int(np.argmin(counts))]
-
-
-def _exact_sets(own: FloatArray, y: IntArray, new: FloatArray, alpha: float) -> BoolArray:
-    """Return the sets of the exact split over the ladder of temperatures."""
-    ladder = [np.stack([_softmax(z, t) for t in LADDER], axis=-1) for z in (own, new)]
-    weights = np.eye(len(LADDER))
-    fitted = FullFitted(ladder[0], y, weights, Scaled((1.0,) * len(LADDER)), alpha, threads=1)
-    return fitted.member(ladder[1], alpha)
-
-
+HIGH_FLOOR = "logp(floor=0.1)"
 AUTO = Blending()
-EXACT = Blending(exact=True)
-ABLATIONS = {
-    "auto": AUTO,
-    "auto, exact": EXACT,
-    "log-probabilities alone": Blending(("logp",)),
-    "log-probabilities with a floor": Blending(("logp(floor=0.01)",)),
-    "log-probabilities and log-ranks": Blending(("logp", "logrank")),
-    "without ranks": Blending(("logp(floor=0.01)", "logp", "thr")),
-    "a tenth of the rows tunes": Blending(share=0.1),
-    "half of the rows tunes": Blending(share=0.5),
-    "sums without a softmax": Blending(softmax=False),
-    "temperature by set size": Blending(by_size=True),
-    "hardly shrunk": Blending(shrink=0.01),
-    "shrunk ten times": Blending(shrink=10.0),
+BEFORE = Blending((*LEARNT, HIGH_FLOOR), old_plan=True)
+PARTS = {
+    "without likeness": Blending(("likeness",)),
+    "without kin": Blending(("kin",)),
+    "without likeness and kin": Blending(("likeness", "kin")),
+    "without rarity": Blending(("rarity",)),
+    "without the high floor": Blending((HIGH_FLOOR,)),
+    "without these four": Blending((*LEARNT, HIGH_FLOOR)),
+    "with the tuning rows of 0.1.0": Blending(old_plan=True),
 }
+
+
+class Rows(NamedTuple):
+    """What scores that learn see of some rows of a model."""
+
+    probs: FloatArray
+    patterns: FloatArray
+
+    @property
+    def n_classes(self) -> int:
+        """K."""
+        return self.probs.shape[1]
+
+    def take(self, rows: Any) -> Rows:
+        """Return some of the rows."""
+        return Rows(self.probs[rows], self.patterns[rows])
+
+
+@dataclass
+class Blends:
+    """The blends of one pool of rows; what they share is kept."""
+
+    pool: Pool
+    _taught: dict[bytes, Taught] = field(default_factory=dict)
+
+    @cached_property
+    def rows(self) -> dict[str, Rows]:
+        """All rows of every model."""
+        outputs = self.pool.outputs
+        ranked = {m: Ranked(v[:], outputs.kind) for m, v in outputs.models.items()}
+        return {model: Rows(some.probs, some.patterns) for model, some in ranked.items()}
+
+    def taught(self, tune: IntArray) -> Taught:
+        """Return what some tuning rows teach; it is kept until `forget`."""
+        key = tune.tobytes()
+        if key not in self._taught:
+            self._taught[key] = Taught(self, tune)
+        return self._taught[key]
+
+    def forget(self) -> None:
+        """Let go of what the rows of a split have taught."""
+        self._taught.clear()
+
+    def n_tune(self, way: Blending, n: int, alpha: float) -> int:
+        """Return how many of n labelled rows tune."""
+        outputs = self.pool.outputs
+        return way.n_tune(n, alpha, len(outputs.models), outputs.n_classes)
+
+    def sets_of(self, way: Blending, labelled: IntArray, test: IntArray, alpha: float) -> BoolArray:
+        """Return the sets (m, K) of test rows; the first labelled rows tune, the others calibrate.
+
+        Examples
+        --------
+        >>> import conformix as cx
+        >>> pool = Pool(cx.datasets.load("cifar10"), ["vgg16"])
+        >>> sets = Blends(pool).sets_of(AUTO, np.arange(500), np.arange(9000, 9100), 0.05)
+        >>> sets.shape
+        (100, 10)
+        """
+        (mask,) = self.all_sets(way, labelled, test, [(len(labelled), alpha)])
+        return mask
+
+    def all_sets(
+        self, way: Blending, pool: IntArray, test: IntArray, cases: Sequence[tuple[int, float]]
+    ) -> Iterator[BoolArray]:
+        """Yield the sets of test rows by the first n rows of the pool, for every (n, alpha).
+
+        Cases with the same tuning rows, one after the other, share a fit.
+        """
+        last = -1
+        scores: FloatArray = np.empty((0, 0))
+        longest = max(n for n, _ in cases)
+        for n, alpha in cases:
+            n_tune = self.n_tune(way, n, alpha)
+            if n_tune != last:
+                taught = self.taught(pool[:n_tune])
+                rows = np.concatenate([pool[n_tune:longest], test])
+                scores, last = taught.probabilities(way, rows), n_tune
+            rest = pool[n_tune:n]
+            own = scores[np.arange(len(rest)), self.pool.labels[rest]]
+            yield scores[longest - n_tune :] >= kth_largest(own, conformal_rank(len(rest), alpha))
+
+
+class Taught:
+    """The columns of ``auto`` with what some tuning rows taught them, and these rows' scores."""
+
+    def __init__(self, blends: Blends, tune: IntArray) -> None:
+        self._blends, self._tune = blends, tune
+        pool = blends.pool
+        fixed_only = len(tune) == 0
+        listed = list(dictionary_columns(pool.outputs.rows(tune)))
+        if fixed_only:
+            listed = [column for column in listed if not column.score.learns]
+        self.planes = np.empty((len(listed), len(tune), pool.outputs.n_classes))
+        fixed = [j for j, column in enumerate(listed) if not column.score.learns]
+        tensor = pool.tensor([listed[j] for j in fixed], tune)
+        self.planes[fixed] = np.moveaxis(tensor, -1, 0)
+        parts = np.arange(len(tune)) % N_PARTS
+        seen = {model: rows.take(tune) for model, rows in blends.rows.items()}
+        for j, (model, score) in enumerate(listed):
+            if score.learns:
+                learning: Any = score
+                sums = learning.sums(seen[model])
+                listed[j] = Column(model, learning.learnt(sums))
+                self.planes[j] = learning.left_out(seen[model], sums, parts)
+        self.columns = tuple(listed)
+
+    def coefficients(self, way: Blending) -> tuple[list[Column], FloatArray]:
+        """Return the columns that count, and their coefficients."""
+        used = [j for j, c in enumerate(self.columns) if str(c.score) not in way.without]
+        columns = [self.columns[j] for j in used]
+        prior = prior_of(columns)
+        if len(self._tune):
+            scores = np.moveaxis(self.planes[used], 0, -1)
+            labels = self._blends.pool.labels[self._tune]
+            prior = most_likely(scores, labels, prior, ridge_of(columns), 1)
+        counting = np.flatnonzero(prior)
+        return [columns[j] for j in counting], prior[counting]
+
+    def probabilities(self, way: Blending, rows: IntArray) -> FloatArray:
+        """Return the probabilities (m, K) of the blend; added up in the order of the library."""
+        columns, coefficients = self.coefficients(way)
+        pool, of_models = self._blends.pool, self._blends.rows
+        total = np.zeros((len(rows), pool.outputs.n_classes))
+        products: dict[str, list[tuple[Any, float]]] = {}
+        for column, c in zip(columns, coefficients.tolist(), strict=True):
+            if isinstance(column.score, PatternScore):
+                products.setdefault(column.model, []).append((column.score, c))
+            elif column.score.learns:
+                total += c * column.score.factors  # type: ignore[attr-defined]
+            else:
+                total += c * pool.plane(column, rows)
+        for model, terms in products.items():
+            scores, weights = zip(*terms, strict=True)
+            some = of_models[model].patterns[rows]
+            total += pattern_sum(scores, weights)(Rows(total, some))
+        return Ranked(total, "logits").probs

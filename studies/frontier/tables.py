@@ -11,7 +11,8 @@ from conformix.experiments.rows import Row
 from conformix.experiments.statistics import Estimate, interval
 
 Place = tuple[str, int, float]
-"""Setting, calibration rows, alpha."""
+"""Setting, labelled rows, alpha."""
+HALF = 10**9
 
 
 @dataclass(frozen=True)
@@ -20,14 +21,16 @@ class Ratio:
 
     Parameters
     ----------
-    setting : str
-        Which models of which data set.
-    n_calibrate : int
-        Calibration rows.
+    setting, group : str
+        Which models of which data set, and which kind of setting that is.
+    n_labelled : int
+        Labelled rows.
     half : bool
         Whether that is the whole half.
     alpha : float
         Allowed miscoverage.
+    logs : dict of int to float
+        By split: the logarithm of the ratio.
     ratio : Estimate
         Geometric mean of the paired ratios, with the simultaneous interval.
     size, other : float
@@ -37,26 +40,33 @@ class Ratio:
     """
 
     setting: str
-    n_calibrate: int
+    group: str
+    n_labelled: int
     half: bool
     alpha: float
+    logs: dict[int, float]
     ratio: Estimate
     size: float
     other: float
     coverage: Estimate
 
     @property
-    def bound(self) -> float:
-        """What the lower end of the interval must not exceed."""
-        return 1.03 if self.n_calibrate <= 300 else 1.02
+    def larger(self) -> bool:
+        """Whether the interval lies above 1.02."""
+        return self.ratio.low > 1.02
 
     @property
     def covers(self) -> bool:
         """Whether the coverage is at the promise, as far as the interval can tell."""
         return self.coverage.high >= 1 - self.alpha
 
+    @property
+    def rows(self) -> int:
+        """Labelled rows; the half of any data set has one number."""
+        return HALF if self.half else self.n_labelled
 
-def ratios(rows: Iterable[Row], method: str, other: str = "baseline") -> list[Ratio]:
+
+def ratios(rows: Iterable[Row], method: str, other: str) -> list[Ratio]:
     """Return the ratio of two methods in every case, intervals corrected for their number.
 
     Parameters
@@ -68,61 +78,178 @@ def ratios(rows: Iterable[Row], method: str, other: str = "baseline") -> list[Ra
 
     Examples
     --------
-    >>> shared = {"setting": "s", "n_calibrate": 300, "half": False, "alpha": 0.1, "coverage": 0.9}
-    >>> rows = [{**shared, "method": m, "run": r, "size": s} for m, s in (("auto", 1.0),
-    ...         ("baseline", 2.0)) for r in (0, 1)]
-    >>> ratios(rows, "auto")[0].ratio
+    >>> shared = {"setting": "s", "group": "g", "n_labelled": 300, "half": False, "alpha": 0.1,
+    ...           "coverage": 0.9}
+    >>> rows = [{**shared, "method": m, "run": r, "size": s} for m, s in (("new", 1.0),
+    ...         ("old", 2.0)) for r in (0, 1)]
+    >>> ratios(rows, "new", "old")[0].ratio
     0.5 [0.5, 0.5]
     """
     by_place: dict[Place, dict[str, dict[int, Row]]] = {}
     for row in rows:
-        place = (row["setting"], row["n_calibrate"], row["alpha"])
+        place = (row["setting"], row["n_labelled"], row["alpha"])
         by_place.setdefault(place, {}).setdefault(row["method"], {})[row["run"]] = row
-    kept = {p: m for p, m in by_place.items() if method in m and other in m}
-    return [_ratio(p, m[method], m[other], len(kept)) for p, m in kept.items()]
+    both = [m for m in by_place.values() if method in m and other in m]
+    return [_ratio(m[method], m[other], len(both)) for m in both]
 
 
-def _ratio(place: Place, mine: dict[int, Row], theirs: dict[int, Row], cases: int) -> Ratio:
+def _ratio(mine: dict[int, Row], theirs: dict[int, Row], cases: int) -> Ratio:
     runs = sorted(mine.keys() & theirs.keys())
     own, other = (np.array([rows[r]["size"] for r in runs]) for rows in (mine, theirs))
     tiny = np.finfo(float).tiny
     logs = np.log(np.maximum(own, tiny)) - np.log(np.maximum(other, tiny))
-    found = interval(logs, comparisons=cases)
-    ends = [float(np.exp(x)) for x in (found.mean, found.low, found.high)]
-    covered = interval([mine[r]["coverage"] for r in runs], comparisons=cases)
-    ratio = Estimate(ends[0], ends[1], ends[2], sd=found.sd, n=found.n)
-    half = bool(mine[runs[0]]["half"])
+    first = mine[runs[0]]
     return Ratio(
-        place[0], place[1], half, place[2], ratio, float(own.mean()), float(other.mean()), covered
-    )
+        first["setting"], first["group"], first["n_labelled"], bool(first["half"]), first["alpha"],
+        dict(zip(runs, logs.tolist(), strict=True)), _powers(interval(logs, comparisons=cases)),
+        float(own.mean()), float(other.mean()),
+        interval([mine[r]["coverage"] for r in runs], comparisons=cases),
+    )  # fmt: skip
 
 
-def summary(found: Sequence[Ratio]) -> dict[str, float]:
-    """Return how many cases are below one, how many break the bound or the promise.
+def _powers(logs: Estimate) -> Estimate:
+    mean, low, high = (float(np.exp(x)) for x in (logs.mean, logs.low, logs.high))
+    return Estimate(mean, low, high, sd=logs.sd, n=logs.n)
+
+
+def summary(found: Sequence[Ratio]) -> str:
+    """Return how many cases are below one, how many are larger or break the promise.
 
     Examples
     --------
-    >>> summary([])["cases"]
-    0
+    >>> summary([])
+    'no case'
     """
+    if not found:
+        return "no case"
     means = [r.ratio.mean for r in found]
-    return {
-        "cases": len(found),
-        "below one": sum(mean < 1 for mean in means),
-        "above the bound": sum(r.ratio.low > r.bound for r in found),
-        "below the promise": sum(not r.covers for r in found),
-        "geometric mean": float(np.exp(np.mean(np.log(means)))) if means else float("nan"),
-        "largest ratio": max(means, default=float("nan")),
-    }
+    return (
+        f"{len(found)} cases: the ratio is below one in {sum(mean < 1 for mean in means)}; its "
+        f"interval lies below one in {sum(r.ratio.high < 1 for r in found)} and above 1.02 in "
+        f"{sum(r.larger for r in found)}; coverage lies below the promise in "
+        f"{sum(not r.covers for r in found)}. Largest ratio {max(means):.3f}."
+    )
+
+
+def group_table(found: Sequence[Ratio]) -> str:
+    """Return the geometric means over the settings of every group, with the largest ratio.
+
+    The mean over the settings is taken in every split that all of them have, and its interval over
+    these splits.
+
+    Examples
+    --------
+    >>> print(group_table([]))
+    | settings | labelled rows |
+    |---|---|
+    """
+    alphas = sorted({r.alpha for r in found})
+    cells: dict[tuple[str, int, float], list[Ratio]] = {}
+    for r in found:
+        cells.setdefault((r.group, r.rows, r.alpha), []).append(r)
+    head = ["settings", "labelled rows", *(f"alpha = {alpha:g}" for alpha in alphas)]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    order = list(dict.fromkeys(r.group for r in found))
+    for group, rows in sorted({c[:2] for c in cells}, key=lambda c: (order.index(c[0]), c[1])):
+        texts = []
+        for alpha in alphas:
+            some = cells.get((group, rows, alpha), [])
+            texts.append(_group_cell(some, len(cells)) if some else "")
+        n = len({r.setting for r in found if r.group == group and r.rows == rows})
+        name = "half" if rows == HALF else f"{rows:,}"
+        lines.append(f"| {group} ({n}) | {name} | " + " | ".join(texts) + " |")
+    return "\n".join(lines)
+
+
+def _group_cell(some: Sequence[Ratio], cells: int) -> str:
+    runs = set.intersection(*(set(r.logs) for r in some))
+    means = [float(np.mean([r.logs[run] for r in some])) for run in sorted(runs)]
+    mean = _powers(interval(means, comparisons=cells))
+    largest = max(r.ratio.mean for r in some)
+    return f"{mean.mean:.3f} [{mean.low:.3f}, {mean.high:.3f}]; {largest:.2f}"
+
+
+def parts_table(rows: Sequence[Row], methods: Sequence[str]) -> str:
+    """Return sizes without a part relative to ``auto``: geometric means over settings and splits.
+
+    Examples
+    --------
+    >>> print(parts_table([], []))
+    | | settings |
+    |---|---|
+    """
+    found = {method: ratios(rows, method, "auto") for method in methods}
+    everything = [r for some in found.values() for r in some]
+    places = sorted({(r.rows, r.alpha) for r in everything})
+    heads = [f"{'half' if n == HALF else f'{n:,}'}, {alpha:g}" for n, alpha in places]
+    lines = ["| " + " | ".join(["", "settings", *heads]).strip() + " |"]
+    lines.append("|" + "---|" * (2 + len(places)))
+    for method in methods:
+        for group in dict.fromkeys(r.group for r in found[method]):
+            if all(r.size == r.other for r in found[method] if r.group == group):
+                continue  # these settings have no such part
+            cells = []
+            for place in places:
+                logs = [
+                    np.log(r.ratio.mean) for r in found[method]
+                    if r.group == group and (r.rows, r.alpha) == place
+                ]  # fmt: skip
+                cells.append(f"{np.exp(np.mean(logs)):.3f}" if logs else "")
+            lines.append(f"| {method} | {group} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+KINDS = {
+    "mean over classes": "class coverage",
+    "distance of a class from the promise": "class gap",
+    "rarest third": "rare coverage",
+}
+# Where classes have as many rows as each other, any third is the rarest.
+TAILED = "long tails"
+
+
+def class_table(rows: Sequence[Row], method: str, other: str) -> str:
+    """Return coverage by class, before and after, as means over settings and splits.
+
+    Examples
+    --------
+    >>> class_table([], "auto", "auto of 0.1.0").splitlines()[0]
+    '| settings | labelled rows | alpha | mean over classes | distance of a class from the ... |'
+    """
+    cells: dict[tuple[str, int, float], dict[str, list[Row]]] = {}
+    for row in rows:
+        if row["method"] in (method, other):
+            place = (row["group"], HALF if row["half"] else row["n_labelled"], row["alpha"])
+            cells.setdefault(place, {}).setdefault(row["method"], []).append(row)
+    head = ["settings", "labelled rows", "alpha", *KINDS]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    order = list(dict.fromkeys(group for group, _, _ in cells))
+    for place in sorted(cells, key=lambda p: (order.index(p[0]), *p[1:])):
+        group, n, alpha = place
+        texts = []
+        for key in KINDS.values():
+            pair = [_mean_of_settings(cells[place][name], key) for name in (other, method)]
+            shown = group == TAILED or key != "rare coverage"
+            texts.append(f"{pair[0]:.3f} to {pair[1]:.3f}" if shown else "")
+        name = "half" if n == HALF else f"{n:,}"
+        lines.append(f"| {group} | {name} | {alpha:g} | " + " | ".join(texts) + " |")
+    return "\n".join(lines)
+
+
+def _mean_of_settings(rows: Sequence[Row], key: str) -> float:
+    settings: dict[str, list[float]] = {}
+    for row in rows:
+        settings.setdefault(row["setting"], []).append(row[key])
+    return float(np.mean([np.mean(values) for values in settings.values()]))
 
 
 def markdown(found: Sequence[Ratio]) -> str:
-    """Return all cases as a Markdown table, settings down, rows and levels across."""
+    """Return all cases as a Markdown table, settings down, levels across."""
     alphas = sorted({r.alpha for r in found})
-    head = ["models", "rows", *(f"alpha = {alpha:g}" for alpha in alphas)]
+    head = ["models", "labelled rows", *(f"alpha = {alpha:g}" for alpha in alphas)]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    by_place = {(r.setting, r.n_calibrate, r.alpha): r for r in found}
-    for setting, rows in dict.fromkeys((r.setting, r.n_calibrate) for r in found):
+    by_place = {(r.setting, r.n_labelled, r.alpha): r for r in found}
+    for setting, rows in dict.fromkeys((r.setting, r.n_labelled) for r in found):
         cells = []
         for alpha in alphas:
             r = by_place.get((setting, rows, alpha))
@@ -133,24 +260,4 @@ def markdown(found: Sequence[Ratio]) -> str:
 
 def _cell(r: Ratio) -> str:
     text = f"{r.ratio.mean:.3f} [{r.ratio.low:.3f}, {r.ratio.high:.3f}]"
-    marks = "" if r.ratio.low <= r.bound else " larger"
-    return f"{text}{marks} ({r.size:.3g}; {r.coverage.mean:.3f})"
-
-
-def frontier_tables(rows: Iterable[Row], method: str = "auto", other: str = "baseline") -> str:
-    """Return the summary and all cases as Markdown.
-
-    Examples
-    --------
-    >>> frontier_tables([]).splitlines()[0]
-    '0 cases: the ratio is below one in 0, its interval lies above the bound in 0, coverage lies'
-    """
-    found = ratios(rows, method, other)
-    told = summary(found)
-    text = (
-        f"{told['cases']} cases: the ratio is below one in {told['below one']}, its interval lies "
-        f"above the bound in {told['above the bound']}, coverage lies\nbelow the promise in "
-        f"{told['below the promise']}. Geometric mean of the ratios {told['geometric mean']:.3f}, "
-        f"largest {told['largest ratio']:.3f}."
-    )
-    return text + ("\n\n" + markdown(found) if found else "")
+    return f"{text}{' larger' if r.larger else ''} ({r.size:.3g}; {r.coverage.mean:.3f})"

@@ -6,75 +6,147 @@ import numpy as np
 import pytest
 
 import conformix as cx
+from conformix.data.bundled import Dataset
 from conformix.experiments.pool import Pool
 from conformix.fit.blend import blend_split
 from conformix.fit.settings import resolve
-from conformix.scores.blend import DICTIONARY
-from studies.frontier import frontier_tables, run_frontier
-from studies.frontier.baseline import planes
-from studies.frontier.blended import AUTO
-from studies.frontier.cases import HELD_OUT, STUDIED, Setting
-from studies.frontier.tables import ratios
+from conformix.scores.blend import DICTIONARY, LEARNT
+from studies.frontier.baseline import planes, run_baseline
+from studies.frontier.blended import AUTO, BEFORE, PARTS, Blends
+from studies.frontier.cases import SETTINGS, Setting
+from studies.frontier.made import long_tail, trained
+from studies.frontier.run import run_frontier
+from studies.frontier.tables import class_table, group_table, markdown, ratios, summary
 
-SMALL = Setting("mmlu_llama13b", ("llama13b_prompt0", "llama13b_prompt1"), "two prompts")
+SMALL = Setting("mmlu_llama13b", ("llama13b_prompt0", "llama13b_prompt1"), label="two prompts")
+WIDE = Setting("cifar100", ("wideresnet_16_4",))
 
 
-def test_the_study_gives_the_sets_of_the_library() -> None:
-    data = cx.datasets.load(SMALL.data)
-    pool = Pool(data, SMALL.models)
-    cal, test = SMALL.draw(len(data.labels), run=0)
-    cal, test = cal[:400], test[:200]
-    split = blend_split(resolve("auto", alpha=0.1), 400, 2 * len(DICTIONARY), 4)
-    rng = np.random.default_rng(7)
-    rng.spawn(1)
-    roles = split.roles(400, 0, rng)
-    cp = cx.ScoreAverage("auto", alpha=0.1, kind="logits", random_state=7)
-    cp.fit({m: data.outputs[m][cal] for m in SMALL.models}, data.labels[cal])
-    theirs = cp.predict_set({m: data.outputs[m][test] for m in SMALL.models}).mask
-    order = cal[np.concatenate([roles.tune, roles.calibrate])]
-    ours, _ = AUTO.sets_of(pool, order, AUTO.test_scores(pool, test), 0.1)
-    np.testing.assert_array_equal(ours, theirs)
+def neighbours() -> Dataset:
+    from sklearn.neighbors import KNeighborsClassifier
+
+    labels, probs = trained(cx.datasets.load("cifar10"), ("lenet5",), KNeighborsClassifier(20))
+    return Dataset("neighbours", labels, {"neighbours": probs}, "probs")
+
+
+@pytest.mark.parametrize(
+    ("load", "n", "alpha", "learnt"),
+    [(SMALL.load, 400, 0.1, ()), (neighbours, 1000, 0.01, ("likeness",)),
+     (lambda: long_tail(cx.datasets.load("cifar100"), ("lenet5",)), 500, 0.05, ("rarity",)),
+     (WIDE.load, 500, 0.1, ("kin",)), (SMALL.load, 100, 0.01, ()), (SMALL.load, 99, 0.01, ())],
+    ids=["two models", "ties and zeros", "long tail", "correlations", "one row", "no row"],
+)  # fmt: skip
+def test_the_study_gives_the_sets_of_the_library(
+    load, n: int, alpha: float, learnt: tuple[str, ...]
+) -> None:
+    data = load()
+    pool = Pool(data)
+    labelled, test = SMALL.draw(len(data.labels), run=0)
+    labelled, test = labelled[:n], test[:300]
+    settings = resolve("auto", alpha=alpha)
+    most = len(data.outputs) * (len(DICTIONARY) + len(LEARNT) + 1)
+    split = blend_split(settings, n, most, pool.outputs.n_classes)
+    order = labelled
+    if split is not None:
+        rng = np.random.default_rng(7)
+        rng.spawn(1)
+        roles = split.roles(n, 0, rng)
+        order = labelled[np.concatenate([roles.tune, roles.calibrate])]
+    cp = cx.ScoreAverage("auto", alpha=alpha, kind=data.kind, random_state=7)
+    cp.fit({m: v[labelled] for m, v in data.outputs.items()}, data.labels[labelled])
+    theirs = cp.predict_set({m: v[test] for m, v in data.outputs.items()}).mask
+    blends = Blends(pool)
+    np.testing.assert_array_equal(blends.sets_of(AUTO, order, test, alpha), theirs)
+    columns, coefficients = blends.taught(order[: blends.n_tune(AUTO, n, alpha)]).coefficients(AUTO)
+    ours = [(str(c.score), value) for c, value in zip(columns, coefficients, strict=True)]
+    listed = zip(cp.blend_.columns, cp.blend_.coefficients, strict=True)
+    assert ours == [(str(c.score), value) for c, value in listed if value]
+    assert {name for name, _ in ours} >= set(learnt)
+
+
+def test_parts_leave_out_what_they_name_and_0_1_0_has_five_scores() -> None:
+    blends = Blends(Pool(neighbours()))
+    taught = blends.taught(np.arange(300))
+    every = [str(column.score) for column in taught.columns]
+    assert every == [*DICTIONARY, *LEARNT, "logp(floor=0.1)"]
+    for way in (BEFORE, *PARTS.values()):
+        columns, _ = taught.coefficients(way)
+        assert not {str(column.score) for column in columns} & set(way.without)
+    assert set(every) - set(BEFORE.without) == set(DICTIONARY)
 
 
 def test_rows_that_are_there_are_not_computed_again(tmp_path) -> None:
-    options = {"settings": [SMALL], "runs": 2, "sizes": [300], "alphas": [0.1], "workers": 1}
+    options = {"settings": [SMALL], "runs": 2, "sizes": [300], "alphas": [0.05, 0.1], "workers": 1}
     rows = run_frontier(tmp_path / "rows.jsonl", **options)
     told: list[str] = []
     again = run_frontier(tmp_path / "rows.jsonl", progress=told.append, **options)
     assert again == rows
     assert not told
-    text = frontier_tables(rows)
-    assert text.startswith("1 cases")
-    assert "two prompts" in text
+    before = ratios(rows, "auto", "auto of 0.1.0")
+    assert summary(before).startswith("2 cases")
+    assert "two prompts" in markdown(before)
+    assert "(1) | 300 |" in group_table(before)
+    assert class_table(rows, "auto", "auto of 0.1.0").count("\n") == 3
+
+
+def test_rows_do_not_depend_on_which_cases_share_a_fit(tmp_path) -> None:
+    options = {"settings": [SMALL], "runs": 1, "methods": {"auto": AUTO}, "workers": 1}
+    together = run_frontier(tmp_path / "a.jsonl", sizes=[300, 500], alphas=[0.05, 0.1], **options)
+    alone = [
+        row
+        for size in (300, 500)
+        for alpha in (0.05, 0.1)
+        for row in run_frontier(
+            tmp_path / f"{size} {alpha}.jsonl", sizes=[size], alphas=[alpha], **options
+        )
+    ]
+    assert together == alone
 
 
 def test_the_baseline_holds_every_tuned_score_and_both_ensembles() -> None:
-    names = [name for name, _ in planes(Pool(cx.datasets.load(SMALL.data), SMALL.models))]
+    names = [name for name, _ in planes(Pool(SMALL.load()))]
     assert len(names) == len(set(names)) == 2 * (10 + 16 + 8 + 2) + 2 * 10 + 1
     for part in ("thr(temperature=6.0)", "raps(penalty=0.1", "saps(penalty=0.5)", "uniform",
                  "probs-ensemble", "logits-ensemble"):  # fmt: skip
         assert any(part in name for name in names), part
 
 
+def test_a_baseline_with_too_few_rows_for_two_halves_tunes_nothing() -> None:
+    pool = Pool(SMALL.load())
+    few, enough = (0, 100, 0.01), (0, 300, 0.01)
+    rows = run_baseline(pool, SMALL, [few, enough])
+    assert rows[few]["chosen"] == "logits-ensemble thr(temperature=1.0)"
+    assert rows[few]["size"] < pool.outputs.n_classes
+
+
+def test_a_long_tail_is_long_and_forests_are_scored_on_other_rows() -> None:
+    tail = long_tail(cx.datasets.load("cifar100"), ("lenet5",))
+    counts = np.bincount(tail.labels)
+    assert counts[0] == 100
+    assert counts[-1] == 10
+    assert (np.diff(counts) <= 0).all()
+    data = neighbours()
+    assert len(data.labels) == 6000  # of 10,000, of which 4,000 trained
+    assert (data.outputs["neighbours"] == 0).mean() > 0.3
+
+
 def case(method: str, run: int, size: float) -> dict:
-    return {"setting": "s", "n_calibrate": 1000, "half": False, "alpha": 0.1, "coverage": 0.9,
-            "method": method, "run": run, "size": size}  # fmt: skip
+    return {"setting": "s", "group": "g", "n_labelled": 1000, "half": False, "alpha": 0.1,
+            "coverage": 0.9, "method": method, "run": run, "size": size}  # fmt: skip
 
 
 @pytest.mark.parametrize(("worse", "broken"), [(1.0, 0), (1.05, 1)])
 def test_a_case_that_is_clearly_larger_is_counted(worse: float, broken: int) -> None:
     rng = np.random.default_rng(0)
     sizes = rng.uniform(1, 2, 50)
-    rows = [case("baseline", r, s) for r, s in enumerate(sizes)]
+    rows = [case("old", r, s) for r, s in enumerate(sizes)]
     rows += [case("auto", r, worse * s * rng.normal(1, 0.01)) for r, s in enumerate(sizes)]
-    found = ratios(rows, "auto")[0]
-    assert (found.ratio.low > found.bound) == bool(broken)
-    assert f"above the bound in {broken}" in frontier_tables(rows)
+    found = ratios(rows, "auto", "old")
+    assert found[0].larger == bool(broken)
+    assert f"above 1.02 in {broken}" in summary(found)
 
 
-def test_what_is_held_out_is_in_no_setting_of_the_study() -> None:
-    studied = {s.data for s in STUDIED}
-    assert "banking77" not in studied
-    tiny = [s for s in STUDIED if s.data == "tinyimagenet_trio"]
-    assert all(s.models and "vgg16_bn" not in s.models for s in tiny)
-    assert {"banking77", "tinyimagenet_trio"} == {s.data for s in HELD_OUT}
+def test_settings_have_names_of_their_own() -> None:
+    assert len({setting.label for setting in SETTINGS}) == len(SETTINGS)
+    groups = {setting.group for setting in SETTINGS}
+    assert {"several models", "forests and neighbours", "long tails"} < groups
