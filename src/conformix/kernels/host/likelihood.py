@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray
-from conformix.kernels.host.compiled import compiled
+from conformix.kernels.host.compiled import compiled, inner
 from conformix.kernels.host.elementary import _exp_of_differences, _largest, log_of
 
 
-@compiled
+@inner
 def _product(left: FloatArray, right: FloatArray) -> float:
     """Return ``left . right``; in eight lanes, which need not wait for each other."""
     a = b = c = d = 0.0
