@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import conformix as cx
 from conformix.guarantees import EXACT, Guarantee
-from conformix.splits import Roles
+from conformix.splits import Exact, Roles, ValidityFirst
 
 EIGHTH = 8
 UNEVEN = (0.0, 0.1, 0.2, 0.3, 1 / 3, 0.5, 2 / 3, 0.7, 0.9, 1.0)
@@ -42,6 +42,31 @@ class FirstRowsTune:
     ) -> Roles:
         tune = np.arange(self.n_tune)
         return Roles(tune, tune, np.arange(self.n_tune, n))
+
+
+@dataclass(frozen=True)
+class FirstRowsTeach(ValidityFirst):
+    """The same for ``scores="auto"``, which asks for a share of the rows and gets these."""
+
+    n_tune: int = 1
+
+    def roles(
+        self, n: int, n_test: int, rng: np.random.Generator, groups: np.ndarray | None = None
+    ) -> Roles:
+        return FirstRowsTune(self.n_tune).roles(n, n_test, rng, groups)
+
+
+@dataclass(frozen=True)
+class FirstRowsAside(Exact):
+    """Full-conformal selection whose shortlist is made on the first rows, not on drawn ones."""
+
+    n_tune: int = 1
+
+    def roles(
+        self, n: int, n_test: int, rng: np.random.Generator, groups: np.ndarray | None = None
+    ) -> Roles:
+        tune, _, rest = FirstRowsTune(self.n_tune).roles(n, n_test, rng, groups)
+        return Roles(tune, rest, rest)
 
 
 @st.composite

@@ -54,6 +54,14 @@ DATA = {
     "predictor.fitted.limits.drop": "how far a label falls: more than scores can differ",
     "predictor.fitted.weights.data.*": "a candidate of the exact split, still on the simplex",
     "predictor.fitted.cuts.cells.data.*": "which cluster a class is in, one that exists",
+    "predictor.columns.*.2.data.*": (
+        "an entry of the matrix of a score, in the multiples and of the norm of such matrices: "
+        "another score"
+    ),
+    "predictor.fitted.facts.n_batch": (
+        "which rows taught scores is the word of whoever fitted the model: no file shows its rows"
+    ),
+    "predictor.fitted*.n_unlabelled": "the same of rows without labels",
     "predictor.columns.*": "another score of the same name, in params as well",
 }
 

@@ -26,6 +26,8 @@ FRESH = RNG.dirichlet(np.full(K, 0.6), size=20)
 BOTH, FRESH_BOTH = {"a": P, "b": Q}, {"a": FRESH, "b": FRESH[::-1]}
 GROUPS = np.array(["north", "south", "west"])[np.arange(N) % 3]
 GROUPS[:2] = "rare"
+OTHERS = np.random.default_rng(1).dirichlet(np.full(K, 0.6), size=30)
+LEARN = ("thr", "likeness", "rarity")
 IMPORTANCE = RNG.random(N) + 0.1
 
 # How each is fitted, and what its fit and its predictions take besides.
@@ -60,6 +62,11 @@ RECIPES: dict[str, dict[str, Any]] = {
     "names": {"fit": {"classes": ["cat", "dog", "emu", "fox"]}},
     "learnt": {"split": "efcp", "normalize": "ecdf"},
     "tune_alpha": {"tune_alpha": 0.15},
+    "scores that learn": {"scores": LEARN, "fit": {"test": FRESH, "unlabelled": OTHERS}},
+    "learnt from all rows": {"scores": LEARN, "split": "efcp", "normalize": "scale"},
+    "learnt by exact": {"scores": LEARN, "split": "exact", "fit": {"unlabelled": OTHERS}},
+    "pac for a batch": {"scores": LEARN, "guarantee": "pac", "fit": {"test": FRESH}},
+    "learnt, recalibrated": {"scores": LEARN, "fit": {"test": FRESH}, "again": True},
 }
 
 

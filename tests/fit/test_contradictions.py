@@ -22,6 +22,7 @@ from fit.models import RECIPES, answers, document, fitted, put
 F = ("predictor", "fitted")
 FACTS = (*F, "facts")
 CUTS = (*F, "cuts")
+MATRIX = ("predictor", "columns", 1, 2)
 HUGE = 10**9
 
 
@@ -90,6 +91,28 @@ CASES: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("vfcp", ("params", "guarantee"), "pac", r"params\.guarantee at delta is 0\.1, but that of th"),
     ("efcp", (*FACTS, "n_weights"), 1, r"facts\.n_weights is not the number of weights that the"),
     ("line", (*FACTS, "n_weights"), 1, r"facts\.n_weights is not the number of weights that the"),
+    # rows that taught scores
+    ("scores that learn", (*FACTS, "n_batch"), -1, r"facts\.n_batch cannot be -1"),
+    ("scores that learn", (*FACTS, "n_batch"), HUGE, r"more rows taught its scores than sums can"),
+    ("scores that learn", (*FACTS, "n_unlabelled"), HUGE, r"more rows taught its scores than sums"),
+    ("scores that learn", (*FACTS, "n_test"), 20, r"facts\.n_test does not go with the split"),
+    ("vfcp", (*FACTS, "n_batch"), 20, r"n_batch is of scores that learn, and it has none"),
+    ("vfcp", (*FACTS, "n_unlabelled"), 20, r"n_unlabelled is of scores that learn, and it has"),
+    ("exact", (*F, "n_unlabelled"), 20, r"n_unlabelled is of scores that learn, and it has none"),
+    ("learnt by exact", (*F, "n_unlabelled"), -1, r"fitted\.n_unlabelled cannot be -1"),
+    ("learnt by exact", (*F, "n_unlabelled"), "x", r"n_unlabelled must be a whole number; got 'x'"),
+    ("learnt from all rows", (*FACTS, "n_batch"), 20, r"facts\.n_batch does not go with the split"),
+    ("learnt from all rows", (*FACTS, "learnt_scale"), False, r"learnt_scale is False, but norma"),
+    ("learnt, recalibrated", (*FACTS, "n_test"), 20, r"n_batch and facts\.n_test cannot be both"),
+    ("learnt, recalibrated", (*FACTS, "rank", "batch"), 20, r"rank\.batch is 20, but the test row"),
+    ("pac for a batch", (*FACTS, "n_batch"), 0, r"rank\.batch is 20, but the test rows of the fit"),
+    ("pac for a batch", (*FACTS, "rank", "batch"), None, r"rank\.batch is None, but the test rows"),
+    ("scores that learn", ("predictor", "columns", 1), [], r"columns are not pairs of a model"),
+    ("scores that learn", ("predictor", "columns", 1), ["", "kin"], r"are not pairs of a model"),
+    ("scores that learn", ("predictor", "columns", 0), lambda old: [*old, 1], r"are not pairs"),
+    ("scores that learn", (*MATRIX, "data", 0), 0.3, r"rows of norm at most one, in multiples of"),
+    ("scores that learn", (*MATRIX, "data", 0), 2.0, r"rows of norm at most one, in multiples of"),
+    ("scores that learn", (*MATRIX, "shape"), [2, 8], r"must have 4 rows of norm at most one"),
     # weights
     ("fixed", (*F, "weights", "data"), [0.5, 0.5, -0.0001], r"weights are not its params\.weights"),
     ("recalibrated", (*F, "weights", "data"), [1.5, -0.5, 0.0], r"not from 0 on and of sum 1"),

@@ -65,6 +65,7 @@ def audited(settings: dict[str, Any], outputs: Any = PROBS, **rows: Any) -> Role
     return audit_roles(lambda p, y: average(**settings).fit(p, y, **rows), outputs, Y)
 
 
+LEARN = ("thr", "likeness", "kin", "rarity")
 # What claims to be exact or PAC, with tuning rows apart from calibration rows.
 APART: dict[str, dict[str, Any]] = {
     "no scale": {"normalize": "none"},
@@ -78,6 +79,9 @@ APART: dict[str, dict[str, Any]] = {
     "no empty sets": {"allow_empty": False},
     "pac": {"guarantee": "pac", "delta": 0.4},
     "automatic scores": {"scores": "auto", "search": "auto"},
+    "scores that learn": {"scores": LEARN},
+    "one score that learns": {"scores": "kin"},
+    "scores that learn under exact": {"scores": LEARN, "split": Exact(shortlist=3, share=0.4)},
     "a threshold per class": {"calibration": "class"},
     "classes that share a threshold": {"calibration": PerClass("pooled", min_rows=5)},
     "thresholds per class in the search": {"calibration": PerClass(tune=True)},
@@ -182,6 +186,8 @@ SELECTED: dict[str, dict[str, Any]] = {
     "efcp, pac": {"split": "efcp", "guarantee": "pac", "delta": 0.4},
     "dlcp": {"split": "dlcp"},
     "dlcp+": {"split": "dlcp+"},
+    "efcp, scores that learn": {"split": "efcp", "scores": LEARN, "normalize": "scale"},
+    "efcp, one score that learns": {"split": "efcp", "scores": "rarity", "normalize": "scale"},
 }
 
 
@@ -206,6 +212,28 @@ def test_test_rows_move_what_transductive_splits_learn_and_nothing_else() -> Non
         else:
             assert not learnt
             assert not calibration
+
+
+@pytest.mark.parametrize("split", ["vfcp", Exact(shortlist=3, share=0.4)], ids=["vfcp", "exact"])
+def test_scores_learn_from_the_outputs_of_all_tuning_rows_and_from_no_label(split: Any) -> None:
+    report = audited({"scores": LEARN, "split": split}, unlabelled=drawn_rows(8, 5)[0])
+    assert_separate(report)
+    assert not report.by_label["matrices"].any()
+    assert_array_equal(report.by_outputs["matrices"], ~report.calibrates)
+
+
+@pytest.mark.parametrize("scores", [LEARN, "auto"], ids=["named", "auto"])
+def test_calibration_rows_teach_scores_beside_a_batch_by_their_outputs_and_nothing_else(
+    scores: Any,
+) -> None:
+    settings = {"scores": scores} | ({"search": "auto"} if scores == "auto" else {})
+    alone, report = audited(settings), audited(settings, test=drawn_rows(8, 12)[0])
+    assert_array_equal(report.calibrates, alone.calibrates)  # by their labels
+    calibrates = report.calibrates
+    assert report.by_outputs["matrices"][calibrates].all()
+    assert not any(moved[calibrates].any() for moved in report.by_label.values())
+    for name in ("weights", "blend", "scale", "strata"):
+        assert not report.by_outputs[name][calibrates].any()
 
 
 @dataclass(frozen=True)

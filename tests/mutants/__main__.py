@@ -24,13 +24,21 @@ SUITE = [
 ]  # fmt: skip
 # Where a bug is looked for first, by the beginning of its file; the first test that fails catches.
 ROLES, EXACT = "guarantees/test_roles.py", "fit/test_exact_split.py"
+TEACHERS, LEARNT = "guarantees/test_rows_that_teach_scores.py", "guarantees/test_learnt_scores.py"
 NEAR = [
+    ("fit/exact/", TEACHERS),
     ("fit/exact/", EXACT),
     ("kernels/host/selection.py", EXACT),
     ("splits.py", ROLES),
     ("fit/exact/split.py", ROLES),
+    ("fit/fit.py", TEACHERS),
     ("fit/fit.py", ROLES),
     ("fit/fit.py", "verdicts/test_laws.py"),
+    ("fit/learning.py", TEACHERS),
+    ("fit/learning.py", LEARNT),
+    ("fit/learning.py", ROLES),
+    ("scores/learnt.py", TEACHERS),
+    ("fit/blend.py", TEACHERS),
     ("fit/blend.py", ROLES),
     ("fit/blend.py", "scores/test_auto.py"),
     ("fit/rule.py", "calibration/test_strata.py"),
@@ -42,6 +50,7 @@ NEAR = [
     ("fit/scored.py", "scores/test_scale.py"),
     ("fit/batches.py", "data/test_batches.py"),
     ("fit/chunks.py", "data/test_workers.py"),
+    ("fit/saved/", TEACHERS),
     ("fit/saved/", "fit/test_saved.py"),
     ("fit/saved/", "fit/test_contradictions.py"),
     ("fit/saved/", "fit/test_every_leaf.py"),
@@ -62,6 +71,7 @@ NEAR = [
     ("calibration/", "calibration/test_fallbacks.py"),
     ("calibration/", "calibration/test_strata.py"),
     ("guarantees/verdict.py", "verdicts/test_laws.py"),
+    ("guarantees/", TEACHERS),
     ("guarantees/", "guarantees/test_order_statistics_and_theory.py"),
     ("cli/", "cli/test_files.py"),
     ("cli/", "cli"),

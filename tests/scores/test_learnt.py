@@ -17,7 +17,7 @@ from conformix.kernels import patterns
 from conformix.kernels.twins import WORTHWHILE, compile_for
 from conformix.scores import Column, parse_score
 from conformix.scores.blend import Blend, dictionary_columns
-from conformix.scores.learnt import WIDTH, Kin, Likeness, Rarity, pattern_sum
+from conformix.scores.learnt import WIDTH, Kin, Likeness, Rarity, parts_of, pattern_sum
 from conformix.scores.ranked import Ranked
 
 LEARNING = (Likeness(), Kin(), Rarity())
@@ -268,3 +268,12 @@ def test_the_compiled_correlations_have_the_bits_of_numpy(
     compiled = Kin().matrix(sums)
     monkeypatch.setattr("conformix.scores.learnt.loops", lambda name, numbers: None)
     assert np.array_equal(compiled, Kin().matrix(sums))
+
+
+@pytest.mark.parametrize(("n_classes", "n_parts"), [(3, 10), (512, 10), (513, 4)])
+def test_rows_are_cut_into_ten_parts_and_into_four_of_many_classes(
+    n_classes: int, n_parts: int
+) -> None:
+    parts = parts_of(np.arange(100), n_classes)
+    assert sorted(set(parts.tolist())) == list(range(n_parts))
+    assert np.bincount(parts).min() == 100 // n_parts

@@ -40,6 +40,7 @@ def warm_up() -> Warm:
     """
     from conformix.kernels.host import compiled  # noqa: PLC0415  numba loads late
     from conformix.kernels.host.engine.walk import walk  # noqa: PLC0415
+    from conformix.kernels.host.likelihood import likelihood  # noqa: PLC0415
 
     start = time.perf_counter()
     spend_patience()
@@ -55,6 +56,8 @@ def warm_up() -> Warm:
     worst_slab_coverage(sets, y[ROWS:], features=logits[ROWS:, :2], directions=1)
     scores = score_tensor(logits[:ROWS], ("thr", "rank"), kind="logits")
     leave_one_out_efcp(scores, y[:ROWS], np.array([[0.5, 0.5], [0.0, 1.0]]), alpha=0.1)
+    # Of many more numbers than here; so few are left to NumPy.
+    likelihood(np.ones((1, 1, 1)), (0, 1), np.ones(1), np.zeros(1), np.zeros((1, 1)))
     kernel: Any = walk
     seconds = time.perf_counter() - start
     return Warm(seconds, compiled.NOTICE.seconds, kernel.stats.cache_path)

@@ -16,7 +16,7 @@ import numpy as np
 
 from conformix.conformal import simple_fraction
 from conformix.errors import InvalidInput
-from conformix.fit.learning import LearntScores, learn_from, refuse_own_rows, with_batch
+from conformix.fit.learning import LearntScores, learn, learn_from, refuse_own_rows, with_batch
 from conformix.fit.rows import ArrayRows
 from conformix.fit.settings import Settings, is_symmetric
 from conformix.guarantees import RankRule
@@ -65,14 +65,16 @@ def learn_blend(rows: Any, settings: Settings, rng: np.random.Generator) -> Blen
     if roles is None:
         learnt = LearntScores(tuple(c for c in columns if not c.score.learns), {})
     else:
-        refuse_own_rows(rows, roles)
+        refuse_own_rows(rows, roles, settings)
         learnt = learn_from(rows, columns, roles)
     blend = fit_blend(
         seen, tuning.y, learnt.columns, name=_free_name(rows.models), threads=settings.threads,
         left_out=learnt.left_out,
     )  # fmt: skip
-    if roles is not None and not is_symmetric(settings.split):
-        blend = replace(blend, columns=with_batch(rows, blend.columns, roles))
+    if roles is not None:
+        blend = replace(blend, columns=with_batch(rows, blend.columns, roles, settings))
+    if not learn(learnt.columns):
+        rows = replace(rows, unlabelled=None)  # of no use: nothing has looked at them
     if is_symmetric(settings.split) and roles is not None:
         rows = rows.take(roles.calibrate)
     rows = replace(rows, outputs=blend.computed(rows.outputs, settings.threads))

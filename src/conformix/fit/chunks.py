@@ -260,7 +260,8 @@ def chunk_rows(
     check_out_of_core(settings)
     if unlabelled is not None:
         raise InvalidInput(
-            "unlabelled is for scores that learn, which Dask arrays do not have yet."
+            "unlabelled is for scores that learn, and these need NumPy arrays; got Dask arrays, so "
+            "leave it out, or give arrays to fit (they may be mapped from files)."
         )
     if test is not None:
         raise InvalidInput('test has no use under split "vfcp", the one for Dask arrays.')

@@ -15,7 +15,13 @@ from conformix.data.row_data import NO_DATA, RowData, group_names
 from conformix.errors import InvalidInput
 from conformix.fit.blend import learn_blend
 from conformix.fit.exact.split import fit_exact
-from conformix.fit.learning import learn, learn_columns, taught_by, with_left_out
+from conformix.fit.learning import (
+    learn,
+    learn_columns,
+    refuse_unlabelled,
+    taught_by,
+    with_left_out,
+)
 from conformix.fit.predictor import Predictor
 from conformix.fit.rows import Rows, check_test, rows_held
 from conformix.fit.rule import Calibrated, Fitted, Rule
@@ -65,14 +71,16 @@ def fit(rows: Rows, settings: Settings) -> Predictor:
         if learn(columns):
             learnt, settings, roles = learn_columns(rows, columns, settings, rng)
             columns = learnt.columns
+        else:
+            refuse_unlabelled(rows, columns)
     split = settings.split_for(len(columns))
     if split is not None and roles is None:
         # A blend has learnt from its tuning rows: all of them must stay out of calibration.
         split = bounded(split, rows_held(rows.n_classes, len(columns)))
     scored = rows.scored(Scoring(columns, key, settings.threads), split, rng, roles)
     scored = with_left_out(scored, learnt)
-    if learn(columns if blend is None else blend.columns):
-        scored = taught_by(rows, scored)
+    taught = columns if blend is None else blend.columns
+    scored = taught_by(rows, scored, taught, settings)
     fitted = fit_scored(scored, columns, settings, rng)
     return Predictor(
         columns, models, rows.n_classes, settings.kind, key, settings.alpha, fitted,
@@ -205,8 +213,8 @@ def recalibrated(predictor: Predictor, outputs: Any, y: Any, **rows: Any) -> Pre
     facts = old.ledger.facts
     ledger = fixed_ledger(
         fresh.n, fresh.n_classes, len(predictor.columns), alpha=predictor.alpha,
-        delta=facts.rank.delta, n_test=facts.n_test or facts.n_batch, grouped=facts.grouped,
-        n_unlabelled=facts.n_unlabelled,
+        delta=facts.rank.delta, n_test=facts.n_test, grouped=facts.grouped,
+        n_batch=facts.n_batch, n_unlabelled=facts.n_unlabelled,
     )  # fmt: skip
     fitted = calibrated(
         predictor.labelled_scores(fresh, labels), labels, old.rule, alpha=predictor.alpha,
@@ -333,16 +341,17 @@ def fixed_ledger(
     delta: float | None = None,
     n_test: int = 0,
     grouped: bool = False,
+    n_batch: int = 0,
     n_unlabelled: int = 0,
 ) -> Ledger:
     """Return the ledger of weights that the calibration rows had no part in.
 
-    The features of `n_test` test rows may have had one.
+    The features of `n_test` test rows may have had one, and those of `n_batch` test rows in scores.
     """
     level, rank = float(alpha), RankRule(delta)
     facts = Facts(
         "fixed", level, level, 0, n, n_test, n_classes, d, 1, True, False, rank, grouped=grouped,
-        n_unlabelled=n_unlabelled,
+        n_batch=n_batch, n_unlabelled=n_unlabelled,
     )  # fmt: skip
     return Ledger(stated(EXACT, facts), facts)
 
@@ -354,15 +363,16 @@ def stated(guarantee: Guarantee, facts: Facts) -> Guarantee:
     rank = facts.rank
     if rank.delta is not None:
         guarantee = pac_guarantee(rank.delta, n_weights=rank.n_weights, batch=rank.batch)
-    if facts.n_unlabelled:
-        guarantee = guarantee.assuming(
-            f"the {facts.n_unlabelled:,} unlabelled rows neither calibrate nor are predicted"
-        )
+    guarantee = guarantee.taught_apart(facts.n_unlabelled)
     if facts.split == "fixed" and facts.n_test:
         rows = f"{facts.n_test:,} row{'s' if facts.n_test > 1 else ''}"
         return guarantee.assuming(f"not for the {rows} whose features chose the weights")
     if facts.n_batch:
         rows = f"{facts.n_batch:,} test row{'s' if facts.n_batch > 1 else ''}"
+        if facts.split == "fixed":
+            return guarantee.assuming(
+                f"calibrated on no row of the fit; not for its {rows}, which scores learnt from"
+            )
         return guarantee.assuming(f"for the {rows} of the fit, which scores learnt from, alone")
     return guarantee
 

@@ -6,7 +6,8 @@
   fixed as far as calibration and test rows are concerned, and every guarantee stays;
 - the calibration rows and a batch of test rows together (``test=``): one map that treats them all
   alike, so their scores stay exchangeable, and the guarantee is for this batch alone. Weights and
-  coefficients still come from matrices of the tuning rows, and from these labels only;
+  coefficients still come from matrices of the tuning rows, and from these labels only. Under
+  ``exact`` the test rows are not looked at;
 - rows that tune and calibrate (efcp, dlcp, dlcp+): no finite-sample bound is known.
 
 In every search a row that taught a score has the value of a matrix that it had no part in.
@@ -20,15 +21,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from conformix.calibration import Marginal
 from conformix.data.outputs import Outputs
 from conformix.errors import InvalidInput
 from conformix.fit.rows import ArrayRows, check_test, rows_held
 from conformix.fit.scored import Scored, with_planes
-from conformix.fit.settings import Settings
-from conformix.kernels.arrays import FloatArray
+from conformix.fit.settings import Settings, is_symmetric
+from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.kernels.blocks import row_blocks
+from conformix.kernels.patterns import MOST_ROWS
 from conformix.kernels.twins import compile_for
-from conformix.scores.learnt import N_PARTS, RowSums
+from conformix.scores.learnt import RowSums, parts_of
 from conformix.scores.names import Column
 from conformix.scores.ranked import Ranked
 from conformix.splits import Roles, bounded
@@ -81,9 +84,9 @@ def learn_columns(
             f"{names}: learns from rows that do not calibrate, and here all rows do; say "
             'split="vfcp", or give other rows as fit(..., unlabelled=outputs).'
         )
-    refuse_own_rows(rows, roles)
+    refuse_own_rows(rows, roles, settings)
     learnt = learn_from(rows, columns, roles)
-    batch = with_batch(rows, learnt.columns, roles)
+    batch = with_batch(rows, learnt.columns, roles, settings)
     return Learnt(replace(learnt, columns=batch), settings, roles)
 
 
@@ -92,7 +95,7 @@ def learn_from(rows: ArrayRows, columns: Sequence[Column], roles: Roles) -> Lear
     tuning = rows.take(roles.tune)
     outputs = tuning.outputs.to_host()
     units = np.arange(outputs.n) if tuning.groups is None else tuning.groups
-    parts = np.unique(units, return_inverse=True)[1] % N_PARTS  # rows of a group go together
+    parts = parts_of(units, outputs.n_classes)
     compile_for(outputs.n * outputs.n_classes)
     listed, left_out = list(columns), {}
     for model in dict.fromkeys(column.model for column in columns if column.score.learns):
@@ -100,19 +103,32 @@ def learn_from(rows: ArrayRows, columns: Sequence[Column], roles: Roles) -> Lear
         for j, (name, score) in enumerate(columns):
             if name != model or not score.learns:
                 continue
-            sums = add_up(score, model, [outputs, rows.unlabelled])
+            sums = add_up(score, model, [rows.unlabelled], ranked)
             listed[j] = Column(model, score.learnt(sums))  # type: ignore[attr-defined]
             if outputs.n:
                 left_out[j] = score.left_out(ranked, sums, parts)  # type: ignore[attr-defined]
     return LearntScores(tuple(listed), left_out)
 
 
-def add_up(score: Any, model: str, sources: Sequence[Outputs | None]) -> RowSums:
-    """Return what a score adds up over all rows of some outputs, block by block."""
+def add_up(
+    score: Any, model: str, sources: Sequence[Outputs | None], ranked: Ranked | None = None
+) -> RowSums:
+    """Return what a score adds up over all rows of some outputs, block by block.
+
+    And over rows that are `ranked` already.
+    """
     total: RowSums | None = None
-    for outputs in sources:
-        if outputs is None:
-            continue
+    there = [outputs for outputs in sources if outputs is not None]
+    n = sum(outputs.n for outputs in there)
+    if ranked is not None and len(ranked.probs):
+        total = score.sums(ranked)
+        n += total.n
+    if n > MOST_ROWS:
+        raise InvalidInput(
+            f'score "{score}" adds up at most {MOST_ROWS:,} rows; got {n:,}, so give fewer rows as '
+            "unlabelled or test."
+        )
+    for outputs in there:
         for block in row_blocks(outputs.n, outputs.n_classes, SUMMED_ENTRIES):
             part = outputs.rows(block).to_host()
             ranked = Ranked(part.models[model][:], part.kind, arithmetic=part.arithmetic)
@@ -123,13 +139,22 @@ def add_up(score: Any, model: str, sources: Sequence[Outputs | None]) -> RowSums
     return total
 
 
-def with_batch(rows: ArrayRows, columns: tuple[Column, ...], roles: Roles) -> tuple[Column, ...]:
+def with_batch(
+    rows: ArrayRows, columns: tuple[Column, ...], roles: Roles, settings: Settings
+) -> tuple[Column, ...]:
     """Return scores that have learnt from calibration and test rows alike, where there is a batch.
 
     What the tuning rows score stays: weights come from matrices of these rows alone.
     """
-    if not speaks_for_batch(rows, roles):
+    if not speaks_for_batch(rows, roles, settings) or not learn(columns):
         return columns
+    scheme = settings.calibration
+    if settings.delta is not None and scheme.name != Marginal.name:
+        raise InvalidInput(
+            'guarantee="pac" for a batch that scores learn from speaks of the whole batch, and '
+            f'calibration "{scheme.name}" of parts of unknown size; leave out test, or say '
+            'guarantee="marginal".'
+        )
     everything = [rows.outputs, rows.unlabelled, rows.test]
     return tuple(
         Column(model, score.learnt(add_up(score, model, everything)) if score.learns else score)  # type: ignore[attr-defined]
@@ -137,16 +162,23 @@ def with_batch(rows: ArrayRows, columns: tuple[Column, ...], roles: Roles) -> tu
     )
 
 
-def taught_by(rows: Any, scored: Scored) -> Scored:
-    """Return scored rows with what the ledger says of the rows that taught the scores."""
-    n_batch = rows.test.n if rows.test is not None and speaks_for_batch(rows, scored.roles) else 0
-    n_unlabelled = 0 if rows.unlabelled is None else rows.unlabelled.n
-    return replace(scored, n_batch=n_batch, n_unlabelled=n_unlabelled)
+def taught_by(rows: Any, scored: Scored, columns: Sequence[Column], settings: Settings) -> Scored:
+    """Return scored rows with what the ledger says of the rows that taught the scores.
+
+    Rows without labels had a part in coefficients, too, where these left no score that learns.
+    """
+    others = getattr(rows, "unlabelled", None)
+    batch = learn(columns) and speaks_for_batch(rows, scored.roles, settings)
+    return replace(
+        scored,
+        n_batch=rows.test.n if batch else 0,
+        n_unlabelled=0 if others is None else others.n,
+    )
 
 
-def speaks_for_batch(rows: Any, roles: Roles | None) -> bool:
+def speaks_for_batch(rows: Any, roles: Roles, settings: Settings) -> bool:
     """Whether scores learn from a batch of test rows, which the promise then is for."""
-    return roles is not None and getattr(rows, "test", None) is not None and roles.separate
+    return rows.test is not None and roles.separate and not is_symmetric(settings.split)
 
 
 def with_left_out(scored: Scored, learnt: LearntScores | None) -> Scored:
@@ -166,22 +198,44 @@ def refuse_out_of_core(rows: Any) -> None:
         )
 
 
-def refuse_own_rows(rows: ArrayRows, roles: Roles) -> None:
-    """Refuse calibration rows among those without labels, where rows can be told apart.
+def refuse_unlabelled(rows: Any, columns: Sequence[Column]) -> None:
+    """Refuse rows without labels where no score learns from any."""
+    if getattr(rows, "unlabelled", None) is not None:
+        names = ", ".join(dict.fromkeys(str(column.score) for column in columns))
+        raise InvalidInput(
+            f"unlabelled is for scores that learn, and here none does: {names}; leave it out, or "
+            'name likeness, kin or rarity, or say scores="auto".'
+        )
+
+
+def refuse_own_rows(rows: ArrayRows, roles: Roles, settings: Settings) -> None:
+    """Refuse calibration rows, and those of the batch, among those without labels.
+
+    A row that counts twice in what is learnt differs in kind from the others.
 
     Outputs of forests and neighbours are often equal in different rows; then nothing is said here,
     and the ledger names the assumption.
     """
     if rows.unlabelled is None:
         return
+    others = _digests(rows.unlabelled.to_host())
     calibrate = _digests(rows.take(roles.calibrate).outputs.to_host())
-    if len(np.unique(calibrate)) < DISTINCT * len(calibrate):
+    _refuse_among(calibrate, others, "those that calibrate", roles.calibrate)
+    if rows.test is not None and speaks_for_batch(rows, roles, settings):
+        test = _digests(rows.test.to_host())
+        _refuse_among(test, others, "those of test", np.arange(len(test)))
+
+
+def _refuse_among(rows: Any, others: Any, whose: str, places: IntArray) -> None:
+    values, counts = np.unique(rows, return_counts=True)
+    told_apart = len(values) >= DISTINCT * len(rows)
+    if not told_apart or len(np.unique(others)) < DISTINCT * len(others):
         return
-    both = np.flatnonzero(np.isin(calibrate, _digests(rows.unlabelled.to_host())))
+    both = np.flatnonzero(np.isin(rows, values[counts == 1]) & np.isin(rows, others))
     if len(both):
         raise InvalidInput(
-            f"unlabelled must hold other rows than those that calibrate; {len(both):,} of these "
-            f"are among them, the first is row {roles.calibrate[both[0]]}."
+            f"unlabelled must hold other rows than {whose}; {len(both):,} of these are among them, "
+            f"the first is row {places[both[0]]}."
         )
 
 

@@ -194,6 +194,16 @@ class Predictor:
 
             yield from ((rows, *found) for rows, found in self._sorted(outputs, sets))
             return
+        if self.blend is not None and self.fitted.nested and not outputs.on_device:
+            alone = replace(self.scoring, threads=1)  # every thread has a block of its own
+
+            def of_blend(part: Outputs, rows: slice) -> tuple[BoolArray, IntArray]:
+                scores = alone.tensor(part)
+                member = self.fitted.member(scores, alpha, data.take(rows))
+                return member, best_first(member, scores, self.fitted.rule)
+
+            yield from ((rows, *found) for rows, found in self._sorted(outputs, of_blend))
+            return
         for block, scores in self.blocks(outputs):
             member = self.fitted.member(scores, alpha, data.take(block))
             yield block, member, best_first(member, scores, self.fitted.rule)

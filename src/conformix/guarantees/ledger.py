@@ -6,6 +6,7 @@ then the theory of the paper with the numbers of this fit, honestly marked where
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -47,7 +48,7 @@ class Facts:
         Whether the labelled rows came in groups of rows that depend on each other (``groups=``).
     n_batch : int
         The test rows that scores have learnt from, together with the calibration rows: what is
-        promised is for these rows.
+        promised is for these rows alone, and, once other rows have calibrated, for all but these.
     n_unlabelled : int
         Further rows without labels that scores have learnt from.
 
@@ -193,15 +194,19 @@ class Ledger:
             return
         bound = marginal_bound(f.n_cal, k, n_weights=m)
         name = "rank, marginal" if m == 1 else "selection, marginal"
-        # Weights chosen with the features of a batch owe that batch another statement.
-        whom = " of a fresh row" if f.n_test else " of a row of the batch" if f.n_batch else ""
+        # Weights chosen with the features of a batch owe that batch another statement; scores that
+        # learnt from one owe it to nobody else, until fresh rows calibrate.
+        own = f.n_batch if f.split != "fixed" else 0
+        whom = (
+            " of a row of the batch" if own else " of a fresh row" if f.n_test + f.n_batch else ""
+        )
         says = f"coverage{whom} >= {at_least(bound)} on average over calibration draws"
         yield Entry(name, says, EXCHANGEABLE if m == 1 else IID, bound <= 0)
-        if f.split != "exact" and not f.n_batch:
+        if f.split != "exact" and not own:
             worst = conditional_bound(f.n_cal, k, delta, n_weights=m)
             says = f"coverage{whom} >= {at_least(worst)} for {_sure(delta)} of calibration draws"
             yield Entry("order statistic", says, IID, worst <= 0)
-        batch = f.n_batch or f.n_test
+        batch = own or f.n_test
         if batch and f.split != "fixed":
             share = batch_bound(f.n_cal, batch, k, delta, n_weights=m)
             says = f"coverage of this batch >= {at_least(share)} with probability {_sure(delta)}"
@@ -270,8 +275,9 @@ def batch_bound(n: int, m: int, k: int, delta: float, *, n_weights: int = 1) -> 
     n_weights, delta = count(n_weights, "n_weights"), check_delta(delta)
     if k > n:
         return 1.0
-    below = n_weights * betabinom.cdf(range(m), m, k, n + 1 - k)  # P(covered <= h - 1), h = 1..m
-    return int((below <= delta).sum()) / m
+    # P(covered <= h - 1) rises with h = 1..m, and each takes a sum of h terms.
+    below = lambda h: n_weights * betabinom.cdf(h, m, k, n + 1 - k)  # noqa: E731
+    return bisect_right(range(m), delta, key=below) / m
 
 
 def conditional_bound(n: int, k: int, delta: float, *, n_weights: int = 1) -> float:

@@ -59,6 +59,20 @@ class Guarantee:
         """
         return replace(self, assumption=f"{self.assumption}; {more}")
 
+    def taught_apart(self, n_rows: int) -> Guarantee:
+        """Return the statement with what it needs of so many rows that taught scores.
+
+        Examples
+        --------
+        >>> Guarantee("exact", "coverage", "exchangeable rows").taught_apart(1_000).assumption
+        'exchangeable rows; the 1,000 unlabelled rows neither calibrate nor are predicted'
+        """
+        if not n_rows:
+            return self
+        rows = f"{n_rows:,} unlabelled rows neither" if n_rows > 1 else "1 unlabelled row neither"
+        verbs = "calibrate nor are" if n_rows > 1 else "calibrates nor is"
+        return self.assuming(f"the {rows} {verbs} predicted")
+
 
 def at_least(bound: float) -> str:
     """Return a lower bound in four digits, never rounded up: what is printed is proven."""

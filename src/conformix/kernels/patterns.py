@@ -30,6 +30,8 @@ from conformix.kernels.arrays import FloatArray, is_tensor, quotient, to_device
 FLOOR = -12.0
 FACTOR_BITS, SUM_BITS = 26, 20
 ROWS_AT_ONCE = 2**12
+# Rows whose sums, at most one a row in multiples of 2^-40, stay below 2^63.
+MOST_ROWS = 2**22
 
 
 def shift_to(bits: int) -> float:

@@ -91,8 +91,9 @@ def model_methods(rows: Rows) -> MethodTable:
             "Gain: labels per set fewer than the best single score, row by row. Sizes compare at "
             f"equal coverage only: “{AGAIN}” stands on the footing of the others."
         )
-    # Rows whose features chose the weights owe nothing to a fresh threshold; these may be those.
-    again = "approximate" if rows.predictor.fitted.ledger.facts.n_test else "exact"
+    # A fresh threshold promises nothing to rows whose features the fit saw; these may be those.
+    facts = rows.predictor.fitted.ledger.facts
+    again = "approximate" if facts.n_test or facts.n_batch else "exact"
     guarantees = (kind, *(again if name == AGAIN else "exact" for name in names[1:]))
     columns = _columns(len(rows.alphas), names, values)
     return MethodTable(names, guarantees, columns, tuple(baselines), False, (), tuple(notes))

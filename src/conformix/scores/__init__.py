@@ -5,6 +5,7 @@ To add a score, write a frozen dataclass beside the others and one line in `SCOR
 """
 
 from conformix.scores.aps import Aps
+from conformix.scores.learnt import Kin, Likeness, Rarity
 from conformix.scores.logs import Logit, Logp
 from conformix.scores.margin import Margin
 from conformix.scores.names import SCORES, Column, ScoreLike, parse_score, score_columns
@@ -25,6 +26,8 @@ __all__ = [
     "Energy",
     "Entropy",
     "Invrank",
+    "Kin",
+    "Likeness",
     "Logit",
     "Logp",
     "Logrank",
@@ -33,6 +36,7 @@ __all__ = [
     "Rank",
     "Ranked",
     "Raps",
+    "Rarity",
     "Saps",
     "Score",
     "ScoreLike",

@@ -223,7 +223,7 @@ LEARNT = ("likeness", "kin", "rarity")
 # The scores whose mean over the models, with nothing learnt, is the blend: a logit ensemble.
 ANCHOR = parse_score("logp(floor=0.01)")
 # Labels beyond which no matrix of them is learnt by default.
-MOST_RELATED = 2**12
+MOST_RELATED = 2**11
 HIGH_FLOOR = parse_score("logp(floor=0.1)")
 # Rows of which a blend learns enough.
 ENOUGH_ROWS = 4000

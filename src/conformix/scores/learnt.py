@@ -15,7 +15,7 @@ one (`conformix.kernels.patterns`). Over the rows that a score learns from:
 Each is one matrix (K, K), or K numbers, made of sums over rows that add up exactly, wherever the
 rows are. On the rows that it learnt from, a score has values that those rows had no part in: each
 row leaves itself out of prototypes and means, and correlations come from the other nine of ten
-parts.
+parts (three of four where there are more than 512 classes).
 
 No label is seen, but what is learnt must not be made of calibration rows alone, nor of rows to be
 predicted alone: the scores of these rows would then differ in kind from those of the others.
@@ -40,8 +40,9 @@ from conformix.scores.score import Score
 
 # The width of both scores: products of unit vectors are between -1 and 1.
 WIDTH = 4.0
-# Parts that the rows are cut into; a row's correlations come from the others.
-N_PARTS = 10
+# Parts that the rows are cut into; a row's correlations come from the others. Of many classes every
+# part costs a large matrix.
+N_PARTS, FEW_PARTS, MANY_CLASSES = 10, 4, 2**9
 # A squared norm, relative to what it is the difference of, below which nothing is left of it.
 CANCELLED = 2.0**-16
 # Classes of which a matrix of all pairs is held (2 GiB).
@@ -66,6 +67,18 @@ class RowSums(NamedTuple):
             self.products + sign * other.products,
             self.totals + sign * other.totals,
         )
+
+
+def parts_of(units: IntArray, n_classes: int) -> IntArray:
+    """Return the part (n,) of every row; rows of one unit, such as a group, go together.
+
+    Examples
+    --------
+    >>> parts_of(np.array([7, 7, 9]), n_classes=3)
+    array([0, 0, 1])
+    """
+    n_parts = N_PARTS if n_classes <= MANY_CLASSES else FEW_PARTS
+    return np.unique(units, return_inverse=True)[1] % n_parts
 
 
 T = TypeVar("T", bound="LearningScore")

@@ -5,7 +5,9 @@ or other outputs, everything is fitted again with the same random state, and the
 compared. Coverage is exact only where no row moves both what was learnt (weights, scale, blend,
 shortlist, clusters, ranks, models) and the calibration that follows from it. Nothing is assumed
 about how the split draws its rows, so the audit works for any split, score, scale, search,
-calibration and estimator, of the user's own too.
+calibration and estimator, of the user's own too. Scores that learn from a batch of test rows learn
+from the calibration rows alike, which the audit sees; that this treats all of them alike is the
+matter of `leave_one_out`.
 """
 
 from __future__ import annotations
@@ -58,20 +60,23 @@ def fitted_numbers(fitted: Any) -> FittedNumbers:
     >>> cp = cx.ScoreAverage("thr", alpha=0.4, weights=[1.0]).fit(P, y)
     >>> numbers = fitted_numbers(cp)
     >>> sorted(numbers.learnt), numbers.n_calibration
-    (['blend', 'ranks', 'scale', 'search', 'strata', 'weights'], 3)
+    (['blend', 'matrices', 'ranks', 'scale', 'search', 'strata', 'weights'], 3)
     """
     average = getattr(fitted, "conformal_", fitted)
     predictor = getattr(average, "predictor_", average)
     state = predictor.fitted
     models = {"models": dict(fitted.estimators_)} if hasattr(fitted, "estimators_") else {}
     blend = None if predictor.blend is None else predictor.blend.coefficients
+    columns = predictor.columns if predictor.blend is None else predictor.blend.columns
+    matrices = [column.score.factors for column in columns if column.score.learns]
     if state.cuts is None:  # split "exact": candidates before, the rows themselves after
-        learnt = {"weights": state.weights, "scale": state.transform, "blend": blend}
+        learnt = {"weights": state.weights, "scale": state.transform, "blend": blend,
+                  "matrices": matrices}  # fmt: skip
         return FittedNumbers(models | learnt, {"scores": state.scores, "labels": state.y}, state.n)
     rule, size = state.rule, state.held_out_size
     learnt = {
         "weights": rule.weights, "scale": rule.transform, "blend": blend, "ranks": rule.limits,
-        "strata": state.cuts.plan, "search": state.search,
+        "strata": state.cuts.plan, "search": state.search, "matrices": matrices,
     }  # fmt: skip
     rows = {"scores": state.calibration, "thresholds": state.cuts, "held-out size": size}
     return FittedNumbers(models | learnt, rows, state.n)

@@ -55,6 +55,7 @@ class FullFitted:
     normalizer: str = "none"
     threads: int | None = None
     grouped: bool = False
+    n_unlabelled: int = 0  # rows that taught scores
     _tables: dict[int, Tables] = field(default_factory=dict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -88,9 +89,10 @@ class FullFitted:
         n, n_classes, d = self.scores.shape
         alpha, m = float(self.alpha), len(self.weights)
         facts = Facts(
-            "exact", alpha, alpha, n, n, 0, n_classes, d, m, False, False, grouped=self.grouped
-        )
-        return Ledger(EXACT_FULL, facts)
+            "exact", alpha, alpha, n, n, 0, n_classes, d, m, False, False, grouped=self.grouped,
+            n_unlabelled=self.n_unlabelled,
+        )  # fmt: skip
+        return Ledger(EXACT_FULL.taught_apart(self.n_unlabelled), facts)
 
     @property
     def search(self) -> SearchResult:
@@ -261,6 +263,7 @@ def fit_exact(
     return FullFitted(
         calibration_scores, y[rest], weights, transform, alpha, normalizer.name,
         threads=settings.threads, grouped=scored.grouped,
+        n_unlabelled=scored.n_unlabelled,
     )  # fmt: skip
 
 

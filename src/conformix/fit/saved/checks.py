@@ -26,6 +26,7 @@ from conformix.guarantees import Facts
 from conformix.guarantees.order import MOST
 from conformix.kernels import combine
 from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.kernels.patterns import MOST_ROWS
 from conformix.scores import score_columns
 from conformix.scores.scale import NORMALIZERS, resolve_normalizer
 from conformix.search import resolve_search
@@ -100,14 +101,23 @@ def _check_rule(fitted: Any, predictor: Predictor) -> None:
         learnt = (scores or NORMALIZERS[fitted.normalizer].learns) and not facts.separate
         agree("facts.learnt_scale", facts.learnt_scale, "normalizer and split say", learnt)
     require(not (facts.learnt_scale and facts.separate), "its facts.learnt_scale cannot be")
-    columns = predictor.columns if predictor.blend is None else predictor.blend.columns
-    learns = any(column.score.learns for column in columns)
-    taught = facts.n_batch or facts.n_unlabelled
-    require(learns or not taught, "its facts name rows that scores learnt from, and none learns")
+    _check_teachers(predictor, facts.n_batch, facts.n_unlabelled)
     _check_scores(fitted)
     agree("facts.n_cal", facts.n_cal, "the number of calibration scores is", fitted.n)
     _check_search(fitted, n_classes)
     _check_cuts(fitted, n_classes)
+
+
+def _check_teachers(predictor: Predictor, n_batch: int, n_unlabelled: int) -> None:
+    """Refuse rows that taught scores where no score learns."""
+    blend = predictor.blend
+    learnt = predictor.columns if blend is None else blend.columns
+    learns = any(column.score.learns for column in learnt)
+    require(n_batch + n_unlabelled <= MOST_ROWS, "more rows taught its scores than sums can hold")
+    require(n_batch == 0 or learns, "its facts.n_batch is of scores that learn, and it has none")
+    # Coefficients that such rows had a part in may have left no score that learns.
+    possible = n_unlabelled == 0 or learns or blend is not None
+    require(possible, "its n_unlabelled is of scores that learn, and it has none")
 
 
 def check_facts(facts: Facts) -> None:
@@ -141,9 +151,12 @@ def check_facts(facts: Facts) -> None:
     union = rank.delta is not None and not facts.separate
     agree("facts.rank.n_weights", rank.n_weights, "the rank has to pay for",
            facts.n_weights if union else 1)  # fmt: skip
-    require(facts.n_batch == 0 or facts.split == "vfcp", "its facts.n_batch needs split vfcp")
+    apart = facts.split in ("vfcp", "fixed")
+    require(facts.n_batch == 0 or apart, "its facts.n_batch does not go with the split")
+    require(facts.n_batch == 0 or facts.n_test == 0, "its facts.n_batch and facts.n_test cannot be "
+             "both")  # fmt: skip
     batch = facts.n_test if union and transductive else None
-    if facts.n_batch and rank.delta is not None:
+    if facts.n_batch and facts.split == "vfcp" and rank.delta is not None:
         batch = facts.n_batch
     agree("facts.rank.batch", rank.batch, "the test rows of the fit are", batch)
     if rank.delta is not None:
@@ -213,6 +226,9 @@ def _check_exact(fitted: Any, predictor: Predictor) -> None:
     distinct = len(np.unique(weights, axis=0)) == len(weights)
     require(distinct, "its fitted.weights hold a candidate twice")
     agree("fitted.alpha", float(fitted.alpha), "predictor.alpha is", float(predictor.alpha))
+    n_others = fitted.n_unlabelled
+    require(0 <= n_others < MOST, f"its fitted.n_unlabelled cannot be {shortened(n_others)}")
+    _check_teachers(predictor, 0, n_others)
     _check_transform(fitted.transform, d, fitted.normalizer)
     if hasattr(fitted.transform, "ends"):
         low, high = fitted.transform.ends

@@ -75,7 +75,8 @@ _RULE = (
     "type", "weights", "transform", "allow_empty", "calibration", "guarantee", "facts",
     "normalizer", "search", "held_out_size", "cuts", "limits", "reference",
 )  # fmt: skip
-_EXACT = ("type", "scores", "y", "weights", "transform", "alpha", "normalizer", "grouped")
+_EXACT = ("type", "scores", "y", "weights", "transform", "alpha", "normalizer", "grouped",
+          "n_unlabelled")  # fmt: skip
 
 
 def write_model(params: dict[str, Any], predictor: Predictor, path: str | os.PathLike[str]) -> None:
@@ -348,6 +349,7 @@ def _exact_out(fitted: FullFitted, arrays: Arrays) -> dict[str, Any]:
         "alpha": float(fitted.alpha),
         "normalizer": fitted.normalizer,
         "grouped": fitted.grouped,
+        "n_unlabelled": fitted.n_unlabelled,
     }
 
 
@@ -366,6 +368,7 @@ def _exact_in(document: dict[str, Any], arrays: Arrays, where: str) -> FullFitte
         alpha=field_of(document, "alpha", "float", where),
         normalizer=field_of(document, "normalizer", "str", where),
         grouped=field_of(document, "grouped", "bool", where),
+        n_unlabelled=field_of({"n_unlabelled": 0} | document, "n_unlabelled", "int", where),
     )
 
 

@@ -139,12 +139,15 @@ def columns_out(columns: tuple[Column, ...], arrays: Arrays) -> list[list[Any]]:
 def columns_in(document: Any, where: str, arrays: Arrays, n_classes: int) -> tuple[Column, ...]:
     """Return scores of models, with what they have learnt."""
     listed = [check_type(entry, "list", where) for entry in check_type(document, "list", where)]
-    columns = []
-    for model, text, *learnt in listed:
+    columns, wrong = [], f"its {where} are not pairs of a model and a score"
+    for entry in listed:
+        if len(entry) < 2:
+            raise InvalidInput(wrong)
+        model, text, *learnt = entry
         check_type(model, "str", where)
         score: Any = parse_score(check_type(text, "str", where))
         if len(learnt) != score.learns:
-            raise InvalidInput(f"its {where} are not pairs of a model and a score")
+            raise InvalidInput(wrong)
         if learnt:
             score = replace(score, factors=arrays.get(learnt[0], where))
             score.check(n_classes)
