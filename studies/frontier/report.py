@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 BEFORE, BASELINE = "auto of 0.1.0", "tuned baseline"
 PAPER, SIMILAR = "the paper's average", "class similarity"
+TITLES = {BASELINE: "the tuned baseline"}
 PARTS_RUNS, RIVALS_RUNS = 10, 20
 
 
@@ -70,7 +71,7 @@ def write_frontier(folder: str | Path, *, runs: int | None = None, workers: int 
     written = {
         "groups.md": _told(before, group_table(before)),
         "rivals.md": "\n".join(
-            f"**Against {name}.** {_told(cases, group_table(cases))}"
+            f"**Against {TITLES.get(name, name)}.** {_told(cases, group_table(cases))}"
             for name, cases in rivals.items()
         ),
         "parts.md": parts_table([*rows, *parts], list(PARTS)) + "\n",
