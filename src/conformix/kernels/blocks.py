@@ -58,7 +58,7 @@ def available_threads(threads: int | None = None) -> int:
 
 
 # Outputs below which one thread sorts them sooner than several that wait for each other.
-SMALL_WORK = 2**18
+SMALL_WORK = 2**20
 
 
 def threads_for(entries: int, threads: int | None) -> int:
