@@ -28,16 +28,23 @@ NAMES = np.array([f"digit {y}" for y in range(10)])
 
 @pytest.mark.filterwarnings("ignore::conformix.errors.ConformixWarning")
 @pytest.mark.filterwarnings("ignore::UserWarning")
+@parametrize_with_checks([cx.ConformalClassifier(LogisticRegression(), random_state=0)])
+def test_scikit_learns_own_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.long(short="test_scikit_learns_own_checks")
+@pytest.mark.filterwarnings("ignore::conformix.errors.ConformixWarning")
+@pytest.mark.filterwarnings("ignore::UserWarning")
 @parametrize_with_checks(
     [
-        cx.ConformalClassifier(LogisticRegression(), random_state=0),
         cx.ConformalClassifier(
             [("lr", LogisticRegression()), ("tree", DecisionTreeClassifier(random_state=0))],
             random_state=0,
-        ),
+        )
     ]
 )
-def test_scikit_learns_own_checks(estimator, check):
+def test_scikit_learns_own_checks_around_several_models(estimator, check):
     check(estimator)
 
 

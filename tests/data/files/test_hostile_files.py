@@ -77,6 +77,15 @@ def mutations(whole: bytes, seed: int, count: int) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("ending", ["csv", "npy", "npz", "parquet", "pt"])
 def test_damaged_files_are_read_or_refused_and_nothing_else(ending: str, tmp_path: Path) -> None:
+    read_damaged(ending, tmp_path, 10 if ending == "parquet" else 150)  # a process each
+
+
+@pytest.mark.long(short="test_damaged_files_are_read_or_refused_and_nothing_else")
+def test_many_damaged_parquet_files_are_read_or_refused(tmp_path: Path) -> None:
+    read_damaged("parquet", tmp_path, 40)
+
+
+def read_damaged(ending: str, tmp_path: Path, count: int) -> None:
     from data.files.test_formats import PROBS, write_all
 
     write_all(tmp_path)
@@ -87,7 +96,6 @@ def test_damaged_files_are_read_or_refused_and_nothing_else(ending: str, tmp_pat
             {"labels": torch.tensor([0, 2, 1]), "m": torch.tensor(PROBS)}, tmp_path / "rows.pt"
         )
     file, said = tmp_path / f"damaged.{ending}", []
-    count = 40 if ending == "parquet" else 150  # a process each
     for content in mutations((tmp_path / f"rows.{ending}").read_bytes(), seed=0, count=count):
         file.write_bytes(content)
         try:
