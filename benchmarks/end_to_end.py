@@ -110,28 +110,14 @@ def ours(
 
 def mapie(score: str, case: Case) -> Contender:
     from mapie.classification import SplitConformalClassifier
-    from sklearn.base import BaseEstimator, ClassifierMixin
 
-    class Fitted(ClassifierMixin, BaseEstimator):
-        """A classifier whose features are its probabilities."""
-
-        classes_ = np.arange(case.probs.shape[1])
-
-        def fit(self, X: Any, y: Any) -> Any:
-            return self
-
-        def __sklearn_is_fitted__(self) -> bool:
-            return True
-
-        def predict_proba(self, X: Any) -> Any:
-            return X
-
-        def predict(self, X: Any) -> Any:
-            return X.argmax(axis=1)
+    from benchmarks.peer_stubs import probabilities_as_features
 
     def fit() -> Any:
         settings = {"conformity_score": score.lower(), "prefit": True, "random_state": 0}
-        model = SplitConformalClassifier(Fitted(), confidence_level=1 - ALPHA, **settings)
+        model = SplitConformalClassifier(
+            probabilities_as_features(case.probs.shape[1]), confidence_level=1 - ALPHA, **settings
+        )
         return model.conformalize(case.probs[: case.half], case.y[: case.half])
 
     return Contender(

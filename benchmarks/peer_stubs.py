@@ -1,4 +1,4 @@
-"""Empty stand-ins for packages that TorchCP imports but does not use for its scores and predictors.
+"""What the peers ask for: a fitted model for MAPIE, and empty stand-ins for what TorchCP imports.
 
 TorchCP is installed without its dependencies (torchsort does not build everywhere). Only the
 benchmarks and parity checks use this, in an environment of their own.
@@ -38,3 +38,26 @@ def import_torchcp():
     import torchcp
 
     return torchcp
+
+
+def probabilities_as_features(n_classes):
+    """Return a fitted classifier of scikit-learn whose features are its probabilities."""
+    import numpy as np
+    from sklearn.base import BaseEstimator, ClassifierMixin
+
+    class Fitted(ClassifierMixin, BaseEstimator):
+        classes_ = np.arange(n_classes)
+
+        def fit(self, X, y):
+            return self
+
+        def __sklearn_is_fitted__(self):
+            return True
+
+        def predict_proba(self, X):
+            return X
+
+        def predict(self, X):
+            return X.argmax(axis=1)
+
+    return Fitted()

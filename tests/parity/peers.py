@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -54,26 +55,11 @@ def mapie_sets(
 ) -> np.ndarray:
     """Sets of MAPIE's split classifier around a model whose features are its probabilities."""
     from mapie.classification import SplitConformalClassifier
-    from sklearn.base import BaseEstimator, ClassifierMixin
 
-    class Prefit(ClassifierMixin, BaseEstimator):
-        classes_ = np.arange(cal.shape[1])
-
-        def fit(self, X: Any, y: Any) -> Any:
-            return self
-
-        def __sklearn_is_fitted__(self) -> bool:
-            return True
-
-        def predict_proba(self, X: Any) -> Any:
-            return X
-
-        def predict(self, X: Any) -> Any:
-            return X.argmax(axis=1)
-
+    model = stubs().probabilities_as_features(cal.shape[1])
     state = options.pop("random_state", 0)
     mapie = SplitConformalClassifier(
-        Prefit(), confidence_level=1 - alpha, conformity_score=score, prefit=True,
+        model, confidence_level=1 - alpha, conformity_score=score, prefit=True,
         random_state=state,
     )  # fmt: skip
     mapie.conformalize(cal, y)
@@ -82,15 +68,19 @@ def mapie_sets(
 
 def torchcp() -> Any:
     """TorchCP's classification scores, with empty stand-ins for what its import needs."""
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        from peer_stubs import import_torchcp
-    finally:
-        sys.path.pop(0)
-    import_torchcp()
+    stubs().import_torchcp()
     from torchcp.classification import score
 
     return score
+
+
+def stubs() -> Any:
+    """What the benchmarks give the peers."""
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        return import_module("peer_stubs")
+    finally:
+        sys.path.remove(str(BENCHMARKS))
 
 
 def torchcp_sets(

@@ -178,8 +178,8 @@ class ScoreAverage(Params):
             True class indices, or class names where `classes` are given.
         test : like `outputs`, optional
             Outputs on the unlabelled test rows; the transductive splits need them. Under "vfcp",
-            scores that learn (`likeness`, `kin`, ``scores="auto"``) learn from them and from the
-            calibration rows alike, and the guarantee is for these test rows alone.
+            scores that learn (`likeness`, `kin`, `rarity`, ``scores="auto"``) learn from them and
+            from the calibration rows alike, and the guarantee is for these test rows alone.
         groups : array of shape (n,), optional
             Rows of one group (patient, user, document) stay on one side of the split. The
             guarantee still speaks of exchangeable rows (docs/guarantees.md has that of groups).

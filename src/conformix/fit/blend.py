@@ -66,7 +66,7 @@ def learn_blend(rows: Any, settings: Settings, rng: np.random.Generator) -> Blen
         learnt = LearntScores(tuple(c for c in columns if not c.score.learns), {})
     else:
         refuse_own_rows(rows, roles, settings)
-        learnt = learn_from(rows, columns, roles)
+        learnt = learn_from(rows, columns, roles, settings.threads)
     blend = fit_blend(
         seen, tuning.y, learnt.columns, name=_free_name(rows.models), threads=settings.threads,
         left_out=learnt.left_out,

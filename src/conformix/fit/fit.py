@@ -75,7 +75,7 @@ def fit(rows: Rows, settings: Settings) -> Predictor:
             refuse_unlabelled(rows, columns)
     split = settings.split_for(len(columns))
     if split is not None and roles is None:
-        # A blend has learnt from its tuning rows: all of them must stay out of calibration.
+        # Roles that are drawn already stay: who has taught or tuned must not calibrate.
         split = bounded(split, rows_held(rows.n_classes, len(columns)))
     scored = rows.scored(Scoring(columns, key, settings.threads), split, rng, roles)
     scored = with_left_out(scored, learnt)

@@ -85,12 +85,14 @@ def learn_columns(
             'split="vfcp", or give other rows as fit(..., unlabelled=outputs).'
         )
     refuse_own_rows(rows, roles, settings)
-    learnt = learn_from(rows, columns, roles)
+    learnt = learn_from(rows, columns, roles, settings.threads)
     batch = with_batch(rows, learnt.columns, roles, settings)
     return Learnt(replace(learnt, columns=batch), settings, roles)
 
 
-def learn_from(rows: ArrayRows, columns: Sequence[Column], roles: Roles) -> LearntScores:
+def learn_from(
+    rows: ArrayRows, columns: Sequence[Column], roles: Roles, threads: int | None = None
+) -> LearntScores:
     """Return the columns with what the tuning rows, and rows without labels, teach them."""
     tuning = rows.take(roles.tune)
     outputs = tuning.outputs.to_host()
@@ -106,7 +108,7 @@ def learn_from(rows: ArrayRows, columns: Sequence[Column], roles: Roles) -> Lear
             sums = add_up(score, model, [rows.unlabelled], ranked)
             listed[j] = Column(model, score.learnt(sums))  # type: ignore[attr-defined]
             if outputs.n:
-                left_out[j] = score.left_out(ranked, sums, parts)  # type: ignore[attr-defined]
+                left_out[j] = score.left_out(ranked, sums, parts, threads)  # type: ignore[attr-defined]
     return LearntScores(tuple(listed), left_out)
 
 

@@ -18,6 +18,7 @@ Functions take arrays or tensors.
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any
 
@@ -97,6 +98,16 @@ def products(rows: Any, factors: FloatArray) -> Any:
 # One product at a time: BLAS has threads of its own, and callers that wait for them in turn are
 # many times as fast as callers that compete for them.
 _MULTIPLYING = threading.Lock()
+
+
+def _unlock() -> None:
+    """Make a new lock: a process that was forked while a thread multiplied would wait for ever."""
+    global _MULTIPLYING  # noqa: PLW0603
+    _MULTIPLYING = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlock)
 
 
 def _product(left: Any, right: Any) -> Any:

@@ -7,8 +7,7 @@ one (`conformix.kernels.patterns`). Over the rows that a score learns from:
 - ``likeness``: the prototype of a label is ``m_y = sum_i p_y(x_i) f(x_i)``, scaled to norm one, and
   the score ``4 f(x) . m_y``;
 - ``kin``: R is the correlation matrix of the K columns of f; its negative entries count as zero and
-  its diagonal is one; rows are scaled to norm one, and the score is ``4 f(x) . R_y``.
-
+  its diagonal is one; rows are scaled to norm one, and the score is ``4 f(x) . R_y``;
 - ``rarity``: ``-log`` of the mean probability of a label, relative to 1/K, as if three more rows
   for every label had been uniform: what is seldom likely at all counts for more when it is.
 
@@ -127,10 +126,13 @@ class LearningScore(Score):
         """Return the score with what some rows teach it."""
 
     @abstractmethod
-    def left_out(self, ranked: Ranked, sums: RowSums, parts: IntArray) -> FloatArray:
+    def left_out(
+        self, ranked: Ranked, sums: RowSums, parts: IntArray, threads: int | None = None
+    ) -> FloatArray:
         """Return the scores (n, K) of rows that are in the sums, as if they were not.
 
-        `parts` (n,) says which rows are left out together.
+        Every row leaves out itself, or, where that would take a matrix each, its part of the rows:
+        `parts` (n,) says which they are.
         """
 
     @abstractmethod
@@ -236,7 +238,9 @@ class Likeness(PatternScore):
         units, norms = patterns.unit_rows(np.asarray(sums.products, dtype=np.float64))
         return units, norms * 2.0 ** (-2 * patterns.SUM_BITS)
 
-    def left_out(self, ranked: Ranked, sums: RowSums, parts: IntArray) -> FloatArray:
+    def left_out(
+        self, ranked: Ranked, sums: RowSums, parts: IntArray, threads: int | None = None
+    ) -> FloatArray:
         """Return the scores of rows that leave themselves out of the prototypes.
 
         With ``d = f . m`` the product with ``m - p f`` is ``d - p f.f``, and the square of its norm
@@ -297,7 +301,9 @@ class Kin(PatternScore):
         np.fill_diagonal(positive, 1.0)
         return patterns.unit_rows(positive)[0]
 
-    def left_out(self, ranked: Ranked, sums: RowSums, parts: IntArray) -> FloatArray:
+    def left_out(
+        self, ranked: Ranked, sums: RowSums, parts: IntArray, threads: int | None = None
+    ) -> FloatArray:
         """Return the scores of rows by the correlations over the other parts."""
         scores = np.empty(ranked.patterns.shape)
 
@@ -308,7 +314,7 @@ class Kin(PatternScore):
             scores[rows] = WIDTH * patterns.products(some, units)
 
         # A thread holds some six matrices.
-        several = min(available_threads(), MOST_ENTRIES // (6 * ranked.n_classes**2))
+        several = min(available_threads(threads), MOST_ENTRIES // (6 * ranked.n_classes**2))
         run_blocks(score, np.unique(parts).tolist(), max(1, several))
         return scores
 
@@ -344,7 +350,9 @@ class Rarity(LearningScore):
         """Return the score with the constants that some rows make."""
         return replace(self, factors=_rarity(_mass(sums), sums.n))
 
-    def left_out(self, ranked: Ranked, sums: RowSums, parts: IntArray) -> FloatArray:
+    def left_out(
+        self, ranked: Ranked, sums: RowSums, parts: IntArray, threads: int | None = None
+    ) -> FloatArray:
         """Return the constants of rows that leave themselves out."""
         return _rarity(_mass(sums) - ranked.probs, sums.n - 1)
 

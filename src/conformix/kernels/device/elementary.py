@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from conformix.kernels.arrays import torch_module
+from conformix.kernels.device import fused
 from conformix.kernels.elementary import Tables, exponential, host_tables, logarithm, sums_of
 
 
@@ -25,9 +26,9 @@ def exp(values: Any) -> Any:
     >>> exp(torch.tensor([0.0, -torch.inf]))
     tensor([1., 0.], dtype=torch.float64)
     """
-    fused = _fused(values)
+    kernels = fused("elementary_triton", values)
     numbers = values.double()
-    return fused.exp(numbers) if fused else exponential(numbers, tables_on(values.device))
+    return kernels.exp(numbers) if kernels else exponential(numbers, tables_on(values.device))
 
 
 def log(values: Any) -> Any:
@@ -40,9 +41,9 @@ def log(values: Any) -> Any:
     >>> log(torch.tensor([1.0, 0.0]))
     tensor([0., -inf], dtype=torch.float64)
     """
-    fused = _fused(values)
+    kernels = fused("elementary_triton", values)
     numbers = values.double()
-    return fused.log(numbers) if fused else logarithm(numbers, tables_on(values.device))
+    return kernels.log(numbers) if kernels else logarithm(numbers, tables_on(values.device))
 
 
 def softmax(logits: Any) -> Any:
@@ -87,14 +88,3 @@ def tables_on(device: Any) -> Tables:
     arrays = [value for value in on_host if isinstance(value, np.ndarray)]
     tensors = [torch.as_tensor(array.copy(), device=device) for array in arrays]
     return Tables(torch, torch.int64, torch.float64, False, *tensors)
-
-
-def _fused(like: Any) -> Any:
-    """Return the Triton kernels where the tensor is on a CUDA device and Triton is there."""
-    if like.device.type != "cuda":
-        return None
-    try:
-        from conformix.kernels.device import elementary_triton  # noqa: PLC0415  CUDA tensors only
-    except ImportError:
-        return None
-    return elementary_triton

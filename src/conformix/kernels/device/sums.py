@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from conformix.kernels.arrays import torch_module
+from conformix.kernels.device import fused
 
 
 def running_sums(rows: Any) -> Any:
@@ -22,21 +23,10 @@ def running_sums(rows: Any) -> Any:
     tensor([[1., 3., 6.]], dtype=torch.float64)
     """
     columns = rows.T.contiguous()  # neighbouring rows are neighbours in memory
-    fused = _fused(rows)
-    if fused is not None:
-        fused.add_up(columns)
+    kernel = fused("sums_triton", rows)
+    if kernel is not None:
+        kernel.add_up(columns)
     else:
         for k in range(1, len(columns)):
             torch_module().add(columns[k - 1], columns[k], out=columns[k])
     return columns.T.contiguous()
-
-
-def _fused(like: Any) -> Any:
-    """Return the Triton kernel where the tensor is on a CUDA device and Triton is there."""
-    if like.device.type != "cuda":
-        return None
-    try:
-        from conformix.kernels.device import sums_triton  # noqa: PLC0415  CUDA tensors only
-    except ImportError:
-        return None
-    return sums_triton
