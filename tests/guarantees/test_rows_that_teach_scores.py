@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from conformix.scores import Column, Ranked
 from conformix.scores.blend import dictionary_columns, fit_blend
 from conformix.scores.learnt import N_PARTS, Kin, Likeness
 from conformix.search import GridSearch
-from conformix.splits import Exact
+from conformix.splits import EfficiencyFirst, Exact, Roles, ValidityFirst
 from conformix.testing import audit_roles, fitted_numbers, moved_numbers
 
 pytestmark = pytest.mark.filterwarnings("ignore::conformix.errors.ConformixWarning")
@@ -359,3 +360,35 @@ def test_coefficients_come_from_values_that_leave_the_rows_out() -> None:
     by_rote = fit_blend(check_outputs(P[:30]), Y[:30], taught)
     np.testing.assert_array_equal(blend.coefficients, again.coefficients)
     assert not np.array_equal(again.coefficients, by_rote.coefficients)
+
+
+@dataclass(frozen=True)
+class HalfDoesBoth(EfficiencyFirst):
+    """A split of somebody's own: every other row tunes and teaches, and all calibrate."""
+
+    def roles(self, n: int, n_test: int, rng: Any, groups: Any = None) -> Roles:
+        return Roles(np.arange(0, n, 2), np.arange(0, n, 2), np.arange(n))
+
+
+@dataclass(frozen=True)
+class HalfDoesBothGathered(ValidityFirst):
+    """The same where scores are gathered, and no tensor of all rows is held."""
+
+    def roles(self, n: int, n_test: int, rng: Any, groups: Any = None) -> Roles:
+        return HalfDoesBoth().roles(n, n_test, rng, groups)
+
+
+def test_rows_that_taught_calibrate_with_the_values_that_leave_them_out() -> None:
+    """In whichever way the scores are held."""
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet(np.full(4, 0.5), size=40)
+    y = (probs.cumsum(axis=1) < rng.random((40, 1))).sum(axis=1).clip(max=3)
+    first, second = (
+        cx.ScoreAverage(
+            ("thr", "kin"), alpha=0.2, split=split, search=GridSearch(4), normalize="scale"
+        )
+        .fit(probs, y)
+        .predictor_.fitted.calibration
+        for split in (HalfDoesBoth(), HalfDoesBothGathered())
+    )
+    np.testing.assert_array_equal(first, second)

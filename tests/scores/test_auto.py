@@ -305,3 +305,32 @@ def test_the_rows_of_a_blend_are_drawn_once(tensor_bytes, monkeypatch, cifar10) 
     Elsewhere.drawn.clear()
     again = cx.ScoreAverage("auto", kind="logits", split=Elsewhere(), random_state=0)
     assert_array_equal(again.fit(logits, other).blend_.coefficients, cp.blend_.coefficients)
+
+
+def test_blocks_of_a_blend_and_what_their_rows_bring_along_stay_together(monkeypatch) -> None:
+    """Sets of groups with thresholds of their own, in blocks of seven rows and two threads."""
+    data = cx.datasets.load("cifar10")
+    logits, y = data.outputs["vgg16"][:700], data.labels[:700]
+    groups = np.arange(700) * 7919 % 3
+    cp = cx.ScoreAverage(
+        "auto", alpha=0.1, kind="logits", calibration="group", random_state=0, threads=2
+    )
+    cp.fit(logits[:600], y[:600], strata=groups[:600])
+    new, theirs = logits[600:], groups[600:]
+    whole = np.asarray(cp.predict_set(new, strata=theirs))
+    monkeypatch.setattr("conformix.scores.sorted_rows.SORTED_ENTRIES", 7 * logits.shape[1])
+    monkeypatch.setattr("conformix.kernels.blocks.SMALL_WORK", 0)
+    np.testing.assert_array_equal(np.asarray(cp.predict_set(new, strata=theirs)), whole)
+
+
+def test_a_blend_that_is_held_and_one_that_is_computed_when_asked_for_fit_alike(
+    monkeypatch,
+) -> None:
+    data = cx.datasets.load("cifar10")
+    logits, y = data.outputs["vgg16"][:500], data.labels[:500]
+    cp = cx.ScoreAverage("auto", alpha=0.1, kind="logits", random_state=0)
+    held = cp.fit(logits, y).predictor_.fitted
+    monkeypatch.setattr("conformix.scores.blend.COMPUTED_TOGETHER", 0)
+    asked_for = cp.fit(logits, y).predictor_.fitted
+    np.testing.assert_array_equal(held.calibration, asked_for.calibration)
+    assert held.held_out_size == asked_for.held_out_size

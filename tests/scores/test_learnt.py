@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from fractions import Fraction
 from typing import Any
 
@@ -277,3 +279,29 @@ def test_rows_are_cut_into_ten_parts_and_into_four_of_many_classes(
     parts = parts_of(np.arange(100), n_classes)
     assert sorted(set(parts.tolist())) == list(range(n_parts))
     assert np.bincount(parts).min() == 100 // n_parts
+
+
+def test_no_more_threads_are_used_than_were_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def spied(work: Any, blocks: Any, threads: int) -> list[Any]:
+        asked.append(threads)
+        return [work(block) for block in blocks]
+
+    monkeypatch.setattr("conformix.scores.learnt.run_blocks", spied)
+    ranked = Ranked(rows(12, 30, 5))
+    for threads in (1, 3):
+        Kin().left_out(ranked, Kin().sums(ranked), np.arange(30) % 10, threads)
+    assert asked == [1, 3]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_child_that_is_forked_while_a_thread_multiplies_does_not_wait_for_it() -> None:
+    with patterns._MULTIPLYING:
+        child = os.fork()
+        if child == 0:
+            signal.alarm(5)  # ends a child that waits
+            patterns.products(np.eye(2), np.eye(2))
+            os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
