@@ -385,7 +385,7 @@ def test_rows_that_taught_calibrate_with_the_values_that_leave_them_out() -> Non
     y = (probs.cumsum(axis=1) < rng.random((40, 1))).sum(axis=1).clip(max=3)
     first, second = (
         cx.ScoreAverage(
-            ("thr", "kin"), alpha=0.2, split=split, search=GridSearch(4), normalize="scale"
+            ("thr", "kin"), alpha=0.2, split=split, search=np.array([[0.5, 0.5]]), normalize="scale"
         )
         .fit(probs, y)
         .predictor_.fitted.calibration
