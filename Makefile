@@ -68,7 +68,7 @@ results-paper: $(STAMP)
 results-frontier: $(STAMP)
 	@$(BIN)/python -m studies.frontier docs/results/frontier
 
-bench: ## speed, rows in benchmarks/results: WHAT="search startup scale gpu peers end-to-end versions" (OLD=a revision)
+bench: ## speed, rows in benchmarks/results: WHAT="search startup scale gpu learnt peers end-to-end versions" (OLD=a revision)
 	$(call chosen,bench,search)
 bench-search: $(STAMP)
 	@$(BIN)/python -m benchmarks
@@ -83,6 +83,8 @@ bench-scale: $(STAMP)
 bench-gpu: $(STAMP)
 	@$(BIN)/python benchmarks/gpu.py
 OLD ?= HEAD~1
+bench-learnt: $(STAMP)
+	@$(BIN)/python -m benchmarks.learnt
 bench-versions: $(STAMP)
 	@$(BIN)/python -m benchmarks.versions $(OLD)
 

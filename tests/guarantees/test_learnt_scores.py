@@ -90,18 +90,20 @@ def other_rows(n: int, n_classes: int) -> np.ndarray:
 # What is promised.
 
 
-@settings(max_examples=10)
+@settings(max_examples=12)
 @given(bag=bags(max_models=1, min_rows=3, max_rows=9), level=levels(), data=st.data())
 @pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("scores", [NAMES, "auto"], ids=["named", "automatic"])
 def test_at_least_k_of_n_plus_one_rows_are_covered_with_ties(
-    source: str, bag: Bag, level: tuple[float, Fraction], data: st.DataObject
+    scores: Any, source: str, bag: Bag, level: tuple[float, Fraction], data: st.DataObject
 ) -> None:
     alpha, meant = level
     n_tune = data.draw(st.integers(1, len(bag.y) - 2), label="tuning rows")
     others = other_rows(4, bag.outputs["a"].shape[1])
     if source == "batch":
         others = bag.test["a"]  # ties between test and calibration rows
-    cp = average(FirstRowsTune(n_tune), alpha)
+    split = FirstRowsTeach(n_tune=n_tune) if scores == "auto" else FirstRowsTune(n_tune)
+    cp = average(split, alpha, scores)
     hits = covered_when_held_out(cp, bag.outputs["a"], bag.y, n_tune, source, others)
     assert hits >= oracle.conformal_rank(len(bag.y) - n_tune - 1, meant)
 
@@ -117,20 +119,6 @@ def test_exactly_k_of_n_plus_one_rows_are_covered_without_ties(
     cp = average(FirstRowsTune(8), alpha, search=CANDIDATES, normalize="scale")
     hits = covered_when_held_out(cp, probs, y, 8, source, other_rows(5, 5))
     assert hits == oracle.conformal_rank(n, meant)
-
-
-@settings(max_examples=12)
-@given(bag=bags(max_models=1, min_rows=3, max_rows=9), level=levels(), data=st.data())
-@pytest.mark.parametrize("source", SOURCES)
-def test_automatic_scores_cover_at_least_k_of_n_plus_one_rows_with_ties(
-    source: str, bag: Bag, level: tuple[float, Fraction], data: st.DataObject
-) -> None:
-    alpha, meant = level
-    n_tune = data.draw(st.integers(1, len(bag.y) - 2), label="tuning rows")
-    others = other_rows(4, bag.outputs["a"].shape[1])
-    cp = average(FirstRowsTeach(n_tune=n_tune), alpha, "auto")
-    hits = covered_when_held_out(cp, bag.outputs["a"], bag.y, n_tune, source, others)
-    assert hits >= oracle.conformal_rank(len(bag.y) - n_tune - 1, meant)
 
 
 @pytest.mark.parametrize("source", SOURCES)
