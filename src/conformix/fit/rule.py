@@ -60,7 +60,9 @@ class Rule:
         It is a number, or one per label. Labels that fall short by one of their scores alone are
         not normalised: with many classes nearly all of them.
         """
-        floors = None if self.looks_around else self.floors(float(np.min(threshold)))
+        floors = None
+        if not self.looks_around and _are_many(scores):
+            floors = self.floors(float(np.min(threshold)))
         maybe = _above(scores, floors)
         if maybe is None:
             values = self.combined(scores)
@@ -146,9 +148,14 @@ class Rule:
         return ranks, float(ends[1] - ends[0])
 
 
+def _are_many(scores: FloatArray) -> bool:
+    """Whether it pays to look first which of the scores can be left out."""
+    return not is_tensor(scores) and math.prod(scores.shape) >= FEW_SCORES
+
+
 def _above(scores: FloatArray, floors: FloatArray | None) -> BoolArray | None:
     """Return which labels (..., d) lie above the floors (d,) of all scores; None if most do."""
-    if floors is None or is_tensor(scores) or math.prod(scores.shape) < FEW_SCORES:
+    if floors is None or not _are_many(scores):
         return None
     known = np.flatnonzero(floors > -np.inf)
     above = scores[..., known[0]] > floors[known[0]]

@@ -232,7 +232,8 @@ def rising_line(values: FloatArray, knots: FloatArray, levels: FloatArray) -> Fl
         return _rising_line_on_device(values, to_device(knots, values), to_device(levels, values))
     if len(knots) == 1:
         return np.full(values.shape, levels[0])
-    left = np.clip(np.searchsorted(knots, values, side="right") - 1, 0, len(knots) - 2)
+    left = knots.searchsorted(values, side="right") - 1
+    left = np.minimum(np.maximum(left, 0), len(knots) - 2)  # sooner than `clip` for a few numbers
     # The share of the way to the next knot, not a slope: that overflows between tiny knots.
     way = np.maximum(values - knots[left], 0.0) / (knots[left + 1] - knots[left])
     rise = levels[left + 1] - levels[left]
@@ -264,7 +265,8 @@ def _by_score(scores: FloatArray, function: Any) -> FloatArray:
     for block in row_blocks(len(rows), math.prod(rows.shape[1:-1]), entries):
         for j in range(d):
             planes[j, block] = function(j, as_float64(rows[block, ..., j]))
-    normalized: Any = planes.movedim(0, -1) if tensors else np.moveaxis(planes, 0, -1)
+    axes = (*range(1, planes.ndim), 0)
+    normalized: Any = planes.permute(axes) if tensors else planes.transpose(axes)
     return normalized if scores.ndim == 3 else normalized.reshape(scores.shape)
 
 
