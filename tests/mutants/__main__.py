@@ -1,9 +1,15 @@
-"""Plant every bug in a copy of the tree, run the suite there, and list the test that catches it."""
+"""Plant every bug in a copy of the tree, run the suite there, and list the test that catches it.
+
+With ``--outcomes FILE`` a run that was stopped goes on: what a bug met in this very tree, source
+and tests, is not asked again.
+"""
 
 from __future__ import annotations
 
 import argparse
 import csv
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -102,31 +108,37 @@ NEAR = [
     ("atomic.py", "estimators/test_life_of_a_model.py"),
 ]
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+# A bug that makes a loop endless is noticed by whoever waits for it.
+PATIENCE_S = 900
 
 
-def rooms_for(file: str) -> list[str]:
-    """Return the rooms of the suite in the order in which they are asked."""
+def rooms_for(file: str) -> list[list[str]]:
+    """Return the rooms of the suite in the order in which they are asked: near ones first."""
     near = [room for prefix, room in NEAR if file.startswith(prefix)]
-    return [*near, *(room for room in SUITE if room not in near)]
+    return [rooms for rooms in (near, [room for room in SUITE if room not in near]) if rooms]
 
 
-def first_failure(copy: Path, rooms: list[str]) -> str | None:
-    """Return the first failing test of some rooms of a copy, or None."""
+def first_failure(copy: Path, rooms: list[list[str]]) -> str | None:
+    """Return the first failing test of a copy, or None: rooms of one list share a process."""
     environment = os.environ | {
         "PYTHONPATH": str(copy / "src"),
         "CONFORMIX_DATA": os.environ.get("CONFORMIX_DATA", str(ROOT / "data")),
     }
-    for room in rooms:
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-x", "-q", f"tests/{room}"],
-            cwd=copy, capture_output=True, text=True, check=False, env=environment,
-        )  # fmt: skip
+    for some in rooms:
+        command = [sys.executable, "-m", "pytest", "-x", "-q", *(f"tests/{room}" for room in some)]
+        try:
+            done = subprocess.run(
+                command, cwd=copy, capture_output=True, text=True, check=False, env=environment,
+                timeout=PATIENCE_S,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return f"{some[0]}, which does not end"
         if done.returncode == 1:
             found = FAILED.search(done.stdout)
             return found[1] if found else "a test without a name"
         if done.returncode != 0:
             # A bug may keep the tests from being collected at all; that is noticed too.
-            return f"{room}, which cannot start"
+            return f"{some[0]}, which cannot start"
     return None
 
 
@@ -150,7 +162,7 @@ def caught_by(bug: Bug, copy: Path) -> str | None:
     if test is not None and "::" in test:
         # Only a test that passes without the bug has caught it. Ids may hold spaces: all its cases.
         whole = test.partition("[")[0].removeprefix("tests/")
-        if first_failure(copy, [whole]) is not None:
+        if first_failure(copy, [[whole]]) is not None:
             raise SystemExit(f"the suite fails without any bug: {test}")
     return test
 
@@ -166,16 +178,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m mutants", description=__doc__)
     parser.add_argument("only", nargs="*", help="words of the bugs to plant; all by default")
     parser.add_argument("--csv", type=Path, help="also write bugs and tests to this file")
+    parser.add_argument("--outcomes", type=Path, help="a file to go on from, line by line")
     options = parser.parse_args()
     words = options.only
     bugs = [bug for bug in BUGS if not words or any(word in bug.name for word in words)]
     began = time.perf_counter()
+    tree = digest()
+    known = outcomes(options.outcomes, tree) if options.outcomes else {}
     with tempfile.TemporaryDirectory() as folder:
         copies: SimpleQueue[Path] = SimpleQueue()
         for i in range(os.cpu_count() or 1):
             copies.put(copy_tree(Path(folder) / str(i)))
 
         def plant(bug: Bug) -> str | None:
+            if bug.name in known:
+                return known[bug.name]
             start, copy = time.perf_counter(), copies.get()
             try:
                 test = caught_by(bug, copy)
@@ -183,6 +200,9 @@ def main() -> int:
                 copies.put(copy)
             told = "SURVIVED" if test is None else test
             print(f"{bug.name:48} {time.perf_counter() - start:5.0f} s  {told}", flush=True)
+            if options.outcomes:
+                with options.outcomes.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps({"tree": tree, "bug": bug.name, "test": test}) + "\n")
             return test
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -195,6 +215,23 @@ def main() -> int:
         f"{time.perf_counter() - began:.0f} s"
     )
     return int(survivors > 0)
+
+
+def digest() -> str:
+    """Return what tells this source and these tests from others."""
+    total = hashlib.sha256()
+    for path in sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]):
+        total.update(f"{path.relative_to(ROOT)}\0".encode())
+        total.update(path.read_bytes())
+    return total.hexdigest()
+
+
+def outcomes(path: Path, tree: str) -> dict[str, str | None]:
+    """Return the tests that caught bugs in this tree, as far as a file knows them."""
+    if not path.exists():
+        return {}
+    lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    return {line["bug"]: line["test"] for line in lines if line["tree"] == tree}
 
 
 def write(path: Path, bugs: list[Bug], tests: list[str | None]) -> None:
