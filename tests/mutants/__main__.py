@@ -1,5 +1,6 @@
-"""Plant every bug in a copy of the tree, run the suite there, and list the test that catches it.
+"""Plant every bug in a copy of the tree, run tests there, and list the test that catches it.
 
+The test that caught a bug last time is asked first, then the rooms near its file, then others.
 With ``--outcomes FILE`` a run that was stopped goes on: what a bug met in this very tree, source
 and tests, is not asked again.
 """
@@ -11,17 +12,16 @@ import csv
 import hashlib
 import json
 import os
-import re
-import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 
 from mutants.planted import BUGS, Bug
+from mutation.__main__ import Worker
 
 ROOT = Path(__file__).resolve().parents[2]
 SUITE = [
@@ -107,69 +107,62 @@ NEAR = [
     ("atomic.py", "environments/test_atomic.py"),
     ("atomic.py", "estimators/test_life_of_a_model.py"),
 ]
-FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
-# A bug that makes a loop endless is noticed by whoever waits for it.
-PATIENCE_S = 900
+# A bug that makes a loop endless is noticed by whoever waits for it: seconds that tests compute.
+PATIENCE_S = 300.0
 
 
-def rooms_for(file: str) -> list[list[str]]:
-    """Return the rooms of the suite in the order in which they are asked: near ones first."""
-    near = [room for prefix, room in NEAR if file.startswith(prefix)]
-    return [rooms for rooms in (near, [room for room in SUITE if room not in near]) if rooms]
+@dataclass(frozen=True)
+class Planted:
+    """A bug in its module."""
+
+    bug: Bug
+
+    @property
+    def file(self) -> str:
+        """The module, below ``src/conformix``."""
+        return self.bug.file
+
+    @property
+    def text(self) -> str:
+        """The module with the bug in it."""
+        right = (ROOT / "src" / "conformix" / self.file).read_text(encoding="utf-8")
+        return right.replace(self.bug.right, self.bug.wrong)
+
+    @property
+    def compiled(self) -> bool:
+        """Whether callers hold compiled code of the module, which follows its own file alone."""
+        return self.file.startswith("kernels/host/")
 
 
-def first_failure(copy: Path, rooms: list[list[str]]) -> str | None:
-    """Return the first failing test of a copy, or None: rooms of one list share a process."""
-    environment = os.environ | {
-        "PYTHONPATH": str(copy / "src"),
-        "CONFORMIX_DATA": os.environ.get("CONFORMIX_DATA", str(ROOT / "data")),
-    }
-    for some in rooms:
-        command = [sys.executable, "-m", "pytest", "-x", "-q", *(f"tests/{room}" for room in some)]
-        try:
-            done = subprocess.run(
-                command, cwd=copy, capture_output=True, text=True, check=False, env=environment,
-                timeout=PATIENCE_S,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            return f"{some[0]}, which does not end"
-        if done.returncode == 1:
-            found = FAILED.search(done.stdout)
-            return found[1] if found else "a test without a name"
-        if done.returncode != 0:
-            # A bug may keep the tests from being collected at all; that is noticed too.
-            return f"{some[0]}, which cannot start"
-    return None
+def stages(bug: Bug, last: dict[str, str]) -> list[list[str]]:
+    """Return the tests in the order in which they are asked."""
+    near = [room for prefix, room in NEAR if bug.file.startswith(prefix)]
+    rooms = [*near, *(room for room in SUITE if room not in near)]
+    file, _, name = last.get(bug.name, "").partition("::")
+    path = ROOT / "tests" / file
+    there = path.is_file() and f"\ndef {name}(" in path.read_text(encoding="utf-8")
+    first = [[f"tests/{file}::{name}"]] if there else []
+    return [*first, *([f"tests/{room}"] for room in rooms)]
 
 
-def caught_by(bug: Bug, copy: Path) -> str | None:
-    """Return the first test that fails with the bug in place, or None."""
-    path = copy / "src" / "conformix" / bug.file
-    right = path.read_text(encoding="utf-8")
-    times = path.stat()
-    path.write_text(right.replace(bug.right, bug.wrong), encoding="utf-8")
-    # Compiled code follows changes of its own file only, so callers' caches go with it.
-    compiled = "kernels" in bug.file or "engine" in bug.file
-    try:
-        if compiled:
-            forget_compiled(copy)
-        test = first_failure(copy, rooms_for(bug.file))
-    finally:
-        path.write_text(right, encoding="utf-8")
-        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-        if compiled:
-            forget_compiled(copy)
-    if test is not None and "::" in test:
-        # Only a test that passes without the bug has caught it. Ids may hold spaces: all its cases.
-        whole = test.partition("[")[0].removeprefix("tests/")
-        if first_failure(copy, [[whole]]) is not None:
-            raise SystemExit(f"the suite fails without any bug: {test}")
-    return test
+def caught_by(bug: Bug, worker: Worker, asked: list[list[str]]) -> str | None:
+    """Return the first test that fails with the bug in place and not without it, or None."""
+    planted = Planted(bug)
+    if planted.compiled:
+        forget_compiled(worker)
+    answer = worker.outcome(planted, asked, PATIENCE_S)
+    if planted.compiled:
+        forget_compiled(worker)
+    if answer["outcome"] == "not run":
+        raise SystemExit(f"{bug.name}: {answer['test']}")
+    if answer["outcome"] == "survived":
+        return None
+    return str(answer["test"]) or f"a run that ends by {answer['outcome']}"
 
 
-def forget_compiled(copy: Path) -> None:
+def forget_compiled(worker: Worker) -> None:
     """Delete numba's caches."""
-    for index in copy.rglob("*.nbi"):
+    for index in (worker.tree / "compiled").rglob("*.nbi"):
         index.unlink()
 
 
@@ -185,19 +178,22 @@ def main() -> int:
     began = time.perf_counter()
     tree = digest()
     known = outcomes(options.outcomes, tree) if options.outcomes else {}
-    with tempfile.TemporaryDirectory() as folder:
-        copies: SimpleQueue[Path] = SimpleQueue()
+    last = catchers(options.csv) if options.csv else {}
+    rooms = sorted({room for bug in bugs for stage in stages(bug, {}) for room in stage})
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        workers: SimpleQueue[Worker] = SimpleQueue()
         for i in range(os.cpu_count() or 1):
-            copies.put(copy_tree(Path(folder) / str(i)))
+            workers.put(stack.enter_context(Worker(Path(folder) / str(i), rooms)))
 
         def plant(bug: Bug) -> str | None:
             if bug.name in known:
                 return known[bug.name]
-            start, copy = time.perf_counter(), copies.get()
+            start, worker = time.perf_counter(), workers.get()
             try:
-                test = caught_by(bug, copy)
+                test = caught_by(bug, worker, stages(bug, last))
             finally:
-                copies.put(copy)
+                workers.put(worker)
             told = "SURVIVED" if test is None else test
             print(f"{bug.name:48} {time.perf_counter() - start:5.0f} s  {told}", flush=True)
             if options.outcomes:
@@ -208,7 +204,7 @@ def main() -> int:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             tests = list(pool.map(plant, bugs))
     survivors = tests.count(None)
-    if options.csv:
+    if options.csv and not words:
         write(options.csv, bugs, tests)
     print(
         f"{len(bugs) - survivors} of {len(bugs)} planted bugs caught, "
@@ -234,6 +230,16 @@ def outcomes(path: Path, tree: str) -> dict[str, str | None]:
     return {line["bug"]: line["test"] for line in lines if line["tree"] == tree}
 
 
+def catchers(path: Path) -> dict[str, str]:
+    """Return the test functions that caught bugs in the last run, by the names of the bugs."""
+    if not path.exists():
+        return {}
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["which says"]]
+    named = ((row, "test_" + row["which says"].replace(" ", "_")) for row in rows)
+    return {row["planted bug"]: f"{row['caught by']}::{name}" for row, name in named}
+
+
 def write(path: Path, bugs: list[Bug], tests: list[str | None]) -> None:
     """Write what was planted, where, and the test that caught it."""
     with path.open("w", encoding="utf-8", newline="") as file:
@@ -245,14 +251,6 @@ def write(path: Path, bugs: list[Bug], tests: list[str | None]) -> None:
             where, _, name = told.partition("::")
             said = name.rpartition("::")[2].removeprefix("test_").replace("_", " ")
             table.writerow([bug.name, bug.file, where, said])
-
-
-def copy_tree(copy: Path) -> Path:
-    """Return a copy of everything that the suite needs."""
-    for name in ("src", "tests", "examples"):
-        shutil.copytree(ROOT / name, copy / name)
-    shutil.copy2(ROOT / "pyproject.toml", copy)
-    return copy
 
 
 if __name__ == "__main__":

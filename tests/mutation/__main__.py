@@ -21,7 +21,7 @@ from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, Protocol
 
 from scipy.stats import beta
 
@@ -159,7 +159,17 @@ def run_all(mutants: list[Mutant], choice: Choice) -> None:
                 sys.stdout.flush()
 
 
-def runs_on_import(mutant: Mutant) -> bool:
+class Changed(Protocol):
+    """A module, and its text with a change in it."""
+
+    @property
+    def file(self) -> str: ...
+
+    @property
+    def text(self) -> str | None: ...
+
+
+def runs_on_import(mutant: Changed) -> bool:
     """Return whether a change is of what runs on import: these take longest, and come last."""
     return not only_bodies_differ(code_of(mutant.file), str(mutant.text))
 
@@ -180,12 +190,14 @@ class Worker:
         self.files = sorted({test.partition("::")[0] for test in tests})
         self.processes: dict[str, subprocess.Popen[str]] = {}
 
-    def outcome(self, mutant: Mutant, stages: list[list[str]]) -> dict[str, Any]:
-        """Return what tests say of a mutant."""
+    def outcome(
+        self, mutant: Changed, stages: list[list[str]], limit: float = LIMIT
+    ) -> dict[str, Any]:
+        """Return what tests, or all tests of files and folders, say of a mutant."""
         process = self.process("fresh" if runs_on_import(mutant) else "collected")
         assert process.stdin is not None
         assert process.stdout is not None
-        job = {"file": mutant.file, "text": mutant.text, "stages": stages, "limit": LIMIT}
+        job = {"file": mutant.file, "text": mutant.text, "stages": stages, "limit": limit}
         process.stdin.write(json.dumps(job) + "\n")
         process.stdin.flush()
         answer: dict[str, Any] = json.loads(process.stdout.readline())

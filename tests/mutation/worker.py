@@ -207,7 +207,7 @@ class Collected:
         """Return the first test that fails."""
         if after != before and str(path) in self.functions:  # else it is not loaded yet
             give_code(path, before, after, self.functions[str(path)])
-        items = [self.tests[name] for name in tests if name in self.tests]
+        items = [item for name in tests for item in self.named(name)]
         if not items:
             raise RuntimeError(f"none of {tests} is collected")
         for item, following in zip(items, [*items[1:], None], strict=True):
@@ -215,6 +215,13 @@ class Collected:
             if self.said.failed:
                 break
         return self.said.failed
+
+    def named(self, name: str) -> list[Any]:
+        """Return a test, or all tests of a file, of a folder or of one function."""
+        if name in self.tests:
+            return [self.tests[name]]
+        within = (f"{name}/", f"{name}::", f"{name}[")
+        return [item for test, item in self.tests.items() if test.startswith(within)]
 
 
 class Answers:
