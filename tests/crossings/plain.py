@@ -32,9 +32,16 @@ ALWAYS, EVERY = "always in", "as all rows"
 MANY_CURVE_POINTS = 2**12
 
 
+@cache
 def level(alpha: float) -> Fraction:
     """The fraction that a float stands for: all levels here have small denominators."""
     return Fraction(alpha).limit_denominator(1000)
+
+
+@cache
+def exceeds(part: Any, whole: Any, alpha: float) -> bool:
+    """Whether ``part / whole > alpha``, in fractions."""
+    return Fraction(part, whole) > level(alpha)
 
 
 @cache
@@ -83,10 +90,7 @@ def combined(scores: np.ndarray, weights: Any) -> np.ndarray:
 
 def lifted(values: np.ndarray) -> np.ndarray:
     """Row maxima, all that tie, are infinite."""
-    values = values.copy()
-    for row in values:
-        row[row == max(row)] = math.inf
-    return values
+    return np.where(values == values.max(axis=1, keepdims=True), math.inf, values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -421,7 +425,7 @@ class Calibrated:
             self._thresholds[cell, alpha] = cut
         return self._thresholds[cell, alpha]
 
-    @property
+    @cached_property
     def shifted(self) -> bool:
         return str(self.fit.case["calibration"]).split(",")[0] in ("weighted", "label shift")
 
@@ -439,21 +443,25 @@ class Calibrated:
             sums.append(sums[-1] + self._weight(int(i), int(self.rows.y[i]), self.rows))
         return self.true[order].tolist(), sums
 
+    def counted(self, value: float, row: int, label: int, rows: LabelledRows) -> tuple[Any, ...]:
+        """Calibration rows below a combined score, up to it and in all, and the row itself."""
+        if self.shifted:
+            rising, sums = self._weights_by_score
+            below, up_to = sums[bisect_left(rising, value)], sums[bisect_right(rising, value)]
+            return below, up_to, sums[-1], self._weight(row, label, rows)
+        cell = self.fit.cell(rows.strata[row], label)
+        if cell == ALWAYS:
+            return 0, 0, 0, 1
+        rising = self.of_cell(cell)
+        return bisect_left(rising, value), bisect_right(rising, value), len(rising), 1
+
     def pvalue(
         self, value: float, row: int, label: int, rows: LabelledRows, tau: float | None = None
     ) -> Any:
         """The p-value of a label of a row with combined score `value`; smoothed with `tau`."""
-        if self.shifted:
-            rising, sums = self._weights_by_score
-            below, up_to = sums[bisect_left(rising, value)], sums[bisect_right(rising, value)]
-            own, total = self._weight(row, label, rows), sums[-1]
-        else:
-            cell = self.fit.cell(rows.strata[row], label)
-            if cell == ALWAYS:
-                return Fraction(1)
-            rising = self.of_cell(cell)
-            below, up_to = bisect_left(rising, value), bisect_right(rising, value)
-            own, total = 1, len(rising)
+        if not self.shifted and self.fit.cell(rows.strata[row], label) == ALWAYS:
+            return Fraction(1)
+        below, up_to, total, own = self.counted(value, row, label, rows)
         if tau is None:
             return Fraction(up_to + own, total + own)
         return (float(below) + tau * float(up_to - below + own)) / float(total + own)
@@ -464,7 +472,8 @@ class Calibrated:
         """Whether a label is in the set: by its p-value, or by the rank of a PAC statement."""
         if self.fit.case["guarantee"] == "pac":
             return value >= self.threshold(self.fit.cell(rows.strata[row], label), alpha)
-        return bool(self.pvalue(value, row, label, rows) > level(alpha))
+        _, up_to, total, own = self.counted(value, row, label, rows)
+        return exceeds(up_to + own, total + own, alpha)
 
     def sets(self, name: str, alpha: float) -> np.ndarray:
         """The sets of some rows of the case."""

@@ -54,10 +54,21 @@ def predicted(fit: Fit, model: Any, name: str = "new", **options: Any) -> Any:
     return model.predict_set(case.outputs(rows), **options, **case.row_data(rows))
 
 
-def plain_sets(fit: Fit, alpha: float, name: str = "new") -> np.ndarray:
-    if fit.case.exact:
-        return chosen_labels(fit, fit.scaled[name], alpha, exact_candidates(fit))[0]
-    return fit.calibrated.sets(name, alpha)
+@cache
+def own_sets(fit: Fit, alpha: float | None = None) -> Any:
+    """What the fitted model predicts for the new rows."""
+    return predicted(fit, fit.model, alpha=alpha)
+
+
+@cache
+def plain_sets(fit: Fit, alpha: float) -> np.ndarray:
+    return exact_choice(fit, alpha)[0] if fit.case.exact else fit.calibrated.sets("new", alpha)
+
+
+@cache
+def exact_choice(fit: Fit, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+    """Sets and ranks of the exact split, of the new rows."""
+    return chosen_labels(fit, fit.scaled["new"], alpha, exact_candidates(fit))
 
 
 def exact_candidates(fit: Fit) -> np.ndarray:
@@ -146,9 +157,9 @@ def only_one_candidate(fit: Fit) -> bool:
 @every_combination
 def test_sets_are_where_the_p_value_exceeds_alpha_at_every_level(number: int) -> None:
     fit = fitted(number)
-    assert_array_equal(predicted(fit, fit.model), plain_sets(fit, fit.case["alpha"]))
+    assert_array_equal(own_sets(fit), plain_sets(fit, fit.case["alpha"]))
     for alpha in LEVELS:
-        assert_array_equal(predicted(fit, fit.model, alpha=alpha), plain_sets(fit, alpha))
+        assert_array_equal(own_sets(fit, alpha), plain_sets(fit, alpha))
 
 
 @every_combination
@@ -157,8 +168,7 @@ def test_p_values_are_ranks_among_the_rows_of_the_same_cell(number: int) -> None
     case, rows = fit.case, fit.case.rows["new"]
     found = np.asarray(fit.model.predict_pvalues(case.outputs(rows), **case.row_data(rows)))
     if case.exact:
-        ranks = chosen_labels(fit, fit.scaled["new"], case["alpha"], exact_candidates(fit))[1]
-        expected = ranks / (len(fit.calibrate) + 1)
+        expected = exact_choice(fit, case["alpha"])[1] / (len(fit.calibrate) + 1)
     else:
         expected = fit.calibrated.pvalues("new")
     assert_array_equal(found, expected)
@@ -206,7 +216,7 @@ def test_levels_predicted_at_once_are_the_sets_of_each(number: int) -> None:
         return
     nested = predicted(fit, fit.model, alpha=alphas)
     for alpha in alphas:
-        one, other = predicted(fit, fit.model, alpha=alpha), nested.at(alpha)
+        one, other = own_sets(fit, alpha), nested.at(alpha)
         assert_array_equal(one, other)
         assert one.members() == other.members()
     by_level = [np.asarray(nested.at(alpha)) for alpha in sorted(alphas)]
@@ -216,7 +226,7 @@ def test_levels_predicted_at_once_are_the_sets_of_each(number: int) -> None:
 @every_combination
 def test_labels_come_best_first_under_their_names(number: int) -> None:
     fit = fitted(number)
-    sets = predicted(fit, fit.model)
+    sets = own_sets(fit)
     values = combined(fit.scaled["new"], fit.weights)
     names = fit.case.classes or list(range(fit.case.n_classes))
     for i, (row, member) in enumerate(zip(values, np.asarray(sets), strict=True)):
@@ -527,7 +537,7 @@ def test_a_saved_model_is_the_same_in_all_that_can_be_seen(number: int, tmp_path
         assert getattr(again, name) == getattr(fit.model, name)
     served = cx.load_predictor(tmp_path / "model.json")
     for alpha in (None, 0.5):
-        one, other = predicted(fit, fit.model, alpha=alpha), predicted(fit, served, alpha=alpha)
+        one, other = own_sets(fit, alpha), predicted(fit, served, alpha=alpha)
         assert one.members() == other.members()
     # What was read is written again to the letter.
     again.save(tmp_path / "again.json")
@@ -582,7 +592,7 @@ def test_rows_that_come_by_another_door_fit_and_predict_the_same(number: int) ->
     other = case.fit_by_door()
     assert observed(fit, other) == expected(number)
     for alpha in (None, 0.5):
-        at_once = predicted(fit, fit.model, alpha=alpha)
+        at_once = own_sets(fit, alpha)
         if case["door"] == "other precision":
             shape = "float64" if case["input"] in ("top-k", "logits", "tensor") else "tensor"
             given = case.outputs(new, shape)
