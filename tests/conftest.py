@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import gc
 import logging
 import os
+from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,6 +39,17 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """Pass over helpers and the entries of long suites: nothing in them is a doctest."""
     helper = collection_path.suffix == ".py" and not collection_path.name.startswith("test_")
     return True if helper else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Keep what is collected, which stays to the end, out of every later search for garbage."""
+    gc.disable()
+    done = yield
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+    return done
 
 
 @pytest.fixture(scope="session")
