@@ -130,7 +130,7 @@ def assert_identity(bag, resolution):
     assert identity_holds(scores, y, alpha, member)
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(bags(rows=(3, 12)), st.integers(1, 5))
 def test_the_identity_always_holds(bag, resolution):
     assert_identity(bag, resolution)

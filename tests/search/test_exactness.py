@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,7 +38,19 @@ def check(true: np.ndarray, parts: list[np.ndarray], k: int, m: int, threads: in
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 5])
 @pytest.mark.usefixtures("sizes")
 def test_random_problems_equal_brute_force(kind: str, d: int) -> None:
-    for seed in range(50):
+    check_random_problems(kind, d, range(24))  # every remainder of 2, 3 and 4 below, twice
+
+
+@pytest.mark.long(short="test_random_problems_equal_brute_force")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 5])
+@pytest.mark.usefixtures("sizes")
+def test_more_random_problems_equal_brute_force(kind: str, d: int) -> None:
+    check_random_problems(kind, d, range(24, 50))
+
+
+def check_random_problems(kind: str, d: int, seeds: range) -> None:
+    for seed in seeds:
         rng = np.random.default_rng([seed, d, len(kind)])
         n, n_labels = int(rng.integers(1, 40)), int(rng.integers(1, 9))
         true, parts = problem(
@@ -49,8 +62,7 @@ def test_random_problems_equal_brute_force(kind: str, d: int) -> None:
         check(true, parts, k, RESOLUTIONS[d], threads=1 + seed % 3)
 
 
-@settings(max_examples=600)
-@given(
+any_problem = given(
     seed=st.integers(0, 2**32),
     kind=st.sampled_from(sorted(KINDS)),
     n=st.integers(1, 30),
@@ -61,12 +73,27 @@ def test_random_problems_equal_brute_force(kind: str, d: int) -> None:
     dtype=st.sampled_from([np.float64, np.float32]),
     apart=st.booleans(),
 )
-def test_any_problem_equals_brute_force(
+
+
+def check_problem(
     seed: int, kind: str, n: int, n_labels: int, d: int, quantile: float,
     layout: str, dtype: type, apart: bool,
 ) -> None:  # fmt: skip
     true, parts = problem(seed, kind, n, n_labels, d, layout=layout, dtype=dtype, apart=apart)
     check(true, parts, 1 + round(quantile * (n - 1)), RESOLUTIONS[d] // 2 + 1)
+
+
+@settings(max_examples=200)
+@any_problem
+def test_any_problem_equals_brute_force(**drawn: Any) -> None:
+    check_problem(**drawn)
+
+
+@pytest.mark.long(short="test_any_problem_equals_brute_force")
+@settings(max_examples=600)
+@any_problem
+def test_many_more_problems_equal_brute_force(**drawn: Any) -> None:
+    check_problem(**drawn)
 
 
 @pytest.mark.parametrize("kind", KINDS)
