@@ -36,7 +36,7 @@ from conformix.scores.learnt import PatternScore, PatternSum, pattern_sum
 from conformix.scores.names import Column, parse_score, score_columns
 from conformix.scores.ranked import Ranked, Rising
 from conformix.scores.sorted_rows import SortedRows, rise
-from conformix.scores.tensor import PRODUCT_ENTRIES, fill_tensor
+from conformix.scores.tensor import PRODUCT_ENTRIES, fill_planes
 
 __all__ = ["DICTIONARY", "Blend", "fit_blend", "plan_rows"]
 
@@ -326,7 +326,7 @@ STEPS = 40
 DIGITS = 6
 # Scores that one thread works on at once, and from which on it does so in a compiled loop.
 LIKELIHOOD_ENTRIES = 2**18
-COMPILED_NUMBERS = 2**21
+COMPILED_NUMBERS = 2**20
 
 
 def fit_blend(
@@ -369,8 +369,8 @@ def fit_blend(
     listed = tuple(columns)
     fixed = [j for j in range(len(listed)) if j not in left_out]
     planes = np.empty((len(listed), outputs.n, outputs.n_classes))
-    scores = fill_tensor(outputs, [listed[j] for j in fixed], threads=threads)
-    planes[fixed] = np.moveaxis(scores, -1, 0)
+    known = [planes[j] for j in fixed]
+    fill_planes(known, outputs, [listed[j] for j in fixed], threads=threads)
     for j, plane in left_out.items():
         planes[j] = plane
     scores = np.moveaxis(planes, 0, -1)
