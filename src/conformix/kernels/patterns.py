@@ -26,6 +26,7 @@ import numpy as np
 
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, is_tensor, quotient, to_device
+from conformix.kernels.twins import loops
 
 # The log-probability below which all labels are alike.
 FLOOR = -12.0
@@ -69,6 +70,12 @@ def patterns(log_probs: Any) -> Any:
     """
     n_classes = int(log_probs.shape[1])
     bits = min(SUM_BITS, norm_bits(n_classes, 3))  # a variance between -12 and 0 is at most 36
+    loop = None if is_tensor(log_probs) else loops("patterns", log_probs.size)
+    if loop is not None:
+        out = np.empty(log_probs.shape)
+        shifts = shift_to(bits), shift_to(FACTOR_BITS)
+        loop.patterns_into(np.ascontiguousarray(log_probs), FLOOR, shifts, out)
+        return out
     values = in_multiples(log_probs.clip(min=FLOOR), bits)
     centred = in_multiples(values - quotient(values.sum(1)[:, None], n_classes), bits)
     return in_multiples(over_norm(centred), FACTOR_BITS)
@@ -84,15 +91,17 @@ def _root(values: Any) -> Any:
     return values.sqrt() if is_tensor(values) else np.sqrt(values)
 
 
-def products(rows: Any, factors: FloatArray) -> Any:
+def products(rows: Any, factors: FloatArray, out: FloatArray | None = None) -> Any:
     """Return the products (n, K) of patterns (n, K) with the rows of a matrix (K, K).
+
+    In `out`, where there is one.
 
     Examples
     --------
     >>> products(np.array([[0.5, -0.5]]), np.eye(2))
     array([[ 0.5, -0.5]])
     """
-    return _product(rows, to_device(factors, rows).T)
+    return _product(rows, to_device(factors, rows).T, out)
 
 
 # One product at a time: BLAS has threads of its own, and callers that wait for them in turn are
@@ -110,11 +119,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_unlock)
 
 
-def _product(left: Any, right: Any) -> Any:
+def _product(left: Any, right: Any, out: FloatArray | None = None) -> Any:
     if is_tensor(left):
         return left @ right
     with _MULTIPLYING:
-        return left @ right
+        return np.matmul(left, right, out=out)
 
 
 def unit_rows(values: FloatArray) -> tuple[FloatArray, FloatArray]:

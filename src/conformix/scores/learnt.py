@@ -187,9 +187,11 @@ class PatternSum(NamedTuple):
     factors: FloatArray  # (K, K), rows of norm at most one
     scale: float  # a power of two
 
-    def __call__(self, ranked: Any) -> Any:
-        """Return the sums (n, K) of a block of rows."""
-        return self.scale * patterns.products(ranked.patterns, self.factors)
+    def __call__(self, rows: Any, out: FloatArray | None = None) -> Any:
+        """Return the sums (n, K) of patterns (n, K), in `out` where there is one."""
+        product = patterns.products(rows, self.factors, out)
+        product *= self.scale
+        return product
 
 
 def pattern_sum(scores: Sequence[Any], coefficients: Sequence[float]) -> PatternSum:
