@@ -37,6 +37,7 @@ from conformix.scores.names import Column, parse_score, score_columns
 from conformix.scores.ranked import Ranked, Rising
 from conformix.scores.sorted_rows import SortedRows, rise
 from conformix.scores.tensor import CACHE_ENTRIES, fill_planes
+from conformix.scores.terms import terms_of
 
 __all__ = ["DICTIONARY", "Blend", "fit_blend", "plan_rows"]
 
@@ -102,10 +103,18 @@ class Blend:
         """Return what the scores add up to that are no products of patterns."""
         probs = next(iter(ranked.values())).probs
         total = probs.new_zeros(probs.shape) if is_tensor(probs) else np.zeros(probs.shape)
-        for column, coefficient in zip(self.columns, self.coefficients, strict=True):
-            if coefficient and not isinstance(column.score, PatternScore):
-                total += coefficient * column.score(ranked[column.model])
+        for column, coefficient in self.plain:
+            total += coefficient * column.score(ranked[column.model])
         return total
+
+    @property
+    def plain(self) -> list[tuple[Column, float]]:
+        """The scores that count and are no products of patterns, with their coefficients."""
+        return [
+            (column, coefficient)
+            for column, coefficient in zip(self.columns, self.coefficients.tolist(), strict=True)
+            if coefficient and not isinstance(column.score, PatternScore)
+        ]
 
     @cached_property
     def of_patterns(self) -> dict[str, PatternSum]:
@@ -153,6 +162,9 @@ class Blending:
 
     def __init__(self, blend: Blend, outputs: Outputs, threads: int) -> None:
         self._blend, self._outputs, self._threads = blend, outputs, threads
+        entries = min(CACHE_ENTRIES, outputs.n * outputs.n_classes)
+        exact = outputs.arithmetic == "exact"
+        self._terms = terms_of(blend.plain, outputs.n_classes, entries) if exact else None
         # Used for block after block: fresh memory costs as much as the work on it.
         self._room: FloatArray | None = None
 
@@ -175,7 +187,11 @@ class Blending:
                 model: Ranked(values, some.kind, arithmetic=some.arithmetic)
                 for model, values in some.models.items()
             }
-            out[rows] = self._blend.without_products(ranked)
+            if self._terms is None:
+                out[rows] = self._blend.without_products(ranked)
+            else:
+                out[rows] = 0.0
+                self._terms.add(ranked, out[rows])
             for model, own in patterns.items():
                 own[rows] = ranked[model].patterns
 

@@ -209,9 +209,13 @@ class Ranked:
         """Places of the rising entries of every row, counted through the whole block, (n, K)."""
         if self._untempered is not None:
             return self._untempered._order
-        order = rising_order(self._raw)
-        order += np.arange(0, order.size, order.shape[1])[:, None]
-        return order
+        order = self.order
+        return order + np.arange(0, order.size, order.shape[1])[:, None]
+
+    @cached_property
+    def order(self) -> IntArray:
+        """The same, counted from the start of every row."""
+        return rising_order(self._raw)
 
     @cached_property
     def _rising(self) -> FloatArray:
@@ -246,7 +250,7 @@ class Ranked:
             rank = np.empty(self.probs.shape, dtype=np.int64)
             # Code for memory that must not be written would be compiled apart.
             probs = self.probs if self.probs.flags.writeable else self.probs.copy()
-            loop.ranks_into(probs, self._order, below, rank)
+            loop.ranks_into(probs, self.order, below, rank)
             return below, rank
         _, first, last = self._ties
         return self._positions(first), self.n_classes - self._positions(last)
@@ -316,6 +320,11 @@ class Rising(Ranked):
     @cached_property
     def _order(self) -> IntArray:
         return np.arange(self._raw.size).reshape(self._raw.shape)
+
+    @cached_property
+    def order(self) -> IntArray:
+        """0, 1, ... in every row."""
+        return np.tile(np.arange(self._raw.shape[1]), (len(self._raw), 1))
 
     @cached_property
     def _rising(self) -> FloatArray:
