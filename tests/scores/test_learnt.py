@@ -344,3 +344,22 @@ def test_a_blend_is_that_of_its_rows_whatever_is_multiplied_at_once(
     together = blend.computed(outputs, threads).models["blend"]
     assert isinstance(together, np.ndarray)
     assert np.array_equal(together, one_by_one)
+
+
+@pytest.mark.parametrize("most", [0, 3, 2**18])
+def test_products_in_pieces_have_the_bits_of_the_whole(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probs = rows(14, 40, 9)
+    f = patterns.patterns(np.log(probs))
+    units, _ = patterns.unit_rows(patterns.summed_products(probs, f).astype(float))
+    monkeypatch.setattr(patterns, "serial_rows", lambda n_classes: most)
+    whole = f @ units.T
+    room = np.empty_like(whole)
+    assert np.array_equal(patterns.products(f, units), whole)
+    assert np.array_equal(patterns.products(f, units, room), whole)
+    assert np.array_equal(room, whole)
+    small = [patterns.in_multiples(values, 20) for values in (probs, f)]
+    for left, right, same in ((probs, f, small), (f, f, [small[1], small[1]])):
+        expected = same[0].T @ same[1] * 2.0**40
+        assert np.array_equal(patterns.summed_products(left, right), expected)

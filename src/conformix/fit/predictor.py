@@ -46,6 +46,8 @@ T = TypeVar("T")
 
 # Entries of the sets whose members are put in order at once.
 ORDERED_ENTRIES = 2**16
+# What an output of a blend costs, in outputs that are sorted.
+BLENDED = 4
 # Blocks that are sorted between two looks at the memory of a mapped file.
 BLOCKS_PER_THREAD = 8
 
@@ -207,7 +209,7 @@ class Predictor:
         """Yield the same where one blend of models on the host has all the scores."""
         entries = outputs.n * outputs.n_classes
         compile_for(entries)
-        threads = threads_for(entries, self.threads)
+        threads = threads_for(BLENDED * entries, self.threads)
         alone = replace(self.scoring, threads=1)  # every thread has rows of its own
         blending, room = Blending(blend, outputs, threads), None
         for block in blending.blocks():

@@ -263,7 +263,7 @@ class Likeness(PatternScore):
             root = np.sqrt(np.where(there, square, 1.0))
             scores[rows] = np.where(there, WIDTH * ((along - p) / root), 0.0)
 
-        blocks = row_blocks(*scores.shape, CACHE_ENTRIES)
+        blocks = row_blocks(len(scores), scores.shape[1], CACHE_ENTRIES)
         run_blocks(leave_out, blocks, available_threads(threads))
         return scores
 
