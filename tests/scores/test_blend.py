@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -10,7 +12,7 @@ from scipy.special import logsumexp
 
 from conformix.data.outputs import check_outputs
 from conformix.kernels.twins import WORTHWHILE, compile_for
-from conformix.scores import score_columns
+from conformix.scores import Column, parse_score, score_columns
 from conformix.scores.blend import (
     Blend,
     Likelihood,
@@ -19,6 +21,8 @@ from conformix.scores.blend import (
     most_likely,
     plan_rows,
 )
+from conformix.scores.learnt import Rarity
+from conformix.scores.terms import terms_of
 
 RNG = np.random.default_rng(0)
 SCORES, Y = RNG.normal(size=(30, 4, 3)), RNG.integers(4, size=30)
@@ -158,3 +162,37 @@ def test_the_compiled_likelihood_is_that_of_numpy(
         found.append(problem(c))
     for plain, compiled in zip(*found, strict=True):
         assert_allclose(compiled, plain, rtol=1e-11, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["probs", "logits"])
+@pytest.mark.parametrize("n_classes", [2, 7, 150])
+def test_terms_add_up_to_the_bits_of_the_scores_one_by_one(
+    n_classes: int, kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(3)
+    values = rng.dirichlet(np.ones(n_classes), (2, 2000 // n_classes))
+    values[0, ::3] = np.eye(n_classes)[rng.integers(n_classes, size=len(values[0, ::3]))]  # ties
+    if kind == "logits":
+        values = np.log(values + 1e-3)
+    values.flags.writeable = False
+    outputs = check_outputs({"a": values[0], "b": values[1]}, kind)
+    rare = Rarity(factors=rng.normal(size=n_classes))
+    names = ("logp(floor=0.01)", "logp", "logrank", "rank", "thr")
+    own = [[Column(m, s) for s in (*map(parse_score, names), rare)] for m in ("a", "b")]
+    last = Column("a", parse_score("logp(floor=0.1)"))  # once more of the first model
+    columns = (*own[0], *own[1], last)
+    blend = Blend(columns, rng.random(len(columns)))
+    compile_for(WORTHWHILE)
+    assert terms_of(blend.plain, n_classes, values[0].size) is not None
+    together = blend.computed(outputs, 1).models["blend"]
+    monkeypatch.setattr("conformix.scores.blend.terms_of", lambda *_: None)
+    assert np.array_equal(together, blend.computed(outputs, 1).models["blend"])
+
+
+@pytest.mark.parametrize("name", ["thr(temperature=2.0)", "rank(tie_break='prob')", "aps"])
+def test_scores_that_are_no_terms_are_added_up_one_by_one(name: str) -> None:
+    compile_for(WORTHWHILE)
+    columns = (Column("", parse_score("thr")), Column("", parse_score(name)))
+    scores = [(column, 1.0) for column in columns]
+    assert terms_of(scores, 50, 5000) is None
+    assert terms_of(scores[:1], 50, 5000) is not None

@@ -305,3 +305,61 @@ def test_a_child_that_is_forked_while_a_thread_multiplies_does_not_wait_for_it()
             patterns.products(np.eye(2), np.eye(2))
             os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("n_classes", [4, 45, 131])
+def test_the_compiled_patterns_have_the_bits_of_numpy(
+    n_classes: int, ties: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probs = rows(13, 400, n_classes, ties=ties)
+    probs[7] = 1 / n_classes  # no pattern
+    log_probs = Ranked(probs).log_probs
+    compile_for(WORTHWHILE)
+    compiled = patterns.patterns(log_probs)
+    monkeypatch.setattr("conformix.kernels.patterns.loops", lambda name, numbers: None)
+    assert np.array_equal(compiled, patterns.patterns(log_probs))
+    assert not compiled[7].any()
+
+
+@pytest.mark.parametrize("kind", ["probs", "logits"])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_blend_is_that_of_its_rows_whatever_is_multiplied_at_once(
+    kind: Any, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names, values = ("a", "b", "c"), [rows(seed, 23, 6) for seed in range(3)]
+    if kind == "logits":
+        values = [np.log(some) for some in values]
+    outputs = check_outputs(dict(zip(names, values, strict=True)), kind)
+    columns, coefficients = [], []
+    for name in names[:2]:  # the third has no products
+        taught = [learnt(score, Ranked(outputs.models[name], kind).probs) for score in LEARNING]
+        columns += [Column(name, score) for score in (*taught, parse_score("logp"))]
+        coefficients += [0.2, 0.3, 0.1, 0.6]
+    columns.append(Column("c", parse_score("rank")))
+    blend = Blend(tuple(columns), np.array([*coefficients, 0.4]))
+    one_by_one = np.concatenate([blend.over(outputs).models["blend"][i : i + 1] for i in range(23)])
+    monkeypatch.setattr("conformix.scores.blend.PRODUCT_ENTRIES", 5 * 6)
+    monkeypatch.setattr("conformix.scores.blend.CACHE_ENTRIES", 2 * 6)
+    together = blend.computed(outputs, threads).models["blend"]
+    assert isinstance(together, np.ndarray)
+    assert np.array_equal(together, one_by_one)
+
+
+@pytest.mark.parametrize("most", [0, 3, 2**18])
+def test_products_in_pieces_have_the_bits_of_the_whole(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probs = rows(14, 40, 9)
+    f = patterns.patterns(np.log(probs))
+    units, _ = patterns.unit_rows(patterns.summed_products(probs, f).astype(float))
+    monkeypatch.setattr(patterns, "serial_rows", lambda n_classes: most)
+    whole = f @ units.T
+    room = np.empty_like(whole)
+    assert np.array_equal(patterns.products(f, units), whole)
+    assert np.array_equal(patterns.products(f, units, room), whole)
+    assert np.array_equal(room, whole)
+    small = [patterns.in_multiples(values, 20) for values in (probs, f)]
+    for left, right, same in ((probs, f, small), (f, f, [small[1], small[1]])):
+        expected = same[0].T @ same[1] * 2.0**40
+        assert np.array_equal(patterns.summed_products(left, right), expected)

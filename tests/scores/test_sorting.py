@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from conformix.scores.ranked import rising_order
+from conformix.kernels.twins import WORTHWHILE, compile_for
+from conformix.scores.ranked import Ranked, rising_order
 
 
 def check(values: np.ndarray) -> None:
@@ -49,3 +50,29 @@ def test_values_are_left_alone() -> None:
     values.flags.writeable = False
     rising_order(values)
     assert_array_equal(values, before)
+
+
+@pytest.mark.parametrize("kind", ["probs", "logits"])
+@pytest.mark.parametrize("n_classes", [1, 3, 40, 300])
+def test_ranks_are_counts_compiled_and_not(
+    n_classes: int, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(2)
+    values = rng.dirichlet(np.ones(n_classes), 1100 // n_classes + 4)
+    values[1:3] = values[1:3].round(2)
+    values[3] = 1 / n_classes
+    if kind == "logits":
+        values = 40 * values  # some probabilities are equal where their logits are not
+    values.flags.writeable = False
+    compile_for(WORTHWHILE)
+    compiled = Ranked(values, kind)
+    below = (compiled.probs[:, None, :] < compiled.probs[:, :, None]).sum(axis=2)
+    above = (compiled.probs[:, None, :] > compiled.probs[:, :, None]).sum(axis=2)
+    found = [(compiled.below, compiled.rank, compiled.log_ranks)]
+    monkeypatch.setattr("conformix.scores.ranked.loops", lambda name, numbers: None)
+    plain = Ranked(values, kind)
+    found.append((plain.below, plain.rank, plain.log_ranks))
+    for counted, rank, log_ranks in found:
+        assert_array_equal(counted, below)
+        assert_array_equal(rank, above + 1)
+        assert_array_equal(log_ranks, plain.log(above + 1.0))

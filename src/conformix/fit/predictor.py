@@ -37,7 +37,7 @@ from conformix.kernels.blocks import DEVICE_ENTRIES, batched, row_blocks, thread
 from conformix.kernels.twins import compile_for
 from conformix.registry import check_flag
 from conformix.scores import Column
-from conformix.scores.blend import Blend
+from conformix.scores.blend import Blend, Blending
 from conformix.scores.sorted_rows import sorted_slices
 from conformix.scores.uniforms import row_uniforms
 from conformix.sets import NestedSets, PredictionSets
@@ -46,6 +46,8 @@ T = TypeVar("T")
 
 # Entries of the sets whose members are put in order at once.
 ORDERED_ENTRIES = 2**16
+# What an output of a blend costs, in outputs that are sorted.
+BLENDED = 4
 # Blocks that are sorted between two looks at the memory of a mapped file.
 BLOCKS_PER_THREAD = 8
 
@@ -195,18 +197,38 @@ class Predictor:
             yield from ((rows, *found) for rows, found in self._sorted(outputs, sets))
             return
         if self.blend is not None and self.fitted.nested and not outputs.on_device:
-            alone = replace(self.scoring, threads=1)  # every thread has a block of its own
-
-            def of_blend(part: Outputs, rows: slice) -> tuple[BoolArray, IntArray]:
-                scores = alone.tensor(part)
-                member = self.fitted.member(scores, alpha, data.take(rows))
-                return member, best_first(member, scores, self.fitted.rule)
-
-            yield from ((rows, *found) for rows, found in self._sorted(outputs, of_blend))
+            yield from self._sets_of_blend(self.blend, outputs, alpha, data)
             return
         for block, scores in self.blocks(outputs):
             member = self.fitted.member(scores, alpha, data.take(block))
             yield block, member, best_first(member, scores, self.fitted.rule)
+
+    def _sets_of_blend(
+        self, blend: Blend, outputs: Outputs, alpha: float, data: RowData
+    ) -> Iterator[tuple[slice, BoolArray, IntArray]]:
+        """Yield the same where one blend of models on the host has all the scores."""
+        entries = outputs.n * outputs.n_classes
+        compile_for(entries)
+        threads = threads_for(BLENDED * entries, self.threads)
+        alone = replace(self.scoring, threads=1)  # every thread has rows of its own
+        blending, room = Blending(blend, outputs, threads), None
+        for block in blending.blocks():
+            n = block.stop - block.start
+            room = np.empty((n, outputs.n_classes)) if room is None else room[:n]
+            blending.fill(block, room)
+            blended = replace(outputs, models={blend.name: room}, unchecked=None)
+
+            def sets(
+                rows: slice, blended: Outputs = blended, first: int = block.start
+            ) -> tuple[slice, BoolArray, IntArray]:
+                every = slice(first + rows.start, first + rows.stop)
+                scores = alone.tensor(blended.rows(rows))
+                member = self.fitted.member(scores, alpha, data.take(every))
+                return every, member, best_first(member, scores, self.fitted.rule)
+
+            parts = row_blocks(n, outputs.n_classes, ORDERED_ENTRIES)
+            yield from run_blocks(sets, parts, threads)
+            outputs.release_pages()
 
     def _ends(self, outputs: Outputs) -> UpperEnds | None:
         """Return how sets are found as upper ends of sorted rows, where they are."""

@@ -26,6 +26,8 @@ import numpy as np
 
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, is_tensor, quotient, to_device
+from conformix.kernels.blocks import row_blocks
+from conformix.kernels.twins import loops
 
 # The log-probability below which all labels are alike.
 FLOOR = -12.0
@@ -69,6 +71,12 @@ def patterns(log_probs: Any) -> Any:
     """
     n_classes = int(log_probs.shape[1])
     bits = min(SUM_BITS, norm_bits(n_classes, 3))  # a variance between -12 and 0 is at most 36
+    loop = None if is_tensor(log_probs) else loops("patterns", log_probs.size)
+    if loop is not None:
+        out = np.empty(log_probs.shape)
+        shifts = shift_to(bits), shift_to(FACTOR_BITS)
+        loop.patterns_into(np.ascontiguousarray(log_probs), FLOOR, shifts, out)
+        return out
     values = in_multiples(log_probs.clip(min=FLOOR), bits)
     centred = in_multiples(values - quotient(values.sum(1)[:, None], n_classes), bits)
     return in_multiples(over_norm(centred), FACTOR_BITS)
@@ -84,19 +92,49 @@ def _root(values: Any) -> Any:
     return values.sqrt() if is_tensor(values) else np.sqrt(values)
 
 
-def products(rows: Any, factors: FloatArray) -> Any:
+def products(rows: Any, factors: FloatArray, out: FloatArray | None = None) -> Any:
     """Return the products (n, K) of patterns (n, K) with the rows of a matrix (K, K).
+
+    In `out`, where there is one.
 
     Examples
     --------
     >>> products(np.array([[0.5, -0.5]]), np.eye(2))
     array([[ 0.5, -0.5]])
     """
-    return _product(rows, to_device(factors, rows).T)
+    step = serial_rows(rows.shape[1])
+    if is_tensor(rows) or len(rows) <= step or not step:
+        return _product(rows, to_device(factors, rows).T, out)
+    out = np.empty((len(rows), len(factors))) if out is None else out
+    for some in row_blocks(len(rows), 1, step):
+        np.matmul(rows[some], factors.T, out=out[some])
+    return out
 
 
-# One product at a time: BLAS has threads of its own, and callers that wait for them in turn are
-# many times as fast as callers that compete for them.
+# Products of two numbers in a matrix product that BLAS does in the thread of its caller. Its own
+# threads wait for each other by asking all the time: where others have work for the cores, small
+# products then take a hundred times as long.
+SERIAL_PRODUCTS = 2**18
+FEWEST_ROWS = 16
+
+
+def serial_rows(n_classes: int) -> int:
+    """Return how many rows are multiplied by a matrix (K, K) without threads of BLAS.
+
+    Zero where these are too few for a product to be worth its call; the order of sums does not
+    matter.
+
+    Examples
+    --------
+    >>> serial_rows(100), serial_rows(1000)
+    (26, 0)
+    """
+    rows = SERIAL_PRODUCTS // n_classes**2
+    return rows if rows >= FEWEST_ROWS else 0
+
+
+# Larger ones one at a time: callers that wait for the threads of BLAS in turn are many times as
+# fast as callers that compete for them.
 _MULTIPLYING = threading.Lock()
 
 
@@ -110,11 +148,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_unlock)
 
 
-def _product(left: Any, right: Any) -> Any:
+def _product(left: Any, right: Any, out: FloatArray | None = None) -> Any:
     if is_tensor(left):
         return left @ right
     with _MULTIPLYING:
-        return left @ right
+        return np.matmul(left, right, out=out)
 
 
 def unit_rows(values: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -139,6 +177,8 @@ def unit_rows(values: FloatArray) -> tuple[FloatArray, FloatArray]:
 def summed_products(left: Any, right: Any) -> Any:
     """Return ``left.T @ right`` (K, K) of numbers (n, K) up to one, in multiples of 2^-40, int64.
 
+    Where both are the same array NumPy computes one half and mirrors it: half the time.
+
     Examples
     --------
     >>> summed_products(np.array([[0.5, 1.0]]), np.array([[0.25, 0.0]])) / 2**40
@@ -148,9 +188,18 @@ def summed_products(left: Any, right: Any) -> Any:
     total = 0
     for start in range(0, len(left), ROWS_AT_ONCE):
         some = slice(start, start + ROWS_AT_ONCE)
-        exact = _product(in_multiples(left[some], SUM_BITS).T, in_multiples(right[some], SUM_BITS))
-        total = total + whole(exact * 2.0 ** (2 * SUM_BITS))
+        first = in_multiples(left[some], SUM_BITS)
+        second = first if right is left else in_multiples(right[some], SUM_BITS)
+        total = total + whole(_summed(first, second) * 2.0 ** (2 * SUM_BITS))
     return total
+
+
+def _summed(first: Any, second: Any) -> Any:
+    step = serial_rows(first.shape[1])
+    if is_tensor(first) or len(first) <= step or not step:
+        return _product(first.T, second)
+    blocks = row_blocks(len(first), 1, step)
+    return sum(first[some].T @ second[some] for some in blocks)
 
 
 def summed(values: Any) -> Any:

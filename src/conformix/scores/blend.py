@@ -15,7 +15,7 @@ nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -36,7 +36,8 @@ from conformix.scores.learnt import PatternScore, PatternSum, pattern_sum
 from conformix.scores.names import Column, parse_score, score_columns
 from conformix.scores.ranked import Ranked, Rising
 from conformix.scores.sorted_rows import SortedRows, rise
-from conformix.scores.tensor import PRODUCT_ENTRIES, fill_tensor
+from conformix.scores.tensor import CACHE_ENTRIES, fill_planes
+from conformix.scores.terms import terms_of
 
 __all__ = ["DICTIONARY", "Blend", "fit_blend", "plan_rows"]
 
@@ -93,17 +94,30 @@ class Blend:
 
     def added_up(self, ranked: Mapping[str, Any]) -> FloatArray:
         """Return ``z`` of ranked rows of all models."""
-        probs = next(iter(ranked.values())).probs
-        total = probs.new_zeros(probs.shape) if is_tensor(probs) else np.zeros(probs.shape)
-        for column, coefficient in zip(self.columns, self.coefficients, strict=True):
-            if coefficient and not isinstance(column.score, PatternScore):
-                total += coefficient * column.score(ranked[column.model])
-        for model, score in self._of_patterns.items():
-            total += score(ranked[model])
+        total = self.without_products(ranked)
+        for model, score in self.of_patterns.items():
+            total += score(ranked[model].patterns)
         return total
 
+    def without_products(self, ranked: Mapping[str, Any]) -> FloatArray:
+        """Return what the scores add up to that are no products of patterns."""
+        probs = next(iter(ranked.values())).probs
+        total = probs.new_zeros(probs.shape) if is_tensor(probs) else np.zeros(probs.shape)
+        for column, coefficient in self.plain:
+            total += coefficient * column.score(ranked[column.model])
+        return total
+
+    @property
+    def plain(self) -> list[tuple[Column, float]]:
+        """The scores that count and are no products of patterns, with their coefficients."""
+        return [
+            (column, coefficient)
+            for column, coefficient in zip(self.columns, self.coefficients.tolist(), strict=True)
+            if coefficient and not isinstance(column.score, PatternScore)
+        ]
+
     @cached_property
-    def _of_patterns(self) -> dict[str, PatternSum]:
+    def of_patterns(self) -> dict[str, PatternSum]:
         """The scores of patterns, by model: one product for all."""
         terms: dict[str, list[tuple[Any, float]]] = {}
         for column, coefficient in zip(self.columns, self.coefficients.tolist(), strict=True):
@@ -117,20 +131,87 @@ class Blend:
         values: Any = lazy.models[self.name]
         if outputs.on_device or values.rises or outputs.n * outputs.n_classes > COMPUTED_TOGETHER:
             return lazy
-        blocks = list(row_blocks(outputs.n, outputs.n_classes, PRODUCT_ENTRIES))
         whole = np.empty(values.shape)
         compile_for(whole.size)
-
-        def fill(rows: slice) -> None:
-            whole[rows] = values[rows]
-
-        run_blocks(fill, blocks, available_threads(threads))
+        blending = Blending(self, outputs, available_threads(threads))
+        for rows in blending.blocks():
+            blending.fill(rows, whole[rows])
         return replace(lazy, models={self.name: whole})
 
     def without(self, dropped: Sequence[Column]) -> Blend:
         """Return the blend with the coefficients of some columns at zero."""
         stays = [c not in dropped for c in self.columns]
         return replace(self, coefficients=np.where(stays, self.coefficients, 0.0))
+
+
+class Blending:
+    """Outputs of a blend on the host, many rows at a time, in three passes each.
+
+    Threads go through the rows up to their patterns, all of these are multiplied at once, and
+    threads finish: BLAS has threads of its own, and would compete with those of the rows.
+
+    Parameters
+    ----------
+    blend : Blend
+        What is computed.
+    outputs : Outputs
+        Of what; numbers that are not checked yet are checked on the way.
+    threads : int
+        For the rows.
+    """
+
+    def __init__(self, blend: Blend, outputs: Outputs, threads: int) -> None:
+        self._blend, self._outputs, self._threads = blend, outputs, threads
+        entries = min(CACHE_ENTRIES, outputs.n * outputs.n_classes)
+        exact = outputs.arithmetic == "exact"
+        self._terms = terms_of(blend.plain, outputs.n_classes, entries) if exact else None
+        # Used for block after block: fresh memory costs as much as the work on it.
+        self._room: FloatArray | None = None
+
+    def blocks(self) -> Iterator[slice]:
+        """Yield blocks of rows: many, for a product reads a whole matrix for them."""
+        return row_blocks(self._outputs.n, self._outputs.n_classes, PRODUCT_ENTRIES)
+
+    def fill(self, block: slice, out: FloatArray) -> None:
+        """Write the blend of a block of rows: logits or probabilities, as the outputs are."""
+        n, n_classes = out.shape
+        scores = self._blend.of_patterns
+        if self._room is None or self._room.shape[1] < n:
+            self._room = np.empty((len(scores) + 1, n, n_classes))
+        patterns = dict(zip(scores, self._room[1:, :n], strict=True))
+        product = self._room[0, :n]
+
+        def begin(rows: slice) -> None:
+            some = self._outputs.read(slice(block.start + rows.start, block.start + rows.stop))
+            ranked = {
+                model: Ranked(values, some.kind, arithmetic=some.arithmetic)
+                for model, values in some.models.items()
+            }
+            if self._terms is None:
+                out[rows] = self._blend.without_products(ranked)
+            else:
+                out[rows] = 0.0
+                self._terms.add(ranked, out[rows])
+            for model, own in patterns.items():
+                own[rows] = ranked[model].patterns
+
+        def add(rows: slice) -> None:
+            out[rows] += product[rows]
+
+        def finish(rows: slice) -> None:
+            if patterns:
+                add(rows)
+            if self._outputs.kind == "probs":
+                arithmetic = self._outputs.arithmetic
+                out[rows] = Ranked(out[rows], "logits", arithmetic=arithmetic).probs
+
+        steps = list(row_blocks(n, n_classes, CACHE_ENTRIES))
+        run_blocks(begin, steps, self._threads)
+        for place, (model, score) in enumerate(scores.items()):
+            if place:
+                run_blocks(add, steps, self._threads)
+            score(patterns[model], product)
+        run_blocks(finish, steps, self._threads)
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,6 +291,8 @@ def _device() -> Any:
     return import_module("conformix.scores.device")  # PyTorch, for tensors only
 
 
+# Outputs that are multiplied by a matrix at once (8 MiB).
+PRODUCT_ENTRIES = 2**20
 # Outputs of a blend that a fit holds (256 MiB); beyond it they are computed when asked for.
 COMPUTED_TOGETHER = 2**25
 
@@ -326,7 +409,7 @@ STEPS = 40
 DIGITS = 6
 # Scores that one thread works on at once, and from which on it does so in a compiled loop.
 LIKELIHOOD_ENTRIES = 2**18
-COMPILED_NUMBERS = 2**21
+COMPILED_NUMBERS = 2**20
 
 
 def fit_blend(
@@ -369,8 +452,8 @@ def fit_blend(
     listed = tuple(columns)
     fixed = [j for j in range(len(listed)) if j not in left_out]
     planes = np.empty((len(listed), outputs.n, outputs.n_classes))
-    scores = fill_tensor(outputs, [listed[j] for j in fixed], threads=threads)
-    planes[fixed] = np.moveaxis(scores, -1, 0)
+    known = [planes[j] for j in fixed]
+    fill_planes(known, outputs, [listed[j] for j in fixed], threads=threads)
     for j, plane in left_out.items():
         planes[j] = plane
     scores = np.moveaxis(planes, 0, -1)

@@ -33,6 +33,7 @@ import numpy as np
 from conformix.errors import InvalidInput
 from conformix.kernels import available_threads, elementary, patterns, run_blocks
 from conformix.kernels.arrays import FloatArray, IntArray, to_device, to_host
+from conformix.kernels.blocks import row_blocks
 from conformix.kernels.twins import loops
 from conformix.scores.ranked import Ranked
 from conformix.scores.score import Score
@@ -44,6 +45,8 @@ WIDTH = 4.0
 N_PARTS, FEW_PARTS, MANY_CLASSES = 10, 4, 2**9
 # A squared norm, relative to what it is the difference of, below which nothing is left of it.
 CANCELLED = 2.0**-16
+# Scores of rows that leave themselves out, worked on at once.
+CACHE_ENTRIES = 2**15
 # Classes of which a matrix of all pairs is held (2 GiB).
 MOST_CLASSES = 2**14
 # Entries of matrices that all threads hold together (1 GiB).
@@ -187,9 +190,11 @@ class PatternSum(NamedTuple):
     factors: FloatArray  # (K, K), rows of norm at most one
     scale: float  # a power of two
 
-    def __call__(self, ranked: Any) -> Any:
-        """Return the sums (n, K) of a block of rows."""
-        return self.scale * patterns.products(ranked.patterns, self.factors)
+    def __call__(self, rows: Any, out: FloatArray | None = None) -> Any:
+        """Return the sums (n, K) of patterns (n, K), in `out` where there is one."""
+        product = patterns.products(rows, self.factors, out)
+        product *= self.scale
+        return product
 
 
 def pattern_sum(scores: Sequence[Any], coefficients: Sequence[float]) -> PatternSum:
@@ -247,14 +252,20 @@ class Likeness(PatternScore):
         ``m.m - 2 p d + p^2 f.f``. Where nothing is left of a prototype the score is zero.
         """
         units, norms = self._prototypes(sums)
-        rows = ranked.patterns
-        own = (rows != 0).any(axis=1)[:, None]  # f.f is one, or zero
-        p = np.where(own, ranked.probs, 0.0)
-        along = norms * patterns.products(rows, units)
-        square = norms * norms - 2.0 * p * along + p * p
-        there = square > CANCELLED * norms * norms
-        root = np.sqrt(np.where(there, square, 1.0))
-        return np.where(there, WIDTH * ((along - p) / root), 0.0)
+        scores: FloatArray = patterns.products(ranked.patterns, units)
+
+        def leave_out(rows: slice) -> None:
+            own = (ranked.patterns[rows] != 0).any(axis=1)[:, None]  # f.f is one, or zero
+            p = np.where(own, ranked.probs[rows], 0.0)
+            along = norms * scores[rows]
+            square = norms * norms - 2.0 * p * along + p * p
+            there = square > CANCELLED * norms * norms
+            root = np.sqrt(np.where(there, square, 1.0))
+            scores[rows] = np.where(there, WIDTH * ((along - p) / root), 0.0)
+
+        blocks = row_blocks(len(scores), scores.shape[1], CACHE_ENTRIES)
+        run_blocks(leave_out, blocks, available_threads(threads))
+        return scores
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from conformix.errors import InvalidInput
 from conformix.kernels import elementary
 from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.kernels.patterns import patterns
+from conformix.kernels.twins import loops
 
 
 def rising_order(values: FloatArray) -> IntArray:
@@ -208,9 +209,13 @@ class Ranked:
         """Places of the rising entries of every row, counted through the whole block, (n, K)."""
         if self._untempered is not None:
             return self._untempered._order
-        order = rising_order(self._raw)
-        order += np.arange(0, order.size, order.shape[1])[:, None]
-        return order
+        order = self.order
+        return order + np.arange(0, order.size, order.shape[1])[:, None]
+
+    @cached_property
+    def order(self) -> IntArray:
+        """The same, counted from the start of every row."""
+        return rising_order(self._raw)
 
     @cached_property
     def _rising(self) -> FloatArray:
@@ -234,6 +239,22 @@ class Ranked:
         np.minimum.accumulate(backwards, axis=1, out=backwards)
         return rows, first, last
 
+    @cached_property
+    def _ranks(self) -> tuple[IntArray, IntArray]:
+        """How many labels are less likely, and the rank from the top, (n, K) each."""
+        if self._untempered is not None:
+            return self._untempered._ranks
+        loop = loops("ranks", self.probs.size)
+        if loop is not None:
+            below = np.empty(self.probs.shape, dtype=np.int64)
+            rank = np.empty(self.probs.shape, dtype=np.int64)
+            # Code for memory that must not be written would be compiled apart.
+            probs = self.probs if self.probs.flags.writeable else self.probs.copy()
+            loop.ranks_into(probs, self.order, below, rank)
+            return below, rank
+        _, first, last = self._ties
+        return self._positions(first), self.n_classes - self._positions(last)
+
     def _positions(self, in_tied_rows: IntArray) -> IntArray:
         """Return sorted positions in label order (n, K), those of tied rows as given."""
         positions = np.tile(np.arange(self.n_classes), (len(self.probs), 1))
@@ -245,21 +266,22 @@ class Ranked:
         out.reshape(-1)[self._order] = rising
         return out
 
-    @cached_property
+    @property
     def below(self) -> IntArray:
         """``#{y' : p_y' < p_y}``, shape (n, K)."""
-        return self._positions(self._ties[1])
+        return self._ranks[0]
 
-    @cached_property
+    @property
     def rank(self) -> IntArray:
         """Rank from the top, ``1 + #{y' : p_y' > p_y}``, shape (n, K)."""
-        return self.n_classes - self._positions(self._ties[2])
+        return self._ranks[1]
 
     @cached_property
     def log_ranks(self) -> FloatArray:
         """The logarithm of the rank from the top, shape (n, K)."""
-        table: FloatArray = self.log(np.arange(1.0, self.n_classes + 1))
-        return table[self.rank - 1]
+        ranks = np.arange(0.0, self.n_classes + 1)
+        ranks[0] = 1.0
+        return np.take(self.log(ranks), self.rank)
 
     @cached_property
     def mass_up_to(self) -> FloatArray:
@@ -298,6 +320,11 @@ class Rising(Ranked):
     @cached_property
     def _order(self) -> IntArray:
         return np.arange(self._raw.size).reshape(self._raw.shape)
+
+    @cached_property
+    def order(self) -> IntArray:
+        """0, 1, ... in every row."""
+        return np.tile(np.arange(self._raw.shape[1]), (len(self._raw), 1))
 
     @cached_property
     def _rising(self) -> FloatArray:

@@ -49,6 +49,20 @@ def fill_tensor(
 
         return fill_on_device(outputs, columns, key=key, u=u)  # type: ignore[no-any-return]
     planes = np.empty((len(columns), outputs.n, outputs.n_classes))
+    fill_planes(planes, outputs, columns, key=key, u=u, threads=threads)
+    return np.moveaxis(planes, 0, -1)
+
+
+def fill_planes(
+    planes: Sequence[FloatArray] | FloatArray,
+    outputs: Outputs,
+    columns: Sequence[Column],
+    *,
+    key: int = 0,
+    u: FloatArray | None = None,
+    threads: int | None = None,
+) -> None:
+    """Write the scores of outputs on the host to one plane (n, K) each."""
     compile_for(outputs.n * outputs.n_classes)
 
     def fill(rows: slice) -> None:
@@ -69,7 +83,6 @@ def fill_tensor(
     entries = PRODUCT_ENTRIES if learnt or blended else CACHE_ENTRIES
     blocks = row_blocks(outputs.n, outputs.n_classes, entries)
     run_blocks(fill, blocks, threads_for(outputs.n * outputs.n_classes, threads))
-    return np.moveaxis(planes, 0, -1)
 
 
 def uniforms_of(

@@ -36,6 +36,15 @@ def inner(function: F) -> F:
     return _compiled(function, nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)
 
 
+def regrouped(function: F) -> F:
+    """Return the function with sums in whatever order is fastest, products fused with them or not.
+
+    For what is rounded later to far fewer digits: its last bits differ between machines.
+    """
+    grouping = {"reassoc", "contract", "nsz"}
+    return _compiled(function, nogil=True, no_cfunc_wrapper=True, fastmath=grouping)
+
+
 def inlined(function: F) -> F:
     """Return a function that becomes part of those that call it: no code of its own.
 

@@ -5,41 +5,22 @@ from __future__ import annotations
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray
-from conformix.kernels.host.compiled import compiled, inner
+from conformix.kernels.host.compiled import regrouped
 from conformix.kernels.host.elementary import _exp_of_differences, _largest, log_of
 
 
-@inner
-def _product(left: FloatArray, right: FloatArray) -> float:
-    """Return ``left . right``; in eight lanes, which need not wait for each other."""
-    a = b = c = d = 0.0
-    e = f = g = h = 0.0
-    for k in range(0, left.size - 7, 8):
-        a += left[k] * right[k]
-        b += left[k + 1] * right[k + 1]
-        c += left[k + 2] * right[k + 2]
-        d += left[k + 3] * right[k + 3]
-        e += left[k + 4] * right[k + 4]
-        f += left[k + 5] * right[k + 5]
-        g += left[k + 6] * right[k + 6]
-        h += left[k + 7] * right[k + 7]
-    for k in range(left.size - left.size % 8, left.size):
-        a += left[k] * right[k]
-    return ((a + b) + (c + d)) + ((e + f) + (g + h))
-
-
-@compiled
+@regrouped
 def likelihood(
     planes: FloatArray, rows: tuple[int, int], c: FloatArray, first: FloatArray, second: FloatArray
 ) -> float:
     """Return ``sum_i log sum_y exp(z_iy)`` over some rows of planes (p, n, K), ``z = c . planes``.
 
     Its first derivatives are added to `first` (p,), the second ones to the lower triangle of
-    `second` (p, p).
+    `second` (p, p), four at a time: what is read of the weighted scores serves four sums.
     """
     p, _, n_classes = planes.shape
-    ones = np.ones(n_classes)
-    z, shares, weighted, means = np.empty(n_classes), ones.copy(), ones.copy(), np.empty(p)
+    z, shares, weighted = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
+    means, sums = np.empty(p), np.empty(4)
     value = 0.0
     for i in range(rows[0], rows[1]):
         for k in range(n_classes):
@@ -51,17 +32,29 @@ def likelihood(
                     z[k] += factor * planes[j, i, k]
         top = _largest(z)
         _exp_of_differences(z, top, shares)
-        total = _product(shares, ones)
+        total = 0.0
+        for k in range(n_classes):
+            total += shares[k]
         value += top + log_of(total)
         for k in range(n_classes):
             shares[k] /= total
         for j in range(p):
-            own = planes[j, i]
+            mean = 0.0
             for k in range(n_classes):
-                weighted[k] = shares[k] * own[k]
-            means[j] = _product(weighted, ones)
-            first[j] += means[j]
-            for other in range(j + 1):
-                second[j, other] += _product(weighted, planes[other, i])
-                second[j, other] -= means[j] * means[other]
+                weighted[k] = shares[k] * planes[j, i, k]
+                mean += weighted[k]
+            means[j] = mean
+            first[j] += mean
+            for u in range(0, j + 1, 4):
+                # Where fewer than four are left the last one comes again, and is not added.
+                v, w, x = min(u + 1, j), min(u + 2, j), min(u + 3, j)
+                at_u = at_v = at_w = at_x = 0.0
+                for k in range(n_classes):
+                    at_u += weighted[k] * planes[u, i, k]
+                    at_v += weighted[k] * planes[v, i, k]
+                    at_w += weighted[k] * planes[w, i, k]
+                    at_x += weighted[k] * planes[x, i, k]
+                sums[0], sums[1], sums[2], sums[3] = at_u, at_v, at_w, at_x
+                for other in range(u, min(u + 4, j + 1)):
+                    second[j, other] += sums[other - u] - mean * means[other]
     return value

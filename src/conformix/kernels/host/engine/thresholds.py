@@ -30,6 +30,8 @@ from conformix.kernels.host.engine.kth_largest import (
 from conformix.kernels.host.engine.lists import bound_run, combine_run, pack_marks, take
 
 TASKS_PER_THREAD = 4
+# Rows times weights that one thread walks sooner: every subtree begins with all rows.
+SMALL_WALK = 2**24
 TYPICAL_ROWS = 128
 
 
@@ -51,6 +53,7 @@ def all_thresholds(
             scratch, means = np.empty((4, n)), np.empty((2, d))
             _walk(cells, root, lists, n, k, slack, out, witness, stack, scratch, means, room_for(n))
 
+    threads = threads if n * len(out) > SMALL_WALK else 1
     run_blocks(below, subtrees(cells, threads * TASKS_PER_THREAD if threads > 1 else 1), threads)
     _hand_up(cells, witness)
     return out, witness
