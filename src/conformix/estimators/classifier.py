@@ -232,7 +232,7 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
         self.conformal_ = self._average(rng).fit(
             self._outputs(X_cal),
             y_cal,
-            test=None if X_test is None else self._outputs(X_test),
+            test=X_test if X_test is None or isinstance(X_test, str) else self._outputs(X_test),
             groups=None if units is None or X_calibration is not None else units[calibrate],
             classes=self.classes_,
             strata=None if strata is None else host_array(strata, "strata")[rows],

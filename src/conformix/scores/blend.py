@@ -154,12 +154,9 @@ class Blended:
     def __getitem__(self, rows: slice) -> FloatArray:
         """Return rows of the blend: logits or probabilities, whichever the outputs are."""
         some = self.outputs.rows(rows)
-        logits = self.blend.logits(some if some.stays_on_device else some.to_host())
-        if self.outputs.kind == "logits":
-            return logits
-        if is_tensor(logits):
-            return _device().DeviceRanked(logits, "logits").probs  # type: ignore[no-any-return]
-        return Ranked(logits, "logits", arithmetic=self.outputs.arithmetic).probs
+        return as_outputs(
+            self.blend.logits(some if some.stays_on_device else some.to_host()), self.outputs
+        )
 
     def later_rows(self, rows: slice | IntArray) -> Blended:
         """Return the blend of some rows, not computed yet."""
@@ -181,6 +178,15 @@ class Blended:
         if some.on_device:
             return _device().sorted_blend(self.blend, some)
         return SortedBlend(self.blend, some)
+
+
+def as_outputs(logits: FloatArray, like: Outputs) -> FloatArray:
+    """Return logits of a blend as what its models give: logits or probabilities."""
+    if like.kind == "logits":
+        return logits
+    if is_tensor(logits):
+        return _device().DeviceRanked(logits, "logits").probs  # type: ignore[no-any-return]
+    return Ranked(logits, "logits", arithmetic=like.arithmetic).probs
 
 
 class SortedBlend(SortedRows):
