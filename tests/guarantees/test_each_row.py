@@ -243,7 +243,7 @@ def test_what_does_not_go_with_a_threshold_for_each_row_is_refused(
 
 def test_another_word_for_test_is_refused() -> None:
     probs, y = rows_without_ties(0, 40)
-    with pytest.raises(InvalidInput, match='test must be outputs, or "each"; got'):
+    with pytest.raises(InvalidInput, match='test must hold real numbers, or be "each"; got'):
         cx.ScoreAverage(NAMES).fit(probs, y, test="every")
 
 

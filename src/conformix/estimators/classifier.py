@@ -198,7 +198,8 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
         X_calibration, y_calibration : optional
             Calibration rows of your own; then all of X trains.
         X_test : optional
-            Features of the test rows, for the transductive splits.
+            Features of the test rows, for the transductive splits; "each" is as in
+            `ScoreAverage.fit`.
         groups : array of shape (n,), optional
             Rows of one group stay on one side of every split; as in `ScoreAverage.fit`.
         strata, calibration_weight : arrays with one entry per calibration row, optional

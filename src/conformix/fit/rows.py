@@ -150,7 +150,7 @@ def array_rows(
     checked = None
     each_row = isinstance(test, str)
     if each_row and test != "each":
-        raise InvalidInput(f'test must be outputs, or "each"; got {shown(test)}.')
+        raise InvalidInput(f'test must hold real numbers, or be "each"; got {shown(test)}.')
     if test is not None and not each_row and settings.weights is None:
         checked = check_outputs(test, settings.kind, name="test")
         checked = matching(checked, tuple(labelled.models), labelled.n_classes, "test")
