@@ -22,6 +22,7 @@ from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
 from conformix.scores.blend import (
     DICTIONARY,
     LEARNT,
+    can_teach,
     dictionary_columns,
     most_likely,
     plan_rows,
@@ -43,6 +44,8 @@ class Blending:
         Scores of the dictionary of ``auto`` that are left out.
     old_plan : bool
         Whether as many rows tune as in 0.1.0.
+    few : bool
+        Whether fewer than sixteen rows teach coefficients, as in 0.1.0.
 
     Examples
     --------
@@ -54,6 +57,7 @@ class Blending:
 
     without: tuple[str, ...] = ()
     old_plan: bool = False
+    few: bool = False
 
     def n_tune(self, n: int, alpha: float, n_models: int, n_classes: int) -> int:
         """Return how many of n labelled rows the blend learns from."""
@@ -88,7 +92,7 @@ def plan_of_0_1_0(n: int, alpha: float, n_scores: int, n_classes: int) -> int:
 
 HIGH_FLOOR = "logp(floor=0.1)"
 AUTO = Blending()
-BEFORE = Blending((*LEARNT, HIGH_FLOOR), old_plan=True)
+BEFORE = Blending((*LEARNT, HIGH_FLOOR), old_plan=True, few=True)
 PARTS = {
     "without likeness": Blending(("likeness",)),
     "without kin": Blending(("kin",)),
@@ -210,7 +214,8 @@ class Taught:
         used = [j for j, c in enumerate(self.columns) if str(c.score) not in way.without]
         columns = [self.columns[j] for j in used]
         prior = prior_of(columns)
-        if len(self._tune):
+        tuning = self._blends.pool.outputs.rows(self._tune)
+        if len(self._tune) and (way.few or can_teach(tuning, self.columns)):
             scores = np.moveaxis(self.planes[used], 0, -1)
             labels = self._blends.pool.labels[self._tune]
             prior = most_likely(scores, labels, prior, ridge_of(columns), 1)

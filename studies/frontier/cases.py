@@ -103,6 +103,8 @@ SEVERAL = (
     _several("vlm_mmbench", (), "26 models"),
     _several("mmlu_llama13b", (), "ten prompts"),
 )
+# Of two or three models; with more, a search by size takes minutes.
+FEW_MODELS = SEVERAL[:5]
 VLMS = (
     "MoE_LLaVA_Phi2_2_7B_4e", "MoE_LLaVA_Qwen_1_8B_4e", "MoE_LLaVA_StableLM_1_6B_4e",
     "MobileVLM_1_7B", "MobileVLM_3B", "MobileVLM_V2_1_7B",

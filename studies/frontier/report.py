@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from conformix.atomic import write_whole
-from conformix.plots.style import MARKERS, PALETTE, explain_with, new_figure, save_figure, tidy
+from conformix.plots.style import MARKERS, PALETTE, new_figure, save_figure, tidy
 from studies.frontier.averaged import Averaging
 from studies.frontier.blended import PARTS
-from studies.frontier.cases import SETTINGS
+from studies.frontier.cases import FEW_MODELS, SETTINGS, SEVERAL
+from studies.frontier.exactly import Exactly
 from studies.frontier.run import run_frontier
 from studies.frontier.similarity import Similarity
+from studies.frontier.symmetric import Symmetric
 from studies.frontier.tables import (
     HALF,
     Ratio,
@@ -33,8 +35,9 @@ if TYPE_CHECKING:
 
 BEFORE, BASELINE = "auto of 0.1.0", "tuned baseline"
 PAPER, SIMILAR = "the paper's average", "class similarity"
+AGGREGATED, SELECTED = "SACP", "auto under split exact"
 TITLES = {BASELINE: "the tuned baseline"}
-PARTS_RUNS, RIVALS_RUNS = 10, 20
+PARTS_RUNS, RIVALS_RUNS, SLOW_RUNS = 10, 20, 10
 
 
 def write_frontier(folder: str | Path, *, runs: int | None = None, workers: int = 2) -> list[Path]:
@@ -58,13 +61,16 @@ def write_frontier(folder: str | Path, *, runs: int | None = None, workers: int 
     parts = run_frontier(log, methods=PARTS, runs=few, alphas=(0.01, 0.05), **shared)
     shared["runs"] = RIVALS_RUNS if runs is None else runs
     similar = run_frontier(log, methods={SIMILAR: Similarity()}, **shared)
-    # With many models a search by size takes minutes where a likelihood takes milliseconds.
-    alone = [setting for setting in SETTINGS if setting.group != "several models"]
+    few_models = [s for s in SETTINGS if s not in SEVERAL or s in FEW_MODELS]
     average = {PAPER: Averaging(("thr", "aps", "rank"))}
-    paper = run_frontier(log, settings=alone, methods=average, **shared)
+    paper = run_frontier(log, settings=few_models, methods=average, **shared)
+    shared |= {"sizes": (300, 1000), "runs": SLOW_RUNS if runs is None else min(runs, SLOW_RUNS)}
+    sacp = run_frontier(log, settings=SEVERAL, methods={AGGREGATED: Symmetric()}, **shared)
+    exact = run_frontier(log, methods={SELECTED: Exactly()}, **shared)
     before = ratios(rows, "auto", BEFORE)
-    everything = [*rows, *paper, *similar]
-    rivals = {name: ratios(everything, "auto", name) for name in (BASELINE, PAPER, SIMILAR)}
+    everything = [*rows, *paper, *similar, *sacp, *exact]
+    names = (BASELINE, PAPER, SIMILAR, AGGREGATED, SELECTED)
+    rivals = {name: ratios(everything, "auto", name) for name in names}
     classes = [
         row for row in rows if row["alpha"] > 0.01 and (row["half"] or row["n_labelled"] == 1000)
     ]
@@ -117,7 +123,7 @@ def draw(found: Sequence[Ratio]) -> Figure:
     panels = figure.subplots(1, len(sizes), sharey=True, squeeze=False)[0]
     for panel, rows in zip(panels, sizes, strict=True):
         title = "half of the rows" if rows == HALF else f"{rows:,} rows"
-        tidy(panel, title=title, xlabel="size / 0.1.0")
+        tidy(panel, title=title)
         panel.axvline(1.0, color="black", linewidth=0.8)
         panel.set_xscale("log")
         panel.set_xticks([0.25, 0.5, 1.0], ["0.25", "0.5", "1"])
@@ -133,9 +139,12 @@ def draw(found: Sequence[Ratio]) -> Figure:
             [r.ratio.mean], [y], xerr=ends, elinewidth=0.8, linestyle="none", **look
         )
     panels[0].set_yticks(range(len(settings)), settings)
-    panels[0].set_ylim(len(settings) + 2, -1)  # the first setting on top, room for the names
-    names = [f"alpha = {alpha:g}" for alpha in alphas]
-    explain_with(panels[0], [handles[alpha] for alpha in alphas], names, loc="lower left")
+    panels[0].set_ylim(len(settings) - 0.4, -0.6)  # the first setting on top
+    figure.supxlabel("mean set size relative to auto of 0.1.0", fontsize=panels[0].title.get_size())
+    figure.legend(
+        [handles[alpha] for alpha in alphas], [f"alpha = {alpha:g}" for alpha in alphas],
+        loc="outside upper center", ncols=len(alphas), frameon=False, fontsize=8,
+    )  # fmt: skip
     return figure
 
 

@@ -16,12 +16,16 @@ from studies.frontier.averaged import Averaging
 from studies.frontier.baseline import Case, Chosen, run_baseline
 from studies.frontier.blended import AUTO, BEFORE, Blending, Blends
 from studies.frontier.cases import ALPHAS, RUNS, RUNS_IF_SMALL, SETTINGS, SIZES, SMALL, Setting
+from studies.frontier.exactly import Exactly
 from studies.frontier.similarity import Similarity
+from studies.frontier.symmetric import Symmetric
 
-Way = Chosen | Blending | Averaging | Similarity
+Way = Chosen | Blending | Averaging | Similarity | Symmetric | Exactly
 METHODS: dict[str, Way] = {"auto": AUTO, "auto of 0.1.0": BEFORE, "tuned baseline": Chosen()}
 # Splits of one setting that a process computes before their rows are written.
 RUNS_AT_ONCE = 5
+# The same of the baseline, whose planes serve all splits: what a killed run has to do again.
+RUNS_OF_BASELINE = 10
 
 
 class Job(NamedTuple):
@@ -106,14 +110,14 @@ def cases_of(
 def jobs_of(
     setting: Setting, methods: Mapping[str, Way], todo: dict[str, list[Case]]
 ) -> Iterator[Job]:
-    """Yield what is to do: baselines see all splits at once, blends share what rows teach."""
+    """Yield what is to do: baselines see many splits at once, blends share what rows teach."""
     blends = [name for name, way in methods.items() if isinstance(way, Blending)]
     for names in (blends, *([name] for name in methods if name not in blends)):
         some = {name: methods[name] for name in names}
         runs = sorted({case[0] for name in names for case in todo[name]})
         step = RUNS_AT_ONCE
         if any(isinstance(way, Chosen) for way in some.values()):
-            step = max(len(runs), 1)
+            step = RUNS_OF_BASELINE
         for start in range(0, len(runs), step):
             at_once = set(runs[start : start + step])
             part = {name: [c for c in todo[name] if c[0] in at_once] for name in names}

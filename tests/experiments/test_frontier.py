@@ -11,11 +11,14 @@ from conformix.experiments.pool import Pool
 from conformix.fit.blend import blend_split
 from conformix.fit.settings import resolve
 from conformix.scores.blend import DICTIONARY, LEARNT
+from studies.frontier.averaged import Averaging
 from studies.frontier.baseline import planes, run_baseline
 from studies.frontier.blended import AUTO, BEFORE, PARTS, Blends
 from studies.frontier.cases import SETTINGS, Setting
+from studies.frontier.exactly import Exactly
 from studies.frontier.made import long_tail, trained
 from studies.frontier.run import run_frontier
+from studies.frontier.symmetric import Candidates, Symmetric
 from studies.frontier.tables import class_table, group_table, markdown, ratios, summary
 
 SMALL = Setting("mmlu_llama13b", ("llama13b_prompt0", "llama13b_prompt1"), label="two prompts")
@@ -73,6 +76,47 @@ def test_parts_leave_out_what_they_name_and_0_1_0_has_five_scores() -> None:
         columns, _ = taught.coefficients(way)
         assert not {str(column.score) for column in columns} & set(way.without)
     assert set(every) - set(BEFORE.without) == set(DICTIONARY)
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0])
+def test_symmetric_aggregation_is_the_published_rule(p: float) -> None:
+    rng = np.random.default_rng(0)
+    for n, m, alpha in ((5, 1, 0.3), (12, 2, 0.1), (25, 3, 0.2), (8, 2, 0.05)):
+        own, labels = rng.random((n, m)), rng.random((6, 4, m))
+        sets = Symmetric(p).sets(own, Candidates(labels), alpha)
+        for i, y in np.ndindex(6, 4):
+            sums = own.sum(axis=0) + labels[i, y]
+            number = np.linalg.norm(labels[i, y] / sums, ord=p)
+            others = np.linalg.norm(own / sums, ord=p, axis=1)
+            rank = 1 + int((others >= number).sum())  # from the largest, with itself
+            assert sets[i, y] == (rank / (n + 1) > alpha)
+
+
+def test_symmetric_aggregation_of_one_model_has_the_sets_of_thr() -> None:
+    pool = Pool(WIDE.load())
+    rows, test = WIDE.draw(pool.outputs.n, run=0)
+    (mask,) = Symmetric().all_sets(pool, rows, test[:200], [(300, 0.1)])
+    logits = next(iter(pool.outputs.models.values()))
+    thr = cx.ScoreAverage("thr", alpha=0.1, kind="logits").fit(
+        logits[rows[:300]], pool.labels[rows[:300]]
+    )
+    np.testing.assert_array_equal(mask, thr.predict_set(logits[test[:200]]).mask)
+
+
+def test_rivals_of_several_models_and_the_exact_split_are_resumed(tmp_path) -> None:
+    methods = {"SACP": Symmetric(), "exact": Exactly(), "paper": Averaging(("thr", "rank"))}
+    options = {"settings": [SMALL], "methods": methods, "runs": 1, "sizes": [300], "workers": 1}
+    first = run_frontier(tmp_path / "rows.jsonl", alphas=[0.1], **options)
+    assert [row["method"] for row in first] == list(methods)
+    assert all(0.8 < row["coverage"] < 1 for row in first)
+    told: list[str] = []
+    both = run_frontier(
+        tmp_path / "rows.jsonl", alphas=[0.1, 0.05], progress=told.append, **options
+    )
+    assert len(both) == 6
+    assert [row for row in both if row["alpha"] == 0.1] == first
+    assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 6
+    assert len(told) == 3
 
 
 def test_rows_that_are_there_are_not_computed_again(tmp_path) -> None:

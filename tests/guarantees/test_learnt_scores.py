@@ -35,14 +35,17 @@ NAMES = ("thr", "likeness", "kin", "rarity")
 # Weights that all have a part of `thr`: without ties in the outputs there are none in the scores.
 CANDIDATES = [[0.4, 0.2, 0.2, 0.2], [0.1, 0.3, 0.5, 0.1], [0.1, 0.7, 0.1, 0.1]]
 SOURCES = ("tuning rows", "unlabelled rows", "batch of one", "batch")
+EVERY_SOURCE = (*SOURCES, "each row")
 
 
-def teachers(source: str, held_out: np.ndarray, others: np.ndarray) -> dict[str, np.ndarray]:
+def teachers(source: str, held_out: np.ndarray, others: np.ndarray) -> dict[str, Any]:
     """What `fit` is given besides labelled rows, with one row held out."""
     if source == "unlabelled rows":
         return {"unlabelled": others}
     if source == "batch of one":
         return {"test": held_out}
+    if source == "each row":
+        return {"test": "each"}
     return {"test": np.concatenate([others[:2], held_out, others[2:]])} if source == "batch" else {}
 
 
@@ -92,7 +95,7 @@ def other_rows(n: int, n_classes: int) -> np.ndarray:
 
 @settings(max_examples=12)
 @given(bag=bags(max_models=1, min_rows=3, max_rows=9), level=levels(), data=st.data())
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("source", EVERY_SOURCE)
 @pytest.mark.parametrize("scores", [NAMES, "auto"], ids=["named", "automatic"])
 def test_at_least_k_of_n_plus_one_rows_are_covered_with_ties(
     scores: Any, source: str, bag: Bag, level: tuple[float, Fraction], data: st.DataObject
@@ -110,7 +113,7 @@ def test_at_least_k_of_n_plus_one_rows_are_covered_with_ties(
 
 @settings(max_examples=10)
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 12), level=levels())
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("source", EVERY_SOURCE)
 def test_exactly_k_of_n_plus_one_rows_are_covered_without_ties(
     source: str, seed: int, n: int, level: tuple[float, Fraction]
 ) -> None:
@@ -121,7 +124,7 @@ def test_exactly_k_of_n_plus_one_rows_are_covered_without_ties(
     assert hits == oracle.conformal_rank(n, meant)
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("source", EVERY_SOURCE)
 def test_automatic_scores_cover_exactly_k_of_n_plus_one_rows_without_ties(source: str) -> None:
     n_tune, n, learns = 40, 9, 0
     for seed, alpha in enumerate((0.1, 0.2, 0.3, 0.5)):

@@ -9,7 +9,7 @@ import pytest
 
 import conformix as cx
 from conformix.calibration import PerClass
-from conformix.conformal import conformal_rank, rows_needed
+from conformix.conformal import conformal_rank, last_rank_out, rows_needed
 from conformix.data.outputs import check_outputs
 from conformix.data.row_data import NO_DATA
 from conformix.fit.learning import learn_from
@@ -73,6 +73,56 @@ def test_where_no_row_tunes_the_sets_are_those_of_thr_on_all_rows(rows) -> None:
     assert np.mean(cp.predict_set(rows[0]).mask != thr.predict_set(rows[0]).mask) < 1e-4
     assert cp.search_ is None
     assert cp.held_out_size_ == pytest.approx(cp.predict_set(rows[0][:99]).sizes.mean())
+
+
+def bent(rows: tuple[Any, Any], n: int) -> tuple[Any, Any]:
+    """The same rows with other labels where they tune, under random state 0."""
+    cp = fitted(rows, n)
+    share = cp.guarantee_.facts.n_tune / n
+    tune = ValidityFirst(share).roles(n, 0, np.random.default_rng(0)).tune
+    y = rows[1].copy()
+    y[tune] = (y[tune] + 1) % 100
+    return rows[0], y
+
+
+def test_fewer_than_sixteen_planned_rows_teach_a_network_nothing(rows) -> None:
+    """Coefficients of one row were worth sets 4 to 11 % larger than those of ``thr``."""
+    for n, learns in ((100, False), (114, False), (115, True)):
+        cp, other = fitted(rows, n), fitted(bent(rows, n), n)
+        assert (cp.guarantee_.facts.n_tune, cp.guarantee_.facts.n_cal) == (n - 99, 99)
+        same = np.array_equal(cp.blend_.coefficients, other.blend_.coefficients)
+        assert same is not learns  # the labels of these rows are of use, or are not looked at
+        prior = prior_of(cp.blend_.columns)
+        assert np.array_equal(cp.blend_.coefficients, prior) is not learns
+    assert fitted(rows, 100).search_.strategy == "mean of the log-probabilities"
+    assert fitted(rows, 115).search_.strategy == "blend by the likelihood of 16 rows"
+
+
+def test_a_single_planned_row_teaches_a_model_that_gives_zeros(rows) -> None:
+    """Its labels tie under the prior, and any order of them is worth more."""
+    probs = np.exp(rows[0] - rows[0].max(axis=1, keepdims=True))
+    coarse = np.round(20 * probs / probs.sum(axis=1, keepdims=True)) + 0.0
+    coarse[:, 0] += coarse.sum(axis=1) == 0
+    coarse /= coarse.sum(axis=1, keepdims=True)
+    cp = fitted((coarse, rows[1]), 100, kind="probs")
+    assert cp.guarantee_.facts.n_tune == 1
+    assert not np.array_equal(cp.blend_.coefficients, prior_of(cp.blend_.columns))
+
+
+def test_a_split_object_that_asks_for_few_rows_learns_from_them(rows) -> None:
+    cp = fitted(rows, 105, split=ValidityFirst(0.05))
+    assert cp.guarantee_.facts.n_tune == 5
+    assert not np.array_equal(cp.blend_.coefficients, prior_of(cp.blend_.columns))
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.05, 0.1])
+def test_no_plan_wastes_a_part_of_alpha_by_rounding(alpha) -> None:
+    """With 280 rows, 186 that calibrate at alpha = .01 would leave out one in 187."""
+    for n in range(rows_needed(alpha) + 1, 1000):
+        rest = n - plan_rows(n, alpha, 8, 100)
+        assert last_rank_out(rest, alpha) == pytest.approx((rest + 1) * alpha)
+        if n > 30 / alpha:
+            assert rest < 0.81 * n
 
 
 def test_who_tunes_does_not_depend_on_the_labels(rows) -> None:

@@ -176,10 +176,13 @@ class ScoreAverage(Params):
             Outputs of one or several models on labelled rows that trained none of them.
         y : array of shape (n,)
             True class indices, or class names where `classes` are given.
-        test : like `outputs`, optional
+        test : like `outputs`, or "each", optional
             Outputs on the unlabelled test rows; the transductive splits need them. Under "vfcp",
             scores that learn (`likeness`, `kin`, `rarity`, ``scores="auto"``) learn from them and
             from the calibration rows alike, and the guarantee is for these test rows alone.
+            With "each" every row that is predicted is such a batch of its own: scores learn from
+            it and the calibration rows, and the guarantee is for one row at a time, whichever.
+            Prediction then takes a new matrix and a new threshold for every row.
         groups : array of shape (n,), optional
             Rows of one group (patient, user, document) stay on one side of the split. The
             guarantee still speaks of exchangeable rows (docs/guarantees.md has that of groups).

@@ -198,7 +198,8 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
         X_calibration, y_calibration : optional
             Calibration rows of your own; then all of X trains.
         X_test : optional
-            Features of the test rows, for the transductive splits.
+            Features of the test rows, for the transductive splits; "each" is as in
+            `ScoreAverage.fit`.
         groups : array of shape (n,), optional
             Rows of one group stay on one side of every split; as in `ScoreAverage.fit`.
         strata, calibration_weight : arrays with one entry per calibration row, optional
@@ -232,7 +233,7 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
         self.conformal_ = self._average(rng).fit(
             self._outputs(X_cal),
             y_cal,
-            test=None if X_test is None else self._outputs(X_test),
+            test=X_test if X_test is None or isinstance(X_test, str) else self._outputs(X_test),
             groups=None if units is None or X_calibration is not None else units[calibrate],
             classes=self.classes_,
             strata=None if strata is None else host_array(strata, "strata")[rows],

@@ -3,8 +3,8 @@
 The blend learns from the tuning rows of the split, or, under ``exact``,
 from rows set aside. Nothing else sees their labels, so that it is fixed as far as the calibration
 rows are concerned, and the guarantee of the split stays what it is. Where all rows are needed for a
-finite threshold none tunes: the blend is then its prior, the mean of the models' log-probabilities,
-which for one model has the sets of ``thr``.
+finite threshold, or a plan leaves fewer than sixteen that could teach, none does: the blend is then
+its prior, the mean of the models' log-probabilities, which for one model has the sets of ``thr``.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from conformix.scores.blend import (
     LADDER,
     LEARNT,
     Blend,
+    can_teach,
     dictionary_columns,
     fit_blend,
     plan_rows,
@@ -62,10 +63,13 @@ def learn_blend(rows: Any, settings: Settings, rng: np.random.Generator) -> Blen
     # On the host, in one arithmetic: a device learns the same coefficients.
     seen = tuning.outputs.to_host()
     columns = dictionary_columns(seen)
-    if roles is None:
-        learnt = LearntScores(tuple(c for c in columns if not c.score.learns), {})
-    else:
+    teaches = roles is not None and (split_is_asked_for(settings) or can_teach(seen, columns))
+    if roles is not None:
         refuse_own_rows(rows, roles, settings)
+    if roles is None or not teaches:
+        learnt = LearntScores(tuple(c for c in columns if not c.score.learns), {})
+        seen, tuning = seen.rows(slice(0)), tuning.take(np.arange(0))
+    else:
         learnt = learn_from(rows, columns, roles, settings.threads)
     blend = fit_blend(
         seen, tuning.y, learnt.columns, name=_free_name(rows.models), threads=settings.threads,
@@ -88,7 +92,7 @@ def learn_blend(rows: Any, settings: Settings, rng: np.random.Generator) -> Blen
     if split is None or roles is None:
         settings = replace(settings, split=ValidityFirst(), frugal=True, search=AutoSearch())
         return Blended(single, rows, settings, blend)
-    search = OnlyBlend(len(roles.tune))
+    search = OnlyBlend(len(tuning.y))
     settings = replace(settings, split=split, frugal=False, search=search)
     if len(roles.tune) + 1 < 1 / simple_fraction(settings.alpha):
         # The blend is the only candidate: the tuning rows need not be enough for alpha.
@@ -103,7 +107,7 @@ class OnlyBlend:
     Parameters
     ----------
     n_rows : int
-        Rows that the blend has learnt from.
+        Rows that the blend has learnt from; none where too few are set aside.
     """
 
     n_rows: int
@@ -128,6 +132,8 @@ class OnlyBlend:
         else:
             count = int(objective.counts(weights)[0])
         strategy = f"blend by the likelihood of {self.n_rows:,} rows"
+        if not self.n_rows:
+            strategy = "mean of the log-probabilities"
         return SearchResult(weights[0], count, objective.n_size, 1, strategy)
 
 
@@ -146,8 +152,7 @@ def blend_split(
             f'"exact"; got "{split.name}".'
         )
     symmetric = is_symmetric(split)
-    asked = split.shortlist is not None if symmetric else not settings.frugal
-    if asked:
+    if split_is_asked_for(settings):
         return split  # type: ignore[no-any-return]
     reserved = RankRule(settings.delta).rows_needed(settings.alpha, n)
     units = plan_rows(n, settings.alpha, n_scores, n_classes, reserved=reserved)
@@ -161,6 +166,12 @@ def blend_split(
         return None
     share = max(units, 1) / n_units if n_units > 1 else 0.5  # one unit is refused by `roles`
     return Exact(shortlist=len(LADDER), share=share) if symmetric else ValidityFirst(share)
+
+
+def split_is_asked_for(settings: Settings) -> bool:
+    """Whether a split object says how many rows tune; by name that is left to the library."""
+    split: Any = settings.split
+    return split.shortlist is not None if is_symmetric(split) else not settings.frugal
 
 
 def _free_name(models: tuple[str, ...]) -> str:

@@ -11,20 +11,23 @@ import numpy as np
 
 from conformix.calibration.cuts import Calibration, Marginal, Plan, Seen, SinglePlan
 from conformix.calibration.objective import class_objective
+from conformix.data.outputs import Outputs
 from conformix.data.row_data import NO_DATA, RowData, group_names
 from conformix.errors import InvalidInput
 from conformix.fit.blend import learn_blend
+from conformix.fit.each_row import EachRow
 from conformix.fit.exact.split import fit_exact
 from conformix.fit.learning import (
     learn,
     learn_columns,
-    refuse_unlabelled,
+    refuse_each_row,
+    refuse_teachers,
     taught_by,
     with_left_out,
 )
 from conformix.fit.predictor import Predictor
 from conformix.fit.rows import Rows, check_test, rows_held
-from conformix.fit.rule import Calibrated, Fitted, Rule
+from conformix.fit.rule import Calibrated, Fitted, Rule, cut_by
 from conformix.fit.scored import (
     Scored,
     Scoring,
@@ -64,6 +67,10 @@ def fit(rows: Rows, settings: Settings) -> Predictor:
     """Return the predictor fitted on labelled rows, wherever they live."""
     rng = as_generator(settings.random_state)
     key, models, blend, roles, learnt = draw_key(rng), rows.models, None, None, None
+    given: Any = rows
+    each_row = bool(getattr(rows, "each_row", False))
+    if each_row:
+        refuse_each_row(settings)
     if settings.blends:
         columns, rows, settings, blend, roles = learn_blend(rows, settings, rng)
     else:
@@ -72,7 +79,7 @@ def fit(rows: Rows, settings: Settings) -> Predictor:
             learnt, settings, roles = learn_columns(rows, columns, settings, rng)
             columns = learnt.columns
         else:
-            refuse_unlabelled(rows, columns)
+            refuse_teachers(rows, columns)
     split = settings.split_for(len(columns))
     if split is not None and roles is None:
         # Roles that are drawn already stay: who has taught or tuned must not calibrate.
@@ -82,10 +89,13 @@ def fit(rows: Rows, settings: Settings) -> Predictor:
     taught = columns if blend is None else blend.columns
     scored = taught_by(rows, scored, taught, settings)
     fitted = fit_scored(scored, columns, settings, rng)
-    return Predictor(
+    predictor = Predictor(
         columns, models, rows.n_classes, settings.kind, key, settings.alpha, fitted,
         threads=settings.threads, classes=rows.classes, blend=blend,
     )  # fmt: skip
+    if each_row and learn(taught):
+        return EachRow.of(predictor, given, scored.roles)
+    return predictor
 
 
 def fit_scored(
@@ -204,6 +214,15 @@ def recalibrated(predictor: Predictor, outputs: Any, y: Any, **rows: Any) -> Pre
     """Return the predictor with the same weights and a fresh threshold, from fresh rows."""
     fresh = predictor.check(outputs)
     labels = predictor.labels(y, fresh.n)
+    data = predictor.row_data(fresh.n, **rows)
+    return predictor.afresh(
+        lambda one: _with_fresh_rows(one, fresh, labels, data), fresh, labels, data
+    )
+
+
+def _with_fresh_rows(
+    predictor: Predictor, fresh: Outputs, labels: IntArray, data: RowData
+) -> Calibrated:
     old: Any = predictor.fitted
     if not old.nested:
         raise InvalidInput(
@@ -216,12 +235,10 @@ def recalibrated(predictor: Predictor, outputs: Any, y: Any, **rows: Any) -> Pre
         delta=facts.rank.delta, n_test=facts.n_test, grouped=facts.grouped,
         n_batch=facts.n_batch, n_unlabelled=facts.n_unlabelled,
     )  # fmt: skip
-    fitted = calibrated(
+    return calibrated(
         predictor.labelled_scores(fresh, labels), labels, old.rule, alpha=predictor.alpha,
-        ledger=ledger, normalizer=old.normalizer, plan=old.cuts.plan.afresh(),
-        data=predictor.row_data(fresh.n, **rows),
+        ledger=ledger, normalizer=old.normalizer, plan=old.cuts.plan.afresh(), data=data,
     )  # fmt: skip
-    return replace(predictor, fitted=fitted)
 
 
 def _tuning_rows(
@@ -294,15 +311,7 @@ def calibrated(
     data: RowData = NO_DATA,
 ) -> Calibrated:
     """Return the calibration of a given rule on labelled rows (n, K, d)."""
-    plan = plan or SinglePlan()
-    if not plan.by_row:  # whichever row a score is of
-        rising = rule.rising(scores, y)
-        cuts = plan.cut(rising, y, data)
-    else:
-        values = rule.of_true_labels(scores, y)
-        order = np.argsort(values, kind="stable")
-        rising = values[order]
-        cuts = plan.cut(rising, y[order], data.take(order))
+    rising, cuts = cut_by(rule, plan or SinglePlan(), scores, y, data)
     cuts.warn(alpha, ledger.facts.rank)
     facts, reference = ledger.facts, None
     if n_chosen_among(facts) != 1 and not facts.learnt_scale:

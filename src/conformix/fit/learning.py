@@ -8,6 +8,8 @@
   alike, so their scores stay exchangeable, and the guarantee is for this batch alone. Weights and
   coefficients still come from matrices of the tuning rows, and from these labels only. Under
   ``exact`` the test rows are not looked at;
+- the calibration rows and the one row that is predicted (``test="each"``,
+  `conformix.fit.each_row`): the same for every row as a batch of its own;
 - rows that tune and calibrate (efcp, dlcp, dlcp+): no finite-sample bound is known.
 
 In every search a row that taught a score has the value of a matrix that it had no part in.
@@ -78,7 +80,17 @@ def learn_columns(
         check_test(split, n_test)
         used = n_test if split.needs_test and n_test else 0
         roles = split.roles(len(rows.y), used, rng, rows.groups)
-    if not len(roles.tune) and rows.unlabelled is None:
+    if rows.each_row and not roles.separate:
+        raise InvalidInput(
+            'test="each" needs weights that calibration rows had no part in, and under split '
+            f'"{settings.split.name}" they choose them, so that no bound is known; say '
+            'split="vfcp".'
+        )
+    taught = len(roles.tune) or rows.unlabelled is not None
+    if not taught and rows.each_row:  # by all rows, for reading: every row teaches them anew
+        columns = taught_by_all(columns, [rows.outputs])
+        return Learnt(LearntScores(columns, {}), settings, roles)
+    if not taught:
         names = ", ".join(str(column) for column in columns if column.score.learns)
         raise InvalidInput(
             f"{names}: learns from rows that do not calibrate, and here all rows do; say "
@@ -158,8 +170,15 @@ def with_batch(
             'guarantee="marginal".'
         )
     everything = [rows.outputs, rows.unlabelled, rows.test]
+    return taught_by_all(columns, everything)
+
+
+def taught_by_all(
+    columns: Sequence[Column], sources: Sequence[Outputs | None]
+) -> tuple[Column, ...]:
+    """Return the columns with what all rows of some outputs teach them."""
     return tuple(
-        Column(model, score.learnt(add_up(score, model, everything)) if score.learns else score)  # type: ignore[attr-defined]
+        Column(model, score.learnt(add_up(score, model, sources)) if score.learns else score)  # type: ignore[attr-defined]
         for model, score in columns
     )
 
@@ -200,12 +219,28 @@ def refuse_out_of_core(rows: Any) -> None:
         )
 
 
-def refuse_unlabelled(rows: Any, columns: Sequence[Column]) -> None:
-    """Refuse rows without labels where no score learns from any."""
-    if getattr(rows, "unlabelled", None) is not None:
+def refuse_each_row(settings: Settings) -> None:
+    """Refuse what speaks of one rule for all rows where every row has its own."""
+    if settings.weights is None and is_symmetric(settings.split):
+        raise InvalidInput(
+            f'split "{settings.split.name}" selects by tables of the scores of all calibration '
+            'labels, and test="each" changes these with every row; say split="vfcp".'
+        )
+    if settings.delta is not None:
+        raise InvalidInput(
+            'guarantee="pac" speaks of one threshold for all rows, and test="each" gives every row '
+            'its own; say guarantee="marginal", or leave out test.'
+        )
+
+
+def refuse_teachers(rows: Any, columns: Sequence[Column]) -> None:
+    """Refuse rows that are to teach scores where no score learns."""
+    asked = ["unlabelled"] if getattr(rows, "unlabelled", None) is not None else []
+    asked += ['test="each"'] if getattr(rows, "each_row", False) else []
+    if asked:
         names = ", ".join(dict.fromkeys(str(column.score) for column in columns))
         raise InvalidInput(
-            f"unlabelled is for scores that learn, and here none does: {names}; leave it out, or "
+            f"{asked[0]} is for scores that learn, and here none does: {names}; leave it out, or "
             'name likeness, kin or rarity, or say scores="auto".'
         )
 

@@ -116,6 +116,11 @@ class Predictor:
         return checked if self.blend is None or checked.stays_on_device else checked.to_host()
 
     @property
+    def nested(self) -> bool:
+        """Whether the sets of a row are nested in alpha."""
+        return self.fitted.nested
+
+    @property
     def scoring(self) -> Scoring:
         """How outputs become scores."""
         return Scoring(self.columns, self.key, self.threads)
@@ -143,6 +148,16 @@ class Predictor:
     def labels(self, y: Any, n: int) -> IntArray:
         """Return true labels of n rows, given by index or by class name, as indices (n,)."""
         return label_indices(y, self.classes, n, self.n_classes)
+
+    def afresh(
+        self,
+        calibrate: Callable[[Predictor], Fitted],
+        outputs: Outputs,
+        y: IntArray,
+        data: RowData,
+    ) -> Predictor:
+        """Return the predictor that fresh labelled rows calibrate."""
+        return replace(self, fitted=calibrate(self))
 
     def row_data(self, n: int, strata: Any = None, sample_weight: Any = None) -> RowData:
         """Return what n rows bring along, checked against what the calibration needs."""
@@ -235,10 +250,25 @@ class Predictor:
         blended = outputs if self.blend is None else self.blend.over(outputs)
         return upper_ends(self.scoring, self.fitted.rule, blended)
 
+    def fill_depths(
+        self, outputs: Outputs, levels: Sequence[float], data: RowData, depth: Any
+    ) -> list[IntArray]:
+        """Fill `depth` (n, K) with the number of sets that a label is in; return their labels."""
+        fitted: Any = self.fitted
+        thresholds = [fitted.row_thresholds(level, data) for level in levels]
+        ends = None if thresholds[0] is None else self._ends(outputs)
+        if ends is not None:
+            return self._depths(ends, outputs, thresholds, depth)
+        order = []
+        for block, scores in self.blocks(outputs):
+            depth[block] = beside(fitted.depth(scores, levels, data.take(block)), depth)
+            order.append(best_first(depth[block] > 0, scores, fitted.rule))
+        return order
+
     def _depths(
         self, ends: UpperEnds, outputs: Outputs, thresholds: Sequence[Any], depth: Any
     ) -> list[IntArray]:
-        """Fill `depth` (n, K) with the number of sets that a label is in; return their labels."""
+        """Fill `depth` where sets are upper ends of sorted rows."""
 
         def depths(part: Outputs, rows: slice) -> IntArray:
             cuts = [cut_at(threshold, rows) for threshold in thresholds]
@@ -267,8 +297,7 @@ class Predictor:
         levels = sorted({float(simple_fraction(alpha)) for alpha in alphas})
         if not levels:
             raise InvalidInput("alpha must hold at least one level; got none.")
-        fitted: Any = self.fitted
-        if not fitted.nested:
+        if not self.nested:
             raise InvalidInput(
                 'sets of split "exact" need not be nested in alpha; predict one level at a time.'
             )
@@ -276,15 +305,7 @@ class Predictor:
         checked = self.check(outputs, later=True)
         data = self.row_data(checked.n, **rows)
         depth = checked.empty(str(np.min_scalar_type(len(levels))))
-        thresholds = [self.fitted.row_thresholds(level, data) for level in levels]
-        ends = None if thresholds[0] is None else self._ends(checked)
-        if ends is not None:
-            order = self._depths(ends, checked, thresholds, depth)
-        else:
-            order = []
-            for block, scores in self.blocks(checked):
-                depth[block] = beside(fitted.depth(scores, levels, data.take(block)), depth)
-                order.append(best_first(depth[block] > 0, scores, self.fitted.rule))
+        order = self.fill_depths(checked, levels, data, depth)
         depth = checked.to_caller(depth)
         return NestedSets(depth, levels, self.classes, np.concatenate(order))
 
@@ -294,12 +315,16 @@ class Predictor:
         checked = self.check(outputs, later=True)
         data = self.row_data(checked.n, **rows)
         pvalues = checked.empty("float64")
-        for block, scores in self.blocks(checked):
+        self.fill_pvalues(checked, smoothed, data, pvalues)
+        return checked.to_caller(pvalues)  # type: ignore[no-any-return]
+
+    def fill_pvalues(self, outputs: Outputs, smoothed: bool, data: RowData, pvalues: Any) -> None:
+        """Fill `pvalues` (n, K) with those of checked outputs."""
+        for block, scores in self.blocks(outputs):
             # Another key than the scores', so that the two uniforms are independent.
             key = self.key ^ 0x5DEECE66D
-            tau = row_uniforms(checked, block, key)[:, None] if smoothed else None
+            tau = row_uniforms(outputs, block, key)[:, None] if smoothed else None
             pvalues[block] = beside(self.fitted.pvalues(scores, tau, data.take(block)), pvalues)
-        return checked.to_caller(pvalues)  # type: ignore[no-any-return]
 
 
 def cut_at(thresholds: Any, rows: slice) -> Any:

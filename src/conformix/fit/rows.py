@@ -17,7 +17,7 @@ from conformix.data.checks import mapping, place
 from conformix.data.labels import check_classes, label_indices
 from conformix.data.outputs import Outputs, check_groups, check_outputs
 from conformix.data.row_data import RowData, check_rows
-from conformix.errors import InvalidInput, SmallBatchWarning, warn
+from conformix.errors import InvalidInput, SmallBatchWarning, shown, warn
 from conformix.fit.predictor import matching
 from conformix.fit.scored import OfModels, Scored, Scoring, gather_rows, no_roles
 from conformix.fit.settings import Settings
@@ -73,6 +73,7 @@ class ArrayRows(OfModels):
     test: Outputs | None = None  # of the unlabelled test rows
     classes: tuple[Any, ...] | None = None
     unlabelled: Outputs | None = None  # of rows that only teach scores
+    each_row: bool = False  # whether scores learn from every row that is predicted, one at a time
 
     def take(self, rows: IntArray) -> ArrayRows:
         groups = None if self.groups is None else self.groups[rows]
@@ -147,14 +148,17 @@ def array_rows(
     group_ids = check_groups(groups, labelled.n)
     data = check_rows(strata, sample_weight, labelled.n, scheme.needs, scheme.name)
     checked = None
-    if test is not None and settings.weights is None:
+    each_row = isinstance(test, str)
+    if each_row and test != "each":
+        raise InvalidInput(f'test must hold real numbers, or be "each"; got {shown(test)}.')
+    if test is not None and not each_row and settings.weights is None:
         checked = check_outputs(test, settings.kind, name="test")
         checked = matching(checked, tuple(labelled.models), labelled.n_classes, "test")
     others = None
     if unlabelled is not None:
         others = check_outputs(unlabelled, settings.kind, name="unlabelled")
         others = matching(others, tuple(labelled.models), labelled.n_classes, "unlabelled")
-    return ArrayRows(labelled, labels, data, group_ids, checked, names, others)
+    return ArrayRows(labelled, labels, data, group_ids, checked, names, others, each_row)
 
 
 def score_bytes(n: int, n_classes: int, d: int) -> int:

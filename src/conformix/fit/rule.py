@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from conformix.calibration.cuts import Cuts, Single
+from conformix.calibration.cuts import Cuts, Plan, Single
 from conformix.data.row_data import NO_DATA, RowData
 from conformix.fit.scored import in_blocks, rising, true_scores
 from conformix.guarantees import Ledger
@@ -162,6 +162,18 @@ def _above(scores: FloatArray, floors: FloatArray | None) -> BoolArray | None:
     for j in known[1:]:
         above &= scores[..., j] > floors[j]
     return above if 2 * np.count_nonzero(above) < above.size else None
+
+
+def cut_by(
+    rule: Rule, plan: Plan, scores: Any, y: IntArray, data: RowData
+) -> tuple[FloatArray, Cuts]:
+    """Return the combined true-label scores of calibration rows, rising, and the cuts they make."""
+    if not plan.by_row:  # whichever row a score is of
+        values = rule.rising(scores, y)
+        return values, plan.cut(values, y, data)
+    values = rule.of_true_labels(scores, y)
+    order = np.argsort(values, kind="stable")
+    return values[order], plan.cut(values[order], y[order], data.take(order))
 
 
 class Fitted(Protocol):

@@ -156,10 +156,11 @@ class LabelledRows:
         Scores are never ``-inf``, so that a threshold is only for want of rows.
         """
         fitted: Any = self.predictor.fitted
-        if not fitted.nested:
-            return fitted.ledger.facts.rank(fitted.n, alpha) > fitted.n  # type: ignore[no-any-return]
+        rank = fitted.ledger.facts.rank
+        if fitted.cuts is None:
+            return rank(fitted.n, alpha) > fitted.n  # type: ignore[no-any-return]
         blocks = (self.data.take(rows) for rows in self.outputs.blocks())
-        return all(np.isneginf(fitted.at(alpha, data)).all() for data in blocks)
+        return all(np.isneginf(fitted.cuts.at(alpha, rank, data)).all() for data in blocks)
 
     @cached_property
     def pooled(self) -> Pooled:
@@ -181,6 +182,8 @@ class LabelledRows:
     def no_law(self) -> str | None:
         """Why neither a law nor the false-alarm level of a drift check is known; None if it is."""
         fitted = self.predictor.fitted
+        if fitted.ledger.each_row:
+            return "every row has a threshold of its own, so that rows depend on each other"
         return no_law(fitted.ledger.facts, reference=fitted.reference is not None)
 
     @cached_property

@@ -105,6 +105,8 @@ class Ledger:
         The statement.
     facts : Facts
         The numbers of the fit.
+    each_row : bool
+        Whether every row has a threshold of its own, so that nothing is known of several together.
 
     Examples
     --------
@@ -119,6 +121,7 @@ class Ledger:
 
     guarantee: Guarantee
     facts: Facts
+    each_row: bool = False
 
     @property
     def kind(self) -> str:
@@ -202,7 +205,7 @@ class Ledger:
         )
         says = f"coverage{whom} >= {at_least(bound)} on average over calibration draws"
         yield Entry(name, says, EXCHANGEABLE if m == 1 else IID, bound <= 0)
-        if f.split != "exact" and not own:
+        if f.split != "exact" and not own and not self.each_row:
             worst = conditional_bound(f.n_cal, k, delta, n_weights=m)
             says = f"coverage{whom} >= {at_least(worst)} for {_sure(delta)} of calibration draws"
             yield Entry("order statistic", says, IID, worst <= 0)
@@ -215,7 +218,7 @@ class Ledger:
     def _paper(self, delta: float) -> Iterator[Entry]:
         f = self.facts
         other = f.calibration != "marginal"  # the theory is about one threshold
-        if other or f.learnt_scale or f.n_batch or f.split in ("exact", "fixed"):
+        if other or self.each_row or f.learnt_scale or f.n_batch or f.split in ("exact", "fixed"):
             return
         n = f.n_cal
         eta, grid = vc.vc_eta(n, f.d, delta), vc.grid_eta(n, max(f.n_weights, 1), delta)

@@ -235,12 +235,9 @@ class Blended:
     def __getitem__(self, rows: slice) -> FloatArray:
         """Return rows of the blend: logits or probabilities, whichever the outputs are."""
         some = self.outputs.rows(rows)
-        logits = self.blend.logits(some if some.stays_on_device else some.to_host())
-        if self.outputs.kind == "logits":
-            return logits
-        if is_tensor(logits):
-            return _device().DeviceRanked(logits, "logits").probs  # type: ignore[no-any-return]
-        return Ranked(logits, "logits", arithmetic=self.outputs.arithmetic).probs
+        return as_outputs(
+            self.blend.logits(some if some.stays_on_device else some.to_host()), self.outputs
+        )
 
     def later_rows(self, rows: slice | IntArray) -> Blended:
         """Return the blend of some rows, not computed yet."""
@@ -262,6 +259,15 @@ class Blended:
         if some.on_device:
             return _device().sorted_blend(self.blend, some)
         return SortedBlend(self.blend, some)
+
+
+def as_outputs(logits: FloatArray, like: Outputs) -> FloatArray:
+    """Return logits of a blend as what its models give: logits or probabilities."""
+    if like.kind == "logits":
+        return logits
+    if is_tensor(logits):
+        return _device().DeviceRanked(logits, "logits").probs  # type: ignore[no-any-return]
+    return Ranked(logits, "logits", arithmetic=like.arithmetic).probs
 
 
 class SortedBlend(SortedRows):
@@ -308,6 +314,8 @@ ANCHOR = parse_score("logp(floor=0.01)")
 # Labels beyond which no matrix of them is learnt by default.
 MOST_RELATED = 2**11
 HIGH_FLOOR = parse_score("logp(floor=0.1)")
+# Planned rows from which on coefficients are learnt where no probability is zero.
+FEWEST_ROWS = 16
 # Rows of which a blend learns enough.
 ENOUGH_ROWS = 4000
 # Numbers held at once while the coefficients are fitted (128 MiB).
@@ -359,9 +367,10 @@ def plan_rows(
 
     A third of the rows, at most what a likelihood and its matrices need. From there up to three
     fifths of the rows, until the number that calibrates makes ``(rows + 1) * alpha`` a whole
-    number: any other wastes part of alpha by rounding. In any case so many rows calibrate that the
-    threshold is finite: where n is no more than these, none is left to learn from, and the blend is
-    its prior.
+    number: any other wastes part of alpha by rounding. Where that takes more than three fifths, as
+    many fewer rows learn. In any case so many rows calibrate that the threshold is finite: where n
+    is no more than these, none is left to learn from, and the blend is its prior. It is its prior,
+    too, where fewer than sixteen rows are planned and no probability is zero (`can_teach`).
 
     Parameters
     ----------
@@ -384,6 +393,8 @@ def plan_rows(
     101
     >>> plan_rows(230, 0.01, n_scores=5, n_classes=100)  # 99 waste nothing, 180 would 45 % of alpha
     131
+    >>> plan_rows(280, 0.01, n_scores=8, n_classes=100)  # 199 calibrate, 200 * .01 = 2
+    81
     >>> plan_rows(120, 0.01, n_scores=5, n_classes=100)  # 99 calibrate: no fewer would do
     21
     >>> plan_rows(99, 0.01, n_scores=5, n_classes=100)
@@ -398,11 +409,22 @@ def plan_rows(
     least = min(max(math.ceil(wanted), 1), n - 1, spare)
     most = min(max(3 * n // 5, least), spare)
     whole = math.floor(Fraction(n - least + 1) * level)  # alpha times calibration rows plus one
-    if whole:
-        rest = math.ceil(Fraction(whole) / level) - 1
-        if n - most <= rest:  # and never more than n - least
+    for count in range(max(whole, 1), whole + 2):
+        rest = math.ceil(Fraction(count) / level) - 1
+        if n - most <= rest < n:
             return n - rest
     return least
+
+
+def can_teach(outputs: Outputs, columns: Sequence[Column]) -> bool:
+    """Whether rows that were set aside by a plan are enough to learn coefficients from.
+
+    Of fewer than sixteen rows a network's coefficients are mostly noise, and their prior has
+    smaller sets. Forests and neighbours, which give probabilities of zero, tie under the prior, and
+    learn more from a single row. Number and outputs decide, never labels.
+    """
+    coarse = any(column.score == HIGH_FLOOR for column in columns)
+    return outputs.n >= FEWEST_ROWS or (outputs.n > 0 and coarse)
 
 
 STEPS = 40

@@ -102,6 +102,12 @@ def write_model(params: dict[str, Any], predictor: Predictor, path: str | os.Pat
     0.5
     """
     target = as_path(path)
+    if predictor.fitted.ledger.each_row:
+        raise InvalidInput(
+            'test="each" predicts with the outputs of all calibration rows, '
+            f"{predictor.fitted.n:,} x {predictor.n_classes:,} numbers for every model, which no "
+            "model file holds; keep these rows and fit again."
+        )
     arrays = Arrays()
     document = {
         "format": "conformix model",
