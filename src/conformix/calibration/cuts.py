@@ -85,6 +85,7 @@ class Seen:
     alpha: float
     separate: bool  # whether these are tuning rows, apart from calibration; else they calibrate
     rng: np.random.Generator  # for schemes that draw
+    with_candidate: bool = False  # whether the candidate is counted with them, as under ``exact``
 
     def expected(self, units: IntArray, n_units: int) -> FloatArray:
         """Return how many calibration rows each unit has, or is expected to have, (n_units,)."""
@@ -106,7 +107,8 @@ class Calibration(Protocol):
     def tune(self) -> bool:
         """Whether the weights are searched with class-wise thresholds."""
 
-    # `learns`, where a scheme has it, says whether `learn` should see rows apart from calibration.
+    # `learns`, where a scheme has it, says whether `learn` should see rows apart from calibration;
+    # `counts_candidate`, that it can do with the calibration rows and the candidate, all alike.
 
     def learn(self, seen: Seen) -> Plan:
         """Return the plan by which calibration rows become thresholds."""

@@ -218,7 +218,7 @@ def recalibrated(predictor: Predictor, outputs: Any, y: Any, **rows: Any) -> Pre
     )  # fmt: skip
     fitted = calibrated(
         predictor.labelled_scores(fresh, labels), labels, old.rule, alpha=predictor.alpha,
-        ledger=ledger, normalizer=old.normalizer, plan=old.cuts.plan.afresh(),
+        ledger=ledger, normalizer=old.normalizer, plan=old.plan.afresh(),
         data=predictor.row_data(fresh.n, **rows),
     )  # fmt: skip
     return replace(predictor, fitted=fitted)
@@ -410,7 +410,7 @@ def mean_size(
         return n_members(ordered, fitted.rule, thresholds, rows) / len(rows)
     rank = fitted.ledger.facts.rank
     # Thresholds that are the same for all rows travel alone: other machines may do the counting.
-    cuts = fitted.cuts if fitted.cuts.plan.needs else fitted.at(alpha)
+    cuts = fitted.cuts if fitted.needs else fitted.at(alpha)
     count = partial(_n_members, fitted.rule, cuts, alpha, rank)
     return summed(scores, count, data.strata, data.weight) / len(scores)
 

@@ -19,6 +19,7 @@ from conformix.calibration.strata import FALLBACKS, Partition, stand_in
 from conformix.conformal import simple_fraction
 from conformix.data.outputs import ARITHMETICS, KINDS
 from conformix.errors import InvalidInput
+from conformix.fit.exact.split import laid_down
 from conformix.fit.predictor import Predictor
 from conformix.fit.rule import Calibrated, Fitted
 from conformix.fit.saved.codec import check_fields, check_type, shortened
@@ -229,6 +230,8 @@ def _check_exact(fitted: Any, predictor: Predictor) -> None:
     n_others = fitted.n_unlabelled
     require(0 <= n_others < MOST, f"its fitted.n_unlabelled cannot be {shortened(n_others)}")
     _check_teachers(predictor, 0, n_others)
+    by_class = getattr(fitted.plan, "what", None) == "class"
+    require(by_class or not fitted.tuned, "its fitted.tuned is of a threshold per class")
     _check_transform(fitted.transform, d, fitted.normalizer)
     if hasattr(fitted.transform, "ends"):
         low, high = fitted.transform.ends
@@ -262,13 +265,12 @@ def _rising(values: FloatArray, *, strictly: bool = False) -> bool:
     return bool(np.isfinite(values).all() and ((steps > 0) if strictly else (steps >= 0)).all())
 
 
-def check_partition(part: Partition, stratum: IntArray, scores: FloatArray, n_classes: int) -> None:
+def check_partition(part: Partition, n_classes: int) -> None:
     """Refuse cells that do not fit their scheme, before anything is looked up in them."""
     cells, names = part.cells, part.names
-    whole = cells.dtype == stratum.dtype == np.int64
+    whole = cells.dtype == np.int64
     require(whole and cells.shape == (len(names) + 1, n_classes), "its cuts.cells are not one "
              "stratum per group and class")  # fmt: skip
-    require(stratum.shape == scores.shape, "its cuts.stratum is not one per calibration score")
     kinds = {type(name) for name in names}
     proper = kinds <= {int} or kinds <= {str}
     rise = proper and all(a < b for a, b in pairwise(names))
@@ -279,7 +281,37 @@ def check_partition(part: Partition, stratum: IntArray, scores: FloatArray, n_cl
     require(bool(names) == part.what.startswith("group"), "its cuts.names do not go with cuts.what")
     n_rare = check_type(part.n_rare, "int", "cuts.n_rare")
     _check_cells(part, n_classes, n_rare)
-    require(np.isin(stratum, cells).all(), "its cuts.stratum names strata that no cell has")
+
+
+def check_strata(part: Partition, stratum: IntArray, scores: FloatArray) -> None:
+    """Refuse strata of calibration scores that are not those of the cells."""
+    fits = stratum.dtype == np.int64 and stratum.shape == scores.shape
+    require(fits, "its cuts.stratum is not one per calibration score")
+    require(np.isin(stratum, part.cells).all(), "its cuts.stratum names strata that no cell has")
+
+
+def check_plan(
+    plan: Any, groups: IntArray | None, weight: FloatArray | None, n: int, n_classes: int
+) -> None:
+    """Refuse what the rows of the exact split cannot be calibrated by, or do not bring along."""
+    needs = plan.needs
+    require(
+        (groups is not None) == ("strata" in needs), "its fitted.strata do not go with its plan"
+    )
+    require((weight is not None) == ("sample_weight" in needs), "its fitted.sample_weight does not "
+             "go with its plan")  # fmt: skip
+    if hasattr(plan, "cells"):
+        check_partition(plan, n_classes)
+        if groups is not None:
+            fits = groups.dtype == np.int64 and groups.shape == (n,)
+            known = fits and ((groups >= 0) & (groups < len(plan.names))).all()
+            require(known, "its fitted.strata are not one group of its plan per row")
+        return
+    ratios = None
+    if weight is None:
+        ratios = np.array([check_type(r, "float", "plan.ratios") for r in plan.ratios], dtype=float)
+        weight = ratios
+    check_importance(weight, ratios, len(ratios) if ratios is not None else n, n_classes)
 
 
 def _check_cells(part: Partition, n_classes: int, n_rare: int) -> None:
@@ -308,11 +340,9 @@ def _check_cells(part: Partition, n_classes: int, n_rare: int) -> None:
     agree("cuts.n_rare", n_rare, "the number of cells without a stratum of their own is", units)
 
 
-def check_importance(
-    weight: FloatArray, ratios: FloatArray | None, scores: FloatArray, n_classes: int
-) -> None:
+def check_importance(weight: FloatArray, ratios: FloatArray | None, n: int, n_classes: int) -> None:
     """Refuse importance weights of calibration rows that cannot be."""
-    require(weight.shape == scores.shape and _importances(weight), "its cuts.weight are not one "
+    require(weight.shape == (n,) and _importances(weight), "its cuts.weight are not one "
              "finite number from 0 on per calibration score, some above 0")  # fmt: skip
     if ratios is not None:
         fits = ratios.shape == (n_classes,) and _importances(ratios)
@@ -392,14 +422,26 @@ def _check_calibration(params: dict[str, Any], fitted: Fitted) -> None:
     agree("params.calibration", name, "that of the fit is", fitted.ledger.facts.calibration)
     agree("params.calibration rc3p", hasattr(scheme, "limits"), "limits of ranks are",
            fitted.limits is not None)  # fmt: skip
-    if fitted.cuts is None:
-        return
     # What the scheme and the plan that it has laid down both hold is the same.
-    plan: Any = fitted.cuts.plan
+    plan: Any = fitted.plan
     for name in {one.name for one in fields(scheme)} & {one.name for one in fields(plan)}:
         option, fixed = getattr(scheme, name), getattr(plan, name)
         require(np.array_equal(option, fixed), f"its params.calibration.{name} is "
                 f"{shortened(option)}, but that of the fit is {shortened(fixed)}")  # fmt: skip
+    if not fitted.nested:
+        agree("params.calibration.tune", bool(scheme.tune), "that of the fit is",
+              fitted.tuned)  # type: ignore[attr-defined]  # fmt: skip
+    if not fitted.nested and getattr(scheme, "counts_candidate", False):
+        _check_counted(scheme, fitted)
+
+
+def _check_counted(scheme: Any, fitted: Any) -> None:
+    """Refuse strata that are not those which the rows of the exact split lay down."""
+    plan = fitted.plan
+    expected: Any = laid_down(scheme, fitted, plan.names, np.random.default_rng(0))
+    same = np.array_equal(plan.cells, expected.cells) and plan.joins == expected.joins
+    require(same, "its plan is not the one that its rows lay down")
+    agree("plan.fixed", plan.fixed, "under split exact it is", expected.fixed)
 
 
 def _check_weights(params: dict[str, Any], predictor: Predictor) -> None:

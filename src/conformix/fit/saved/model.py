@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,12 @@ import numpy as np
 from conformix import __version__
 from conformix.atomic import as_path
 from conformix.calibration import LabelShift, Marginal, Weighted
-from conformix.calibration.cuts import Single
+from conformix.calibration.cuts import Single, SinglePlan
 from conformix.calibration.strata import Partition, Stratified
 from conformix.calibration.weighted import Reweighted
 from conformix.data.files.limits import Limits
 from conformix.data.labels import check_classes
+from conformix.data.row_data import NO_DATA, RowData
 from conformix.errors import InvalidInput
 from conformix.fit.exact.split import FullFitted
 from conformix.fit.fit import stated
@@ -30,7 +31,9 @@ from conformix.fit.saved.checks import (
     check_importance,
     check_model,
     check_partition,
+    check_plan,
     check_settings,
+    check_strata,
 )
 from conformix.fit.saved.codec import (
     Arrays,
@@ -76,7 +79,8 @@ _RULE = (
     "normalizer", "search", "held_out_size", "cuts", "limits", "reference",
 )  # fmt: skip
 _EXACT = ("type", "scores", "y", "weights", "transform", "alpha", "normalizer", "grouped",
-          "n_unlabelled")  # fmt: skip
+          "n_unlabelled", "plan", "strata", "sample_weight", "tuned")  # fmt: skip
+_PARTITION = ("cells", "names", "what", "fallback", "n_rare", "fixed")
 
 
 def write_model(params: dict[str, Any], predictor: Predictor, path: str | os.PathLike[str]) -> None:
@@ -341,7 +345,7 @@ def _limits_in(document: dict[str, Any] | None, arrays: Arrays) -> RankLimits | 
 
 
 def _exact_out(fitted: FullFitted, arrays: Arrays) -> dict[str, Any]:
-    return {
+    document = {
         "scores": arrays.put(to_host(fitted.scores)),
         "y": arrays.put(fitted.y.astype(np.int64)),
         "weights": arrays.put(fitted.weights),
@@ -351,6 +355,16 @@ def _exact_out(fitted: FullFitted, arrays: Arrays) -> dict[str, Any]:
         "grouped": fitted.grouped,
         "n_unlabelled": fitted.n_unlabelled,
     }
+    if not fitted.plan.by_row:
+        return document
+    plan: Any = fitted.plan
+    strata, weight = fitted.data.strata, fitted.data.weight
+    return document | {
+        "plan": PLANS.write(plan, arrays),
+        "strata": None if strata is None else arrays.put(plan.groups_of(fitted.data)),
+        "sample_weight": None if weight is None else arrays.put(weight),
+        "tuned": fitted.tuned,
+    }
 
 
 def _exact_in(document: dict[str, Any], arrays: Arrays, where: str) -> FullFitted:
@@ -358,8 +372,12 @@ def _exact_in(document: dict[str, Any], arrays: Arrays, where: str) -> FullFitte
     y = _array(document, "y", arrays, where)
     if y.dtype != np.int64:
         raise InvalidInput("its fitted.y holds no labels")
+    scores = _array(document, "scores", arrays, where)
+    if scores.ndim != 3 or y.shape != scores.shape[:1]:
+        raise InvalidInput("its fitted.scores are not (n, K, d)")
+    plan, data = _plan_in(document, arrays, *scores.shape[:2])
     return FullFitted(
-        scores=_array(document, "scores", arrays, where),
+        scores=scores,
         y=y.astype(np.intp),
         weights=_array(document, "weights", arrays, where),
         transform=TRANSFORMS.read(
@@ -369,7 +387,23 @@ def _exact_in(document: dict[str, Any], arrays: Arrays, where: str) -> FullFitte
         normalizer=field_of(document, "normalizer", "str", where),
         grouped=field_of(document, "grouped", "bool", where),
         n_unlabelled=field_of({"n_unlabelled": 0} | document, "n_unlabelled", "int", where),
+        plan=plan,
+        data=data,
+        tuned="plan" in document and field_of(document, "tuned", "bool", where),
     )
+
+
+def _plan_in(
+    document: dict[str, Any], arrays: Arrays, n: int, n_classes: int
+) -> tuple[Any, RowData]:
+    """Return how the rows of the exact split are calibrated, and what they bring along for it."""
+    if "plan" not in document:
+        return SinglePlan(), NO_DATA
+    plan = PLANS.read(document["plan"], arrays, "plan")
+    groups = _array_or_none(document, "strata", arrays, "fitted")
+    weight = _array_or_none(document, "sample_weight", arrays, "fitted")
+    check_plan(plan, groups, weight, n, n_classes)
+    return plan, RowData(None if groups is None else np.array(plan.names)[groups], weight)
 
 
 FITTED = Codec(
@@ -413,9 +447,14 @@ TRANSFORMS = Codec(
 
 
 def _strata_out(cuts: Stratified, arrays: Arrays) -> dict[str, Any]:
-    part = cuts.partition
     return {
         "stratum": arrays.put(cuts.stratum.astype(np.int64)),
+        **_partition_out(cuts.partition, arrays),
+    }
+
+
+def _partition_out(part: Partition, arrays: Arrays) -> dict[str, Any]:
+    return {
         "cells": arrays.put(part.cells.astype(np.int64)),
         "names": list(part.names),
         "what": part.what,
@@ -428,10 +467,16 @@ def _strata_out(cuts: Stratified, arrays: Arrays) -> dict[str, Any]:
 def _strata_in(
     document: dict[str, Any], arrays: Arrays, where: str, calibration: FloatArray, n_classes: int
 ) -> Stratified:
-    names = ("type", "stratum", "cells", "names", "what", "fallback", "n_rare", "fixed")
-    refuse_unknown(document, names, where)
+    refuse_unknown(document, ("type", "stratum", *_PARTITION), where)
     stratum = _array(document, "stratum", arrays, where)
-    partition = Partition(
+    partition = _partition_in(document, arrays, where)
+    check_partition(partition, n_classes)
+    check_strata(partition, stratum, calibration)
+    return Stratified(partition, calibration, stratum)
+
+
+def _partition_in(document: dict[str, Any], arrays: Arrays, where: str) -> Partition:
+    return Partition(
         _array(document, "cells", arrays, where),
         tuple(field_of(document, "names", "list", where)),
         field_of(document, "what", "str", where),
@@ -439,8 +484,6 @@ def _strata_in(
         field_of(document, "n_rare", "int", where),
         field_of(document, "fixed", "bool", where),
     )
-    check_partition(partition, stratum, calibration, n_classes)
-    return Stratified(partition, calibration, stratum)
 
 
 def _weighted_out(cuts: Reweighted, arrays: Arrays) -> dict[str, Any]:
@@ -458,10 +501,15 @@ def _weighted_in(
     refuse_unknown(document, ("type", "weight", "ratios", "known"), where)
     weight = _array(document, "weight", arrays, where)
     ratios = _array_or_none(document, "ratios", arrays, where)
-    check_importance(weight, ratios, calibration, n_classes)
+    check_importance(weight, ratios, len(calibration), n_classes)
+    return Reweighted(_ratios_in(document, ratios, where), calibration, weight)
+
+
+def _ratios_in(
+    document: dict[str, Any], ratios: FloatArray | None, where: str
+) -> Weighted | LabelShift:
     known = field_of(document, "known", "bool", where)
-    plan = Weighted(known) if ratios is None else LabelShift(tuple(ratios.tolist()), known)
-    return Reweighted(plan, calibration, weight)
+    return Weighted(known) if ratios is None else LabelShift(tuple(ratios.tolist()), known)
 
 
 CUTS = Codec(
@@ -471,5 +519,28 @@ CUTS = Codec(
         "weighted": Form(Reweighted, _weighted_out, _weighted_in),
     },
     "type",
+    refusal="{what} {value.name!r} is not of this library, and cannot be saved.",
+)
+
+
+def _partition_alone_in(document: dict[str, Any], arrays: Arrays, where: str) -> Partition:
+    refuse_unknown(document, ("joins", *_PARTITION), where)
+    joins = field_of(document, "joins", "list", where)
+    units = tuple(check_type(unit, "int", f"{where}.joins") for unit in joins)
+    return replace(_partition_in(document, arrays, where), joins=units)
+
+
+PLANS = Codec(
+    "calibration",
+    {
+        "strata": Form(
+            Partition,
+            lambda part, arrays: _partition_out(part, arrays) | {"joins": list(part.joins)},
+            _partition_alone_in,
+        ),
+        Weighted.name: Weighted,
+        LabelShift.name: LabelShift,
+    },
+    "pair",
     refusal="{what} {value.name!r} is not of this library, and cannot be saved.",
 )
