@@ -95,11 +95,11 @@ class ClassTables:
             c = self.cell_of[y]
             others = base - low[:, c] if self.cells[c].settled else base
             labels = values[:, self.cells[c].labels]
-            chosen[y] = self._winner(c, others, low[:, c], labels, own=values[:, y])
+            chosen[y] = self._winner(c, others, low[:, c], labels=labels, own=values[:, y])
         return chosen
 
     def _winner(
-        self, c: int, others: IntArray, low: IntArray, labels: FloatArray, *, own: FloatArray
+        self, c: int, others: IntArray, low: IntArray, *, labels: FloatArray, own: FloatArray
     ) -> int:
         """Return the first of the weights with the fewest labels, the candidate in cell c."""
         high, below = self.cuts[:, c, 0], own < self.cuts[:, c, 1]
@@ -133,6 +133,7 @@ def class_tables(
     weights: FloatArray,
     part: Partition,
     alpha: float,
+    *,
     threads: int | None = None,
 ) -> ClassTables:
     """Return the tables of one level for candidates (M, d) in the order that breaks ties."""

@@ -164,7 +164,7 @@ class FullFitted:
                 scores = np.asarray(to_host(self.scores))
                 part: Any = self.plan  # a partition by class: only such schemes tune
                 self._tables[key] = class_tables(
-                    scores, self.y, self.weights, part, alpha, self.threads
+                    scores, self.y, self.weights, part, alpha, threads=self.threads
                 )
             return self._tables[key]  # type: ignore[no-any-return]
 
@@ -323,8 +323,12 @@ def fit_exact(
         )
     search: Any = settings.search
     shortlist = settings.split.shortlist  # type: ignore[attr-defined]
-    learnt = hasattr(search, "tour") and len(aside) > 0  # weights found on the rows set aside
-    weights = np.zeros((0, d)) if learnt else fixed_candidates(search, d)
+    only = settings.only_weights(d)
+    # Weights found on the rows set aside, unless there is but one candidate.
+    learnt = only is None and hasattr(search, "tour") and len(aside) > 0
+    weights = np.zeros((0, d))
+    if not learnt:
+        weights = fixed_candidates(search, d) if only is None else only[None, :]
     transform = normalizer.fit(some_rows(scores, aside) if len(aside) else scores, columns)
     if len(aside):
         normalized = transform(some_rows(scores, aside))
