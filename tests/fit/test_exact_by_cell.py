@@ -260,6 +260,22 @@ def test_p_values_exceed_alpha_where_labels_are_in(name: str) -> None:
     assert (smoothed < pvalues).any()
 
 
+@pytest.mark.parametrize("scheme", [PerGroup(by_class=True), Weighted(known=True)])
+def test_a_batch_is_its_rows_one_by_one_whatever_they_bring_along(scheme) -> None:
+    probs, y, group = bag(2, 100, ties=True)
+    values = group if scheme.name == "group" else np.arange(100) % 7 + 1.0
+    (name,) = scheme.needs
+    cp = model(scheme, 0.2).fit(probs[:60], y[:60], **{name: values[:60]})
+    at_once = np.asarray(cp.predict_set(probs[60:], **{name: values[60:]}))
+    pvalues = cp.predict_pvalues(probs[60:], **{name: values[60:]})
+    for i in range(60, 100):
+        alone = {name: values[i : i + 1]}
+        assert_array_equal(
+            np.asarray(cp.predict_set(probs[i : i + 1], **alone))[0], at_once[i - 60]
+        )
+        assert_array_equal(cp.predict_pvalues(probs[i : i + 1], **alone)[0], pvalues[i - 60])
+
+
 @pytest.mark.parametrize("name", ALL_SCHEMES)
 def test_a_saved_model_predicts_the_same_and_promises_the_same(name: str, tmp_path) -> None:
     scheme, _ = ALL_SCHEMES[name]
