@@ -15,8 +15,12 @@ from numpy.testing import assert_array_equal
 import conformix as cx
 import oracle
 from conformix.calibration import Clustered, LabelShift, PerClass, PerGroup, Weighted
+from conformix.calibration.cuts import laid_down_alike
+from conformix.data.row_data import NO_DATA
 from conformix.errors import InvalidInput
+from conformix.fit.exact.by_class import class_tables
 from conformix.search import Candidates, GridSearch
+from conformix.search.weights import candidate_weights
 from conformix.splits import Exact
 from conformix.testing import assert_same_sets, audit_roles, leave_one_out
 
@@ -144,6 +148,35 @@ def test_sets_are_those_of_loops_over_candidates_and_cells(name: str, seed: int)
         expected = plain_set(scores[cal], y[cal].tolist(), units, scores[i], own, scheme,
                              LEVELS[alpha])  # fmt: skip
         assert_array_equal(np.asarray(found)[i - 14], expected)
+
+
+@pytest.mark.parametrize("scheme", [PerClass(tune=True), PerClass("pooled", min_rows=2, tune=True)])
+def test_weights_are_chosen_by_class_as_loops_choose_them_on_lattices_full_of_ties(scheme) -> None:
+    alpha = Fraction(1, 3)
+    vectors = oracle.grid(2, 3)
+    weights = candidate_weights(GridSearch(3), 2)
+    for seed in range(120):
+        rng = np.random.default_rng(seed)
+        n, lattice = int(rng.integers(4, 14)), int(rng.integers(2, 6))
+        scores = rng.integers(0, lattice, (n + 1, 4, 2)) / 4.0
+        y = rng.choice(4, size=n, p=[0.5, 0.3, 0.1, 0.1])
+        part = laid_down_alike(
+            scheme, y, NO_DATA, (), n_classes=4, alpha=1 / 3, rng=np.random.default_rng(0)
+        )
+        tables = class_tables(scores[:n], y, weights, part, 1 / 3)
+        found = tables.weights[tables.choose(scores[n:])[0]]
+        every = scores.tolist()
+        for label in range(4):
+            labels = [*y.tolist(), label]
+            counts = Counter(labels)
+            cells = ["rare" if rare(counts, u, scheme) else u for u in labels]
+            totals = []
+            for g in vectors:
+                w = tuple(part / 3 for part in g)
+                true = [oracle.combine(r[c], w) for r, c in zip(every, labels, strict=True)]
+                totals.append(tuned_total(every, true, labels, cells, w, scheme, alpha))
+            best = vectors[oracle.winner(totals, vectors)]
+            assert_array_equal(found[label], np.array(best) / 3)
 
 
 # The identity -------------------------------------------------------------------------------------

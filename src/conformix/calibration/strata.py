@@ -217,6 +217,18 @@ class Stratified:
             result[place] = pvalue_ranks(scores, values[place], at_random) / (len(scores) + 1)
         return result
 
+    def up_to(self, values: FloatArray, data: RowData = NO_DATA) -> tuple[IntArray, IntArray]:
+        """Return how many scores of each label's stratum are at most its value, and of how many.
+
+        Both are 0 for labels that are always in.
+        """
+        found, sizes = np.zeros((2, *values.shape), dtype=np.int64)
+        for rows, labels, stratum in self._blocks(values.shape[0], data):
+            scores, place = self.scores_of(stratum), np.ix_(rows, labels)
+            found[place] = np.searchsorted(scores, values[place], side="right")
+            sizes[place] = len(scores)
+        return found, sizes
+
     def _blocks(self, n: int, data: RowData) -> Iterator[tuple[IntArray, IntArray, int]]:
         """Yield rows and labels that share a stratum."""
         groups = self.partition.groups_of(data)
@@ -226,14 +238,14 @@ class Stratified:
             for stratum in np.unique(cells[cells != ALWAYS]):
                 yield rows, np.flatnonzero(cells == stratum), int(stratum)
 
-    def promise(self, base: Guarantee) -> Guarantee:
+    def promise(self, base: Guarantee, least: str = "1 - alpha") -> Guarantee:
         """Return the conditional statement: exact only where it holds for every stratum."""
         if base.kind == "none":
             return base
         part = self.partition
         condition = f"{part.what} of the row" if part.names else f"{part.what} of y"
         less = " minus a selection term" if base.kind == "approximate" else ""
-        sentence = f"P(y in set | {condition}) >= 1 - alpha{less}"
+        sentence = f"P(y in set | {condition}) >= {least}{less}"
         if base.kind == "pac":
             sentence = f"for each {part.what} by itself, not for all at once: {base.statement}"
         whole, rare = True, f"{part.n_rare} rare {PLURALS.get(part.what, part.what + 's')}"

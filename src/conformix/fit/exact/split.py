@@ -11,7 +11,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from conformix.calibration.cuts import Calibration, Cuts, Marginal, Plan, Seen, SinglePlan
+from conformix.calibration.cuts import (
+    Calibration,
+    Cuts,
+    Marginal,
+    Plan,
+    Seen,
+    SinglePlan,
+    laid_down_alike,
+)
 from conformix.conformal import conformal_rank, pvalue_ranks, simple_fraction
 from conformix.data.row_data import NO_DATA, RowData, group_names
 from conformix.errors import InvalidInput
@@ -326,7 +334,7 @@ def fit_exact(
     only = settings.only_weights(d)
     # Weights found on the rows set aside, unless there is but one candidate.
     learnt = only is None and hasattr(search, "tour") and len(aside) > 0
-    weights = np.zeros((0, d))
+    weights: FloatArray = np.zeros((0, d))
     if not learnt:
         weights = fixed_candidates(search, d) if only is None else only[None, :]
     transform = normalizer.fit(some_rows(scores, aside) if len(aside) else scores, columns)
@@ -368,19 +376,15 @@ def laid_down(
 ) -> Plan:
     """Return the plan of a calibration, from rows apart, or from rows and candidate alike.
 
-    The scheme sees the calibration rows without their scores, which no one weighting makes; `names`
-    are those of the groups.
+    `names` are those of the groups.
     """
     if scheme.name == Marginal.name:
         return SinglePlan()
     if apart is not None:
         return scheme.learn(apart)
-    n, n_classes = fitted.scores.shape[:2]
-    return scheme.learn(
-        Seen(
-            np.zeros(n), fitted.y, fitted.data, names, n_classes, n, fitted.alpha, separate=False,
-            rng=rng, with_candidate=True,
-        )
+    return laid_down_alike(
+        scheme, fitted.y, fitted.data, names, n_classes=fitted.scores.shape[1],
+        alpha=fitted.alpha, rng=rng,
     )  # fmt: skip
 
 

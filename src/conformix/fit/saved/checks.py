@@ -56,13 +56,28 @@ def check_model(params: dict[str, Any], predictor: Predictor) -> None:
     """Refuse a model whose parts contradict each other."""
     check_predictor(predictor)
     check_settings(params, predictor)
-    _check_weights(params, predictor)
+    blended = predictor.blend is not None
+    check_candidates(params, predictor.fitted.all_weights, blended=blended)
     if predictor.fitted.nested:
         _check_range(predictor.fitted)
 
 
 def check_predictor(predictor: Predictor) -> None:
     """Refuse a predictor whose parts do not fit together."""
+    blend = predictor.blend
+    check_columns(predictor, predictor.models if blend is None else (blend.name,))
+    if blend is not None:
+        known = all(column.model in predictor.models for column in blend.columns)
+        require(blend.name not in predictor.models, "its blend.name is also that of a model")
+        distinct = len(set(blend.columns)) == len(blend.columns) > 0
+        require(distinct, "its blend.columns are not distinct")
+        require(known, "its predictor.columns name a model that is not among predictor.models")
+    simple_fraction(predictor.alpha, "its predictor.alpha")
+    (_check_rule if predictor.fitted.nested else _check_exact)(predictor.fitted, predictor)
+
+
+def check_columns(predictor: Any, scored: tuple[str, ...]) -> None:
+    """Refuse scores, models and inputs that cannot be; `scored` are what scores may be of."""
     d = len(predictor.columns)
     require(d > 0, "its predictor.columns name no score")
     require(len(set(predictor.columns)) == d, "its predictor.columns name a score twice")
@@ -73,17 +88,8 @@ def check_predictor(predictor: Predictor) -> None:
     require(0 <= predictor.key < 2**63, "its predictor.key is out of range")
     distinct = len(set(predictor.models)) == len(predictor.models) > 0
     require(distinct, "its predictor.models are not distinct")
-    blend = predictor.blend
-    scored = predictor.models if blend is None else (blend.name,)
     known = all(column.model in scored for column in predictor.columns)
-    if blend is not None:
-        known = known and all(column.model in predictor.models for column in blend.columns)
-        require(blend.name not in predictor.models, "its blend.name is also that of a model")
-        distinct = len(set(blend.columns)) == len(blend.columns) > 0
-        require(distinct, "its blend.columns are not distinct")
     require(known, "its predictor.columns name a model that is not among predictor.models")
-    simple_fraction(predictor.alpha, "its predictor.alpha")
-    (_check_rule if predictor.fitted.nested else _check_exact)(predictor.fitted, predictor)
 
 
 def _check_rule(fitted: Any, predictor: Predictor) -> None:
@@ -96,7 +102,7 @@ def _check_rule(fitted: Any, predictor: Predictor) -> None:
     weights = rule.weights
     proper = weights.shape == (d,) and weights.dtype == np.float64 and np.isfinite(weights).all()
     require(proper, "its fitted.weights are not one finite number per score")
-    _check_transform(rule.transform, d, fitted.normalizer)
+    check_transform(rule.transform, d, fitted.normalizer)
     if fitted.normalizer in NORMALIZERS:
         scores = any(column.score.learns for column in predictor.columns)
         learnt = (scores or NORMALIZERS[fitted.normalizer].learns) and not facts.separate
@@ -167,17 +173,22 @@ def check_facts(facts: Facts) -> None:
 def _check_scores(fitted: Calibrated) -> None:
     """Refuse calibration scores that this rule cannot have given."""
     scores, rule = fitted.calibration, fitted.rule
-    proper = scores.ndim == 1 and scores.size > 0 and scores.dtype == np.float64
-    require(proper and not np.isnan(scores).any(), "its fitted.calibration holds no scores")
-    require((scores[1:] >= scores[:-1]).all(), "its fitted.calibration does not rise")
-    require(scores[0] > -np.inf, "its fitted.calibration holds minus infinity")
+    check_rising(scores, "fitted.calibration", infinite=True)
     equal = scores if fitted.reference is None else fitted.reference
     proper = equal.shape == scores.shape and equal.dtype == np.float64
     rises = proper and not np.isnan(equal).any() and (equal[1:] >= equal[:-1]).all()
     require(rises, "its fitted.reference is not one rising score per calibration row")
-    if rule.allow_empty:
-        finite = scores[-1] < np.inf
-        require(finite, "its fitted.calibration is infinite, which only allow_empty=false gives")
+    check_rising(scores, "fitted.calibration", infinite=not rule.allow_empty)
+
+
+def check_rising(scores: FloatArray, where: str, *, infinite: bool) -> None:
+    """Refuse what are no rising scores; only lifted ones may be infinite."""
+    proper = scores.ndim == 1 and scores.size > 0 and scores.dtype == np.float64
+    require(proper and not np.isnan(scores).any(), f"its {where} holds no scores")
+    require((scores[1:] >= scores[:-1]).all(), f"its {where} does not rise")
+    require(scores[0] > -np.inf, f"its {where} holds minus infinity")
+    finite = infinite or scores[-1] < np.inf
+    require(finite, f"its {where} is infinite, which only allow_empty=false gives")
 
 
 def _check_range(fitted: Fitted) -> None:
@@ -232,14 +243,15 @@ def _check_exact(fitted: Any, predictor: Predictor) -> None:
     _check_teachers(predictor, 0, n_others)
     by_class = getattr(fitted.plan, "what", None) == "class"
     require(by_class or not fitted.tuned, "its fitted.tuned is of a threshold per class")
-    _check_transform(fitted.transform, d, fitted.normalizer)
+    check_transform(fitted.transform, d, fitted.normalizer)
     if hasattr(fitted.transform, "ends"):
         low, high = fitted.transform.ends
         inside = ((fitted.scores >= low) & (fitted.scores <= high)).all()
         require(inside, "its fitted.scores leave the range of their scale")
 
 
-def _check_transform(transform: Any, d: int, name: str) -> None:
+def check_transform(transform: Any, d: int, name: str) -> None:
+    """Refuse a scale that is not one of d scores, or not what the name of a normaliser says."""
     if hasattr(transform, "factors"):
         factors = np.array(transform.factors)
         fits = factors.shape == (d,) and np.isfinite(factors).all() and (factors > 0).all()
@@ -300,6 +312,8 @@ def check_plan(
     )
     require((weight is not None) == ("sample_weight" in needs), "its fitted.sample_weight does not "
              "go with its plan")  # fmt: skip
+    if not plan.by_row:
+        return
     if hasattr(plan, "cells"):
         check_partition(plan, n_classes)
         if groups is not None:
@@ -365,10 +379,15 @@ def _check_cuts(fitted: Calibrated, n_classes: int) -> None:
         agree("cuts.fixed", fixed, "facts.separate is", facts.separate)
     if limits is not None:
         require(cuts.name == "class", "its limits go with a threshold per class only")
-        proper = limits.ranks.shape == (n_classes,) and limits.ranks.dtype == np.int64
-        inside = proper and ((limits.ranks >= 1) & (limits.ranks <= n_classes)).all()
-        require(inside, "its limits.ranks are not one rank from 1 to K per class")
-        require(1 <= limits.drop < np.inf, "its limits.drop is no finite number from 1 on")
+        check_limits(limits, n_classes)
+
+
+def check_limits(limits: Any, n_classes: int) -> None:
+    """Refuse ranks that classes cannot have."""
+    proper = limits.ranks.shape == (n_classes,) and limits.ranks.dtype == np.int64
+    inside = proper and ((limits.ranks >= 1) & (limits.ranks <= n_classes)).all()
+    require(inside, "its limits.ranks are not one rank from 1 to K per class")
+    require(1 <= limits.drop < np.inf, "its limits.drop is no finite number from 1 on")
 
 
 def check_settings(params: dict[str, Any], predictor: Predictor) -> None:
@@ -444,16 +463,15 @@ def _check_counted(scheme: Any, fitted: Any) -> None:
     agree("plan.fixed", plan.fixed, "under split exact it is", expected.fixed)
 
 
-def _check_weights(params: dict[str, Any], predictor: Predictor) -> None:
-    """Refuse weights off the simplex, unless they are among candidates that were given."""
-    rows = predictor.fitted.all_weights
+def check_candidates(params: dict[str, Any], rows: FloatArray, *, blended: bool = False) -> None:
+    """Refuse weights (M, d) off the simplex, unless they are among candidates that were given."""
     search: Any = resolve_search(params["search"])
     listed = getattr(search, "listed", None)
     if params["weights"] is not None:
         same = np.array_equal(np.asarray(params["weights"], dtype=np.float64), rows[0])
         require(same, "its fitted.weights are not its params.weights")
     elif listed is not None and listed.ndim == 2 and listed.shape[1] == rows.shape[1]:
-        if search.ends_among and predictor.blend is None:
+        if search.ends_among and not blended:
             candidates = {tuple(row) for row in listed.tolist()}
             among = all(tuple(row) in candidates for row in rows.tolist())
             require(among, "its fitted.weights are not among the candidates of params.search")

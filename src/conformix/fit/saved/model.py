@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from io import BytesIO
 from pathlib import Path
@@ -115,6 +117,11 @@ def write_model(params: dict[str, Any], predictor: Predictor, path: str | os.Pat
         "predictor": _predictor_out(predictor, arrays),
     }
     _refuse_other_settings(params, predictor)  # after what cannot be saved at all
+    write_document(document, arrays, target)
+
+
+def write_document(document: dict[str, Any], arrays: Arrays, target: Path) -> None:
+    """Write a document with its arrays, whole or not at all."""
     with saving(target):
         if arrays.stored:
             buffer = BytesIO()
@@ -130,8 +137,13 @@ def _refuse_other_settings(params: dict[str, Any], predictor: Predictor) -> None
     params = {"calibration": "marginal", "objective": "size"} | params
     if predictor.blend is None:  # a file has the scores of the fit
         params["scores"] = tuple(score_names(predictor))
+    refuse_changed(lambda: check_settings(params, predictor))
+
+
+def refuse_changed(check: Callable[[], None]) -> None:
+    """Refuse to save what does not pass the check of settings against the fit."""
     try:
-        check_settings(params, predictor)
+        check()
     except InvalidInput as error:
         what = str(error).removeprefix("its ").rstrip(".")
         raise InvalidInput(
@@ -158,14 +170,24 @@ def read_model(
 def _model_in(
     source: Path, document: dict[str, Any], limits: Limits
 ) -> tuple[dict[str, Any], Predictor]:
-    try:
-        refuse_unknown(document, _DOCUMENT, "contents")
-        arrays = Arrays(read_npz(source, document, limits))
-        field_of(document, "version", "str", "contents")
+    with reading(source, document, limits, _DOCUMENT) as arrays:
         params = settings_in(field_of(document, "params", "dict", "contents"), arrays)
         predictor = _predictor_in(document["predictor"], arrays)
         check_model(params, predictor)
         return params, predictor
+    raise AssertionError  # a block that reads returns or raises
+
+
+@contextmanager
+def reading(
+    source: Path, document: dict[str, Any], limits: Limits, known: Collection[str]
+) -> Iterator[Arrays]:
+    """Give the arrays of a document; whatever then makes no sense is damage, in one sentence."""
+    try:
+        refuse_unknown(document, known, "contents")
+        arrays = Arrays(read_npz(source, document, limits))
+        field_of(document, "version", "str", "contents")
+        yield arrays
     except MissingArrays:
         raise
     except (
@@ -252,19 +274,21 @@ def _blend_in(document: Any, arrays: Arrays, n_classes: int) -> Blend:
     """Return the blend that a file holds; it checks itself."""
     check_type(document, "dict", "blend")
     refuse_unknown(document, ("name", "columns", "coefficients"), "blend")
-    coefficients = _array(document, "coefficients", arrays, "blend")
+    coefficients = array_in(document, "coefficients", arrays, "blend")
     listed = field_of(document, "columns", "list", "blend")
     columns = columns_in(listed, "blend.columns", arrays, n_classes)
     return Blend(columns, coefficients, field_of(document, "name", "str", "blend"))
 
 
-def _array(document: dict[str, Any], name: str, arrays: Arrays, where: str) -> Any:
+def array_in(document: dict[str, Any], name: str, arrays: Arrays, where: str) -> Any:
+    """Return the array that a field stands for."""
     return arrays.get(field_of(document, name, "dict", where), f"{where}.{name}")
 
 
-def _array_or_none(document: dict[str, Any], name: str, arrays: Arrays, where: str) -> Any:
+def array_or_none(document: dict[str, Any], name: str, arrays: Arrays, where: str) -> Any:
+    """Return the array that a field stands for, None for null."""
     there = field_of(document, name, "dict | None", where) is not None
-    return _array(document, name, arrays, where) if there else None
+    return array_in(document, name, arrays, where) if there else None
 
 
 def _rule_out(fitted: Calibrated, arrays: Arrays) -> dict[str, Any]:
@@ -285,14 +309,13 @@ def _rule_out(fitted: Calibrated, arrays: Arrays) -> dict[str, Any]:
     if fitted.cuts.name != Marginal.name:
         document["cuts"] = CUTS.write(fitted.cuts, arrays)
     if limits is not None:
-        ranks = arrays.put(limits.ranks.astype(np.int64))
-        document["limits"] = {"ranks": ranks, "drop": limits.drop}
+        document["limits"] = limits_out(limits, arrays)
     return document
 
 
 def _rule_in(document: dict[str, Any], arrays: Arrays, where: str) -> Calibrated:
     refuse_unknown(document, _RULE, "fitted rule")
-    calibration = _array(document, "calibration", arrays, where)
+    calibration = array_in(document, "calibration", arrays, where)
     facts = _facts_in(field_of(document, "facts", "dict", where))
     guarantee = field_of(document, "guarantee", "dict", where)  # worked out again, never believed
     for name in ("kind", "statement", "assumption"):
@@ -308,9 +331,9 @@ def _rule_in(document: dict[str, Any], arrays: Arrays, where: str) -> Calibrated
     return Calibrated(
         rule=Rule(
             TRANSFORMS.read(field_of(document, "transform", "dict", where), arrays, "transform"),
-            _array(document, "weights", arrays, where),
+            array_in(document, "weights", arrays, where),
             field_of(document, "allow_empty", "bool", where),
-            _limits_in(document.get("limits"), arrays),
+            limits_in(document.get("limits"), arrays),
         ),
         calibration=calibration,
         ledger=Ledger(stated(base, facts), facts).under(cuts.name, cuts.promise),
@@ -318,7 +341,7 @@ def _rule_in(document: dict[str, Any], arrays: Arrays, where: str) -> Calibrated
         search=_search_in(field_of(document, "search", "dict | None", where), arrays),
         held_out_size=field_of(document, "held_out_size", "float | None", where),
         cuts=cuts,
-        reference=_array_or_none(document, "reference", arrays, where),
+        reference=array_or_none(document, "reference", arrays, where),
     )
 
 
@@ -332,14 +355,22 @@ def _facts_in(document: dict[str, Any]) -> Facts:
 def _search_in(document: dict[str, Any] | None, arrays: Arrays) -> SearchResult | None:
     if document is None:
         return None
-    weights = _array(document, "weights", arrays, "search")
+    weights = array_in(document, "weights", arrays, "search")
     return SearchResult(**(document | {"weights": weights}))
 
 
-def _limits_in(document: dict[str, Any] | None, arrays: Arrays) -> RankLimits | None:
+def limits_out(limits: RankLimits | None, arrays: Arrays) -> dict[str, Any] | None:
+    """Return the largest rank of every class as JSON has it."""
+    if limits is None:
+        return None
+    return {"ranks": arrays.put(limits.ranks.astype(np.int64)), "drop": limits.drop}
+
+
+def limits_in(document: dict[str, Any] | None, arrays: Arrays) -> RankLimits | None:
+    """Return the largest rank of every class that a file holds."""
     if document is None:
         return None
-    ranks: IntArray = _array(document, "ranks", arrays, "limits")
+    ranks: IntArray = array_in(document, "ranks", arrays, "limits")
     refuse_unknown(document, ("ranks", "drop"), "limits")
     return RankLimits(ranks, float(field_of(document, "drop", "float", "limits")))
 
@@ -369,17 +400,17 @@ def _exact_out(fitted: FullFitted, arrays: Arrays) -> dict[str, Any]:
 
 def _exact_in(document: dict[str, Any], arrays: Arrays, where: str) -> FullFitted:
     refuse_unknown(document, _EXACT, "exact split")
-    y = _array(document, "y", arrays, where)
+    y = array_in(document, "y", arrays, where)
     if y.dtype != np.int64:
         raise InvalidInput("its fitted.y holds no labels")
-    scores = _array(document, "scores", arrays, where)
+    scores = array_in(document, "scores", arrays, where)
     if scores.ndim != 3 or y.shape != scores.shape[:1]:
         raise InvalidInput("its fitted.scores are not (n, K, d)")
     plan, data = _plan_in(document, arrays, *scores.shape[:2])
     return FullFitted(
         scores=scores,
         y=y.astype(np.intp),
-        weights=_array(document, "weights", arrays, where),
+        weights=array_in(document, "weights", arrays, where),
         transform=TRANSFORMS.read(
             field_of(document, "transform", "dict", where), arrays, "transform"
         ),
@@ -400,8 +431,8 @@ def _plan_in(
     if "plan" not in document:
         return SinglePlan(), NO_DATA
     plan = PLANS.read(document["plan"], arrays, "plan")
-    groups = _array_or_none(document, "strata", arrays, "fitted")
-    weight = _array_or_none(document, "sample_weight", arrays, "fitted")
+    groups = array_or_none(document, "strata", arrays, "fitted")
+    weight = array_or_none(document, "sample_weight", arrays, "fitted")
     check_plan(plan, groups, weight, n, n_classes)
     return plan, RowData(None if groups is None else np.array(plan.names)[groups], weight)
 
@@ -468,7 +499,7 @@ def _strata_in(
     document: dict[str, Any], arrays: Arrays, where: str, calibration: FloatArray, n_classes: int
 ) -> Stratified:
     refuse_unknown(document, ("type", "stratum", *_PARTITION), where)
-    stratum = _array(document, "stratum", arrays, where)
+    stratum = array_in(document, "stratum", arrays, where)
     partition = _partition_in(document, arrays, where)
     check_partition(partition, n_classes)
     check_strata(partition, stratum, calibration)
@@ -477,7 +508,7 @@ def _strata_in(
 
 def _partition_in(document: dict[str, Any], arrays: Arrays, where: str) -> Partition:
     return Partition(
-        _array(document, "cells", arrays, where),
+        array_in(document, "cells", arrays, where),
         tuple(field_of(document, "names", "list", where)),
         field_of(document, "what", "str", where),
         field_of(document, "fallback", "str", where),
@@ -499,8 +530,8 @@ def _weighted_in(
     document: dict[str, Any], arrays: Arrays, where: str, calibration: FloatArray, n_classes: int
 ) -> Reweighted:
     refuse_unknown(document, ("type", "weight", "ratios", "known"), where)
-    weight = _array(document, "weight", arrays, where)
-    ratios = _array_or_none(document, "ratios", arrays, where)
+    weight = array_in(document, "weight", arrays, where)
+    ratios = array_or_none(document, "ratios", arrays, where)
     check_importance(weight, ratios, len(calibration), n_classes)
     return Reweighted(_ratios_in(document, ratios, where), calibration, weight)
 
