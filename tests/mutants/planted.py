@@ -134,7 +134,7 @@ BUGS = [
     Bug("rare classes counted while the candidate is elsewhere", "fit/exact/by_class.py",
         "settled = c >= 0 and c != pool and c not in part.joins", "settled = c >= 0"),
     Bug("plausible weights pruned too far by class", "fit/exact/by_class.py",
-        "(at_least <= at_most.min() + n_labels)", "(at_least <= at_most.min())"),
+        "n_labels=sum(len(cell.labels) for cell in cells)", "n_labels=0"),
     Bug("pooled test of all rows in one cell", "fit/verdict.py",
         "if self.units is None else self.units\n",
         "if self.units is None or True else self.units\n"),
