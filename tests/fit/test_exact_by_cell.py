@@ -315,6 +315,20 @@ def test_a_batch_is_its_rows_one_by_one_whatever_they_bring_along(scheme) -> Non
         assert_array_equal(cp.predict_pvalues(probs[i : i + 1], **alone)[0], pvalues[i - 20])
 
 
+@pytest.mark.parametrize("name", ["class", "class, tuned", "group, pooled"])
+def test_a_label_is_explained_by_the_threshold_of_its_cell(name: str) -> None:
+    from conformix.plots.labels import explain_numbers
+
+    scheme, _ = ALL_SCHEMES[name]
+    probs, y, group = bag(3, 60, ties=True)
+    cp = model(scheme, 0.2).fit(probs[:40], y[:40], **row_data(scheme, group[:40]))
+    for i in range(40, 50):
+        new = row_data(scheme, group[i : i + 1])
+        inside = np.asarray(cp.predict_set(probs[i : i + 1], **new))[0]
+        told = explain_numbers(cp, probs[i : i + 1], 0, top=4, **new)
+        assert_array_equal(told.combined >= told.thresholds, inside[told.labels])
+
+
 @pytest.mark.parametrize("name", ALL_SCHEMES)
 def test_a_saved_model_predicts_the_same_and_promises_the_same(name: str, tmp_path) -> None:
     scheme, _ = ALL_SCHEMES[name]

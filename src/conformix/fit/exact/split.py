@@ -243,6 +243,17 @@ class FullFitted:
             weights, chosen = tables.weights, to_host(self.choose(scores, tables))
         return weights, chosen, to_host(combine(scores, to_device(weights[chosen], scores)))
 
+    def selected(
+        self, scores: FloatArray, alpha: float, data: RowData = NO_DATA
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the weights (r, K, d) that labels select, and their thresholds (r, K)."""
+
+        def cuts_at(cuts: Cuts, values: FloatArray, rows: IntArray) -> Any:
+            return cuts.at(alpha, conformal_rank, data.take(rows))
+
+        weights, chosen, _ = self._chosen(scores, alpha)
+        return weights[chosen], self._under_chosen(scores, alpha, cuts_at)
+
     def _under_chosen(
         self,
         scores: FloatArray,
