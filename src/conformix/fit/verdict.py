@@ -49,8 +49,8 @@ class Pooled:
     units: IntArray | None = None  # the class or group of every row, where each has a threshold
     threads: int | None = None
 
-    def selected(self, alpha: float) -> FloatArray:
-        """Return the true-label scores (n + m,) under the weights chosen on all rows.
+    def selected(self, alpha: float) -> tuple[FloatArray, float]:
+        """Return the true-label scores (n + m,) and the threshold under the weights chosen on all.
 
         The weights with the fewest labels in the sets of all rows, at the threshold that all rows
         set: a choice that does not see which rows are calibration rows.
@@ -60,11 +60,12 @@ class Pooled:
         true_scores = of_labels(self.scores, self.y)
         objective = SizeObjective(true_scores, [self.scores], k, threads=self.threads)
         best = int(np.argmin(objective.counts(self.weights)))  # the first of equals
-        return combine(true_scores, self.weights[best])
+        values = combine(true_scores, self.weights[best])
+        return values, kth_largest(values, k)
 
     def law(self, alpha: float) -> Law:
         """Return the pooled test at one level: with one threshold, or one per unit."""
-        values, n_all = self.selected(alpha), len(self.y)
+        (values, _), n_all = self.selected(alpha), len(self.y)
         units = np.zeros(n_all, dtype=np.int64) if self.units is None else self.units
         missed_of_test, cells = 0, []
         for unit in np.unique(units):
@@ -216,7 +217,8 @@ class LabelledRows:
         if why is not None:
             raise InvalidInput(f"no false-alarm level of a drift check is known here: {why}.")
         if not fitted.nested:
-            values, n = self.pooled.selected(fitted.alpha), self.pooled.n
+            values, _ = self.pooled.selected(fitted.alpha)
+            n = self.pooled.n
             return drift_report(values[:n], values[n:], level=level)
         if fitted.reference is not None:
             return drift_report(fitted.reference, self.reference_scores, level=level)

@@ -65,13 +65,13 @@ def check_model(params: dict[str, Any], predictor: Predictor) -> None:
 def check_predictor(predictor: Predictor) -> None:
     """Refuse a predictor whose parts do not fit together."""
     blend = predictor.blend
-    check_columns(predictor, predictor.models if blend is None else (blend.name,))
     if blend is not None:
-        known = all(column.model in predictor.models for column in blend.columns)
         require(blend.name not in predictor.models, "its blend.name is also that of a model")
         distinct = len(set(blend.columns)) == len(blend.columns) > 0
         require(distinct, "its blend.columns are not distinct")
+        known = all(column.model in predictor.models for column in blend.columns)
         require(known, "its predictor.columns name a model that is not among predictor.models")
+    check_columns(predictor, predictor.models if blend is None else (blend.name,))
     simple_fraction(predictor.alpha, "its predictor.alpha")
     (_check_rule if predictor.fitted.nested else _check_exact)(predictor.fitted, predictor)
 
