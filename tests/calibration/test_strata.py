@@ -380,7 +380,7 @@ def test_a_class_conditional_classifier_needs_one_word() -> None:
         ({}, {"strata": [1, 2, 3]}, 'strata has no use under calibration "marginal"'),
         ({"calibration": "group"}, {"strata": [1, 2]}, "strata must hold one text or integer"),
         ({"calibration": "group"}, {"strata": [0.5, 1, 2]}, "strata must hold one text or integer"),
-        ({"calibration": "class", "split": "exact"}, {}, 'split "exact" selects by one marginal'),
+        ({"calibration": "cluster", "split": "exact"}, {}, 'split "exact" all of them calibrate'),
         ({"calibration": "cluster", "split": "efcp"}, {}, "clusters are learnt on rows apart"),
         ({"calibration": "rc3p", "split": "efcp"}, {}, '"rc3p" freezes its ranks on rows apart'),
         ({"calibration": "rc3p", "weights": [1, 0, 0]}, {}, "fixed weights leave none"),

@@ -70,11 +70,12 @@ def other(axis: str, *values: object) -> tuple[object, ...]:
 SEARCHED: dict[str, object] = {"split": "vfcp", "scores": "three"}
 
 REFUSED = (
-    Refusal({"split": EXACT, "calibration": other("calibration", "marginal")},
-            'split "exact" selects by one marginal rule'),
+    Refusal({"split": EXACT, "calibration": ("rc3p",)}, "freezes ranks under one weighting"),
+    Refusal({"split": ("exact",), "calibration": ("cluster",)},
+            "the candidate would be the only row that it has not seen"),
     Refusal({"split": EXACT, "allow_empty": (False,)}, "allow_empty=False does not apply"),
     Refusal({"split": EXACT, "tune_alpha": (0.3,)}, "tune_alpha does not apply"),
-    Refusal({"split": EXACT, "guarantee": ("pac",)}, 'guarantee="pac" does not apply'),
+    Refusal({"split": EXACT, "guarantee": ("pac",)}, "so that no such law is known"),
     Refusal({"split": EXACT, "objective": other("objective", "size")},
             "another objective does not apply"),
     Refusal({"split": ("exact",), "search": NOT_COUNTED},

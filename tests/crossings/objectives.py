@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from crossings.fits import RESOLUTION, candidates, finest, grid_weights, in_tie_order
-from crossings.plain import Fit, combined, level, lifted, plain_rank
+from crossings.plain import Calibrated, Fit, combined, level, lifted, plain_rank
 
 MOST = 250  # beyond it some of the candidates are tried
 
@@ -84,31 +84,72 @@ def tried(fit: Fit) -> np.ndarray:
     return every[np.sort(np.random.default_rng(0).choice(len(every), MOST, replace=False))]
 
 
-def chosen_labels(
-    fit: Fit, scaled: np.ndarray, alpha: float, weights: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """The exact split: sets, and ranks of p-values, when every candidate label selects weights.
+def chosen(fit: Fit, scaled: np.ndarray, alpha: float, weights: np.ndarray) -> np.ndarray:
+    """The exact split: which weights every label of some rows selects.
 
     For every label of a row the n calibration rows and the row with that label set the threshold,
     and the labels in the sets of all n + 1 are counted; the first of the fewest wins.
     """
     cal, y = fit.scaled["fit"][fit.calibrate], fit.case.rows["fit"].y[fit.calibrate]
-    n, k = len(y), plain_rank(len(y), alpha)
     best = np.full(scaled.shape[:2], np.iinfo(np.int64).max)
-    inside, ranks = np.zeros(scaled.shape[:2], dtype=bool), np.zeros(scaled.shape[:2], dtype=int)
-    for w in weights:
-        values, own = combined(cal, w), combined(scaled, w)
-        every, true = np.sort(values.ravel()), np.sort(values[np.arange(n), y])
-        if k > n:
-            cuts = np.full(own.shape, -math.inf)
-        else:
-            low = true[n - k]
-            high = true[n - k + 1] if k > 1 else math.inf
-            cuts = np.clip(own, low, high)  # the k-th largest of n + 1
-        counts = every.size - np.searchsorted(every, cuts, side="left")
-        counts = counts + (own[:, None, :] >= cuts[:, :, None]).sum(axis=2)
+    found = np.zeros(scaled.shape[:2], dtype=int)
+    count = by_class if fit.case["calibration"] == "class, tuned" else of_one_threshold
+    for i, w in enumerate(weights):
+        counts = count(combined(cal, w), y, combined(scaled, w), alpha)
         better = counts < best
         best[better] = counts[better]
-        inside[better] = (own >= cuts)[better]
-        ranks[better] = (1 + np.searchsorted(true, own, side="right"))[better]
-    return inside, ranks
+        found[better] = i
+    return found
+
+
+def moved(true: np.ndarray, own: np.ndarray, alpha: float) -> np.ndarray:
+    """The k-th largest of n scores and one more; below all of them where k exceeds n."""
+    n, k = len(true), plain_rank(len(true), alpha)
+    if k > n:
+        return np.full(own.shape, -math.inf)
+    rising = np.sort(true)
+    return np.clip(own, rising[n - k], rising[n - k + 1] if k > 1 else math.inf)
+
+
+def of_one_threshold(values: np.ndarray, y: np.ndarray, own: np.ndarray, alpha: float) -> Any:
+    """Labels in the sets of the n rows and of the candidate's, of every label of every row."""
+    cuts = moved(values[np.arange(len(y)), y], own, alpha)
+    every = np.sort(values.ravel())
+    counts = every.size - np.searchsorted(every, cuts, side="left")
+    return counts + (own[:, None, :] >= cuts[:, :, None]).sum(axis=2)
+
+
+def by_class(values: np.ndarray, y: np.ndarray, own: np.ndarray, alpha: float) -> Any:
+    """The same with a threshold per class, of which the candidate moves its own."""
+    true, n_classes = values[np.arange(len(y)), y], own.shape[1]
+    settled = np.zeros((len(own), n_classes), dtype=int)
+    with_candidate = np.zeros((len(own), n_classes), dtype=int)
+    for label in range(n_classes):
+        of_class = np.sort(true[y == label])
+        k = plain_rank(len(of_class), alpha)
+        cut = -math.inf if k > len(of_class) else of_class[len(of_class) - k]
+        settled[:, label] = (values[:, label] >= cut).sum() + (own[:, label] >= cut)
+        cuts = moved(of_class, own[:, label], alpha)
+        rows = (values[None, :, label] >= cuts[:, None]).sum(axis=1)
+        with_candidate[:, label] = rows + (own[:, label] >= cuts)
+    return settled.sum(axis=1, keepdims=True) - settled + with_candidate
+
+
+class Selected:
+    """The calibration of every label under the weights that it selects."""
+
+    def __init__(self, fit: Fit, name: str, alpha: float, weights: np.ndarray) -> None:
+        self.fit, self.rows, self.alpha = fit, fit.case.rows[name], alpha
+        self.chosen = chosen(fit, fit.scaled[name], alpha, weights)
+        cal, rows = fit.scaled["fit"][fit.calibrate], fit.case.rows["fit"].take(fit.calibrate)
+        used = np.unique(self.chosen).tolist()
+        self.under = {i: Calibrated(fit, rows, combined(cal, weights[i])) for i in used}
+        self.own = {i: combined(fit.scaled[name], weights[i]) for i in used}
+
+    def each(self, ask: str, *more: Any) -> np.ndarray:
+        """What the calibration under its weights says of every label."""
+        return np.array([
+            [getattr(self.under[i], ask)(self.own[i][row, y], row, y, self.rows, *more)
+             for y, i in enumerate(labels)]
+            for row, labels in enumerate(self.chosen.tolist())
+        ])  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property
@@ -266,7 +267,15 @@ class Fit:
     @cached_property
     def seen(self) -> np.ndarray:
         """The rows that lay down strata."""
-        return self.tune if self.apart and not self.settled else self.calibrate
+        apart = (self.apart and not self.settled) or self.case["calibration"] == "cluster"
+        return self.tune if apart else self.calibrate
+
+    @property
+    def least(self) -> int:
+        """How many rows a class, group or pair needs for a threshold of its own."""
+        needed = math.ceil(1 / level(self.case["alpha"])) - 1
+        return {"class, pooled": 9, "class, marginal": 9, "group, pooled": needed,
+                "group and class, marginal": 4}.get(str(self.case["calibration"]), 0)  # fmt: skip
 
     @cached_property
     def rare(self) -> set[Any]:
@@ -277,9 +286,7 @@ class Fit:
             return {1}
         if name == "cluster":
             return {y for y in range(case.n_classes) if sum(rows.y == y) < 3}
-        needed = math.ceil(1 / level(case["alpha"])) - 1
-        least = {"class, pooled": 9, "class, marginal": 9, "group, pooled": needed,
-                 "group and class, marginal": 4}.get(name, 0)  # fmt: skip
+        least = self.least
         by_class, by_group = name.startswith("class") or "and class" in name, "group" in name
         groups = sorted(set(case.rows["fit"].strata)) if by_group else [None]
         units = [(g, y) for g in groups for y in (range(case.n_classes) if by_class else [None])]
@@ -328,7 +335,7 @@ class Fit:
     def clusters(self) -> np.ndarray:
         """Learnt clusters, which are drawn: taken from the fit, and the same for the rare ones."""
         fitted: Any = self.model.predictor_.fitted
-        (cells,) = fitted.cuts.partition.cells
+        (cells,) = fitted.plan.cells
         null = [int(cells[y]) for y in sorted(self.rare)]
         others = {int(cell) for y, cell in enumerate(cells) if y not in self.rare}
         assert len(set(null)) <= 1
@@ -361,7 +368,7 @@ class Fit:
         marginal = name in ("class, marginal", "group and class, marginal")
         pooled = name in ("class, pooled", "group, pooled") and not fresh
         if (marginal and (self.rare or "group" in name)) or (
-            pooled and self.rare and (self.settled or not self.apart)
+            pooled and self.rare and not case.exact and (self.settled or not self.apart)
         ):
             return "approximate"
         return base
@@ -404,6 +411,12 @@ class Calibrated:
         """Scores of the rows that a cell is compared with, rising."""
         if cell not in self._of_cell:
             own = [cell in (EVERY, other) for other in self.cells]
+            if self.fit.case.exact and cell == "rare" and self.fit.least:
+                # Counted with the candidate: units of `least` rows are rare while it is elsewhere.
+                sizes = Counter(self.cells)
+                own = [
+                    o or sizes[c] == self.fit.least for o, c in zip(own, self.cells, strict=True)
+                ]
             self._of_cell[cell] = sorted(self.true[np.array(own, dtype=bool)].tolist())
         return self._of_cell[cell]
 

@@ -19,7 +19,7 @@ from conformix.errors import InvalidInput
 from conformix.scores.uniforms import row_uniforms
 from crossings.axes import AXES, REFUSED, Combination, Refusal, may_stand_together
 from crossings.fits import DELTA, Case
-from crossings.objectives import chosen_labels, cost, listed, size_rows, tried
+from crossings.objectives import Selected, cost, listed, size_rows, tried
 from crossings.pairs import allowed_pairs, covering_array
 from crossings.plain import ALWAYS, EVERY, Fit, beta_binomial, combined, level
 
@@ -62,13 +62,15 @@ def own_sets(fit: Fit, alpha: float | None = None) -> Any:
 
 @cache
 def plain_sets(fit: Fit, alpha: float) -> np.ndarray:
-    return exact_choice(fit, alpha)[0] if fit.case.exact else fit.calibrated.sets("new", alpha)
+    if fit.case.exact:
+        return selected(fit, alpha).each("contains", alpha)
+    return fit.calibrated.sets("new", alpha)
 
 
 @cache
-def exact_choice(fit: Fit, alpha: float) -> tuple[np.ndarray, np.ndarray]:
-    """Sets and ranks of the exact split, of the new rows."""
-    return chosen_labels(fit, fit.scaled["new"], alpha, exact_candidates(fit))
+def selected(fit: Fit, alpha: float) -> Selected:
+    """The labels of the new rows under the weights that they select."""
+    return Selected(fit, "new", alpha, exact_candidates(fit))
 
 
 def exact_candidates(fit: Fit) -> np.ndarray:
@@ -125,7 +127,8 @@ def test_rows_have_the_role_that_the_split_says(number: int) -> None:
     fit = fitted(number)
     case, facts, n = fit.case, fit.model.guarantee_.facts, len(fit.case.rows["fit"])
     drawn = not fit.settled and (str(case["split"]).startswith("vfcp") or (
-        case["split"] == "exact, shortlist" and not only_one_candidate(fit)
+        case["split"] == "exact, shortlist"
+        and (case["calibration"] == "cluster" or not only_one_candidate(fit))
     ))  # fmt: skip
     assert (fit.roles is not None) == drawn
     assert len(fit.calibrate) == facts.n_cal
@@ -168,7 +171,7 @@ def test_p_values_are_ranks_among_the_rows_of_the_same_cell(number: int) -> None
     case, rows = fit.case, fit.case.rows["new"]
     found = np.asarray(fit.model.predict_pvalues(case.outputs(rows), **case.row_data(rows)))
     if case.exact:
-        expected = exact_choice(fit, case["alpha"])[1] / (len(fit.calibrate) + 1)
+        expected = selected(fit, case["alpha"]).each("pvalue").astype(float)
     else:
         expected = fit.calibrated.pvalues("new")
     assert_array_equal(found, expected)
@@ -333,12 +336,18 @@ def check_exact_candidates(fit: Fit) -> None:
     alpha = case["alpha"]
     cal, y = fit.scaled["fit"][fit.calibrate], case.rows["fit"].y[fit.calibrate]
 
-    def labels(scaled: np.ndarray, y: np.ndarray, w: np.ndarray) -> int:
-        values = combined(scaled, w)
-        true, k = np.sort(values[np.arange(len(y)), y]), fit.rank(len(y), alpha)
-        return int((values >= (true[len(y) - k] if k <= len(y) else -math.inf)).sum())
+    def cut(true: np.ndarray) -> float:
+        n, k = len(true), fit.rank(len(true), alpha)
+        return np.sort(true)[n - k] if k <= n else -math.inf
 
-    counts = [labels(cal, y, w) for w in kept] if len(kept) < 200 else None
+    def labels(scaled: np.ndarray, y: np.ndarray, w: np.ndarray, *, tuned: bool = False) -> int:
+        values = combined(scaled, w)
+        true = values[np.arange(len(y)), y]
+        cuts = [cut(true[y == c]) for c in range(case.n_classes)] if tuned else cut(true)
+        return int((values >= cuts).sum())
+
+    tuned = case["calibration"] == "class, tuned"
+    counts = [labels(cal, y, w, tuned=tuned) for w in kept] if len(kept) < 200 else None
     if counts is not None:
         assert_array_equal(fit.weights, kept[counts.index(min(counts))])
         assert fit.model.search_.count == min(counts)
@@ -430,15 +439,13 @@ def test_a_verdict_follows_the_law_of_the_sets_at_its_level(number: int) -> None
 
 def lets_all_in(fit: Fit, alpha: float) -> bool:
     """Whether a score however low would be let in, of every label of the new rows."""
-    rows, n = fit.case.rows["new"], len(fit.calibrate)
-    if fit.case.exact:
-        return fit.rank(n, alpha) > n
+    rows = fit.case.rows["new"]
     cells = itertools.product(range(len(rows)), range(fit.case.n_classes))
     return all(fit.calibrated.contains(-math.inf, i, y, rows, alpha) for i, y in cells)
 
 
-def pooled(fit: Fit, alpha: float) -> tuple[np.ndarray, float, int]:
-    """True-label scores of calibration and new rows in one bag, the threshold, and n."""
+def pooled(fit: Fit, alpha: float) -> tuple[np.ndarray, int]:
+    """True-label scores of calibration and new rows in one bag, and n."""
     rows = fit.case.rows
     scaled = np.concatenate([fit.scaled["fit"][fit.calibrate], fit.scaled["new"]])
     y = np.concatenate([rows["fit"].y[fit.calibrate], rows["new"].y])
@@ -450,18 +457,33 @@ def pooled(fit: Fit, alpha: float) -> tuple[np.ndarray, float, int]:
         cut = np.sort(true)[len(y) - k]
         labels = int((values >= cut).sum())
         if best is None or labels < best[0]:
-            best = labels, true, cut
-    return best[1], best[2], len(fit.calibrate)
+            best = labels, true
+    return best[1], len(fit.calibrate)
 
 
 def pooled_tail(fit: Fit, alpha: float) -> float | None:
-    """The hypergeometric tail of the exact split."""
-    if fit.case["groups"]:
+    """The hypergeometric tail of the exact split: of every class, cluster or group by itself."""
+    name = str(fit.case["calibration"]).split(",", maxsplit=1)[0]
+    if fit.case["groups"] or name in ("weighted", "label shift"):
         return None
-    true, cut, n = pooled(fit, alpha)
-    missed = true < cut
-    law = stats.hypergeom(len(true), int(missed.sum()), len(true) - n)
-    return float(law.sf(int(missed[n:].sum()) - 1))
+    true, n = pooled(fit, alpha)
+    rows = [fit.case.rows["fit"].take(fit.calibrate), fit.case.rows["new"]]
+    units = [unit_of(fit, name, s, int(y)) for part in rows
+             for s, y in zip(part.strata, part.y, strict=True)]  # fmt: skip
+    law, missed_of_new = np.ones(1), 0
+    for unit in set(units):
+        own = np.array([i for i, other in enumerate(units) if other == unit])
+        k = min(fit.rank(len(own), alpha), len(own))
+        missed, m = true[own] < np.sort(true[own])[len(own) - k], int((own >= n).sum())
+        law = np.convolve(law, stats.hypergeom(len(own), int(missed.sum()), m).pmf(range(m + 1)))
+        missed_of_new += int(missed[own >= n].sum())
+    return min(1.0, float(law[missed_of_new:].sum()))
+
+
+def unit_of(fit: Fit, name: str, stratum: str, label: int) -> Any:
+    """What a row is exchangeable with, rare or not."""
+    units = {"marginal": 0, "class": label, "group": stratum, "group and class": (stratum, label)}
+    return units[name] if name in units else fit.cell(stratum, label)
 
 
 @every_combination
@@ -475,7 +497,7 @@ def test_drift_compares_scores_that_no_row_chose(number: int) -> None:
         return
     own = np.arange(len(rows)), rows.y
     if case.exact:
-        true, _, n = pooled(fit, case["alpha"])
+        true, n = pooled(fit, case["alpha"])
         old, new = true[:n], true[n:]
     elif fit.apart or fit.n_weights == 1:
         old, new = fit.calibrated.true, fit.rule(fit.scaled["new"])[own]

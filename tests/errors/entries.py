@@ -68,6 +68,15 @@ def cross_classifier() -> cx.CrossConformalClassifier:
     return cx.CrossConformalClassifier(alpha=0.2, random_state=0, cv=2).fit(X, Y)
 
 
+HALVES = np.arange(len(X)) % 2
+
+
+@cache
+def cross_classifier_by_group() -> cx.CrossConformalClassifier:
+    classifier = cx.CrossConformalClassifier(alpha=0.2, random_state=0, cv=2, calibration="group")
+    return classifier.fit(X, Y, strata=HALVES)
+
+
 def fit_folds(
     outputs: Any = P, y: Any = Y, alpha: Any = 0.2, weights: Any = None, scores: Any = "thr",
     normalize: Any = "auto", kind: Any = "probs",
@@ -206,7 +215,11 @@ ENTRIES: dict[str, Entry] = {
     "CrossConformalClassifier.predict_set": lambda alpha=0.2: cross_classifier().predict_set(
         X, alpha=alpha
     ),
+    "CrossConformalClassifier.predict_pvalues": lambda strata=HALVES: (
+        cross_classifier_by_group().predict_pvalues(X, strata=strata)
+    ),
     "cross.cross_coverage": lambda alpha=0.2: cx.cross.cross_coverage(alpha, [50, 50]),
+    "cross.cell_coverage": lambda alpha=0.2: cx.cross.cell_coverage(alpha, [50, 50]),
     "merge.merge_pvalues": lambda pvalues=(P, P): merge.merge_pvalues(pvalues),
     "merge.merge_sets": lambda masks=(P > 0.2, P > 0.3), votes=None: merge.merge_sets(
         masks, weights=votes

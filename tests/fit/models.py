@@ -37,6 +37,16 @@ RECIPES: dict[str, dict[str, Any]] = {
     "dlcp": {"split": "dlcp", "normalize": "none", "fit": {"test": P}},
     "dlcp+": {"split": "dlcp+", "fit": {"test": P}},
     "exact": {"split": "exact"},
+    "exact by class": {
+        "split": "exact",
+        "calibration": PerClass("pooled", min_rows=18, tune=True),
+    },
+    "exact by group": {"split": "exact", "calibration": PerGroup("pooled"), "by": "strata"},
+    "exact, weighted": {
+        "split": "exact",
+        "calibration": Weighted(known=True),
+        "by": "sample_weight",
+    },
     "auto": {"scores": "auto", "search": "auto", "several": True},
     "pac": {"guarantee": "pac", "delta": 0.2, "split": "efcp"},
     "pac apart": {"guarantee": "pac", "delta": 0.2},

@@ -30,10 +30,14 @@ SUITE = [
 ]  # fmt: skip
 # Where a bug is looked for first, by the beginning of its file; the first test that fails catches.
 ROLES, EXACT = "guarantees/test_roles.py", "fit/test_exact_split.py"
+BY_CELL = "fit/test_exact_by_cell.py"
 TEACHERS, LEARNT = "guarantees/test_rows_that_teach_scores.py", "guarantees/test_learnt_scores.py"
 NEAR = [
     ("fit/exact/", TEACHERS),
     ("fit/exact/", EXACT),
+    ("fit/exact/", BY_CELL),
+    ("calibration/strata.py", BY_CELL),
+    ("testing/audit.py", BY_CELL),
     ("kernels/host/selection.py", EXACT),
     ("splits.py", ROLES),
     ("fit/exact/split.py", ROLES),

@@ -85,6 +85,7 @@ class Seen:
     alpha: float
     separate: bool  # whether these are tuning rows, apart from calibration; else they calibrate
     rng: np.random.Generator  # for schemes that draw
+    with_candidate: bool = False  # whether the candidate is counted with them, as under ``exact``
 
     def expected(self, units: IntArray, n_units: int) -> FloatArray:
         """Return how many calibration rows each unit has, or is expected to have, (n_units,)."""
@@ -106,10 +107,34 @@ class Calibration(Protocol):
     def tune(self) -> bool:
         """Whether the weights are searched with class-wise thresholds."""
 
-    # `learns`, where a scheme has it, says whether `learn` should see rows apart from calibration.
+    # `learns`, where a scheme has it, says whether `learn` should see rows apart from calibration;
+    # `counts_candidate`, that it can do with the calibration rows and the candidate, all alike.
 
     def learn(self, seen: Seen) -> Plan:
         """Return the plan by which calibration rows become thresholds."""
+
+
+def laid_down_alike(
+    scheme: Calibration,
+    y: IntArray,
+    data: RowData,
+    names: tuple[Any, ...],
+    *,
+    n_classes: int,
+    alpha: float,
+    rng: np.random.Generator,
+) -> Plan:
+    """Return the plan that calibration rows lay down together with the candidate, all alike.
+
+    The scheme sees the rows without their scores, which no one rule makes.
+    """
+    n = len(y)
+    return scheme.learn(
+        Seen(
+            np.zeros(n), y, data, names, n_classes, n, alpha, separate=False, rng=rng,
+            with_candidate=True,
+        )
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -157,6 +182,10 @@ class Single:
         """Return ``(1 + #{c_i <= s}) / (n + 1)``, smoothed where `tau` is given."""
         ranks = pvalue_ranks(self.values, values, tau)
         return quotient(ranks, len(self.values) + 1)  # type: ignore[no-any-return]
+
+    def up_to(self, values: FloatArray, data: RowData = NO_DATA) -> tuple[IntArray, int]:
+        """Return how many calibration scores are at most each value, and of how many."""
+        return np.searchsorted(self.values, values, side="right"), len(self.values)
 
     def promise(self, base: Guarantee) -> Guarantee:
         return base

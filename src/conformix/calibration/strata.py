@@ -11,7 +11,9 @@ Classes or groups with too few rows need a **fallback**:
     Their labels are always in. Exact, and large.
 ``pooled``
     They share one threshold: exact for all of them together, where the rows that said which are
-    rare are not the calibration rows; else approximate.
+    rare are not the calibration rows; else approximate. Under split ``exact`` the candidate is
+    counted with the calibration rows: a unit is rare with at most `min_rows` rows, the candidate
+    among them, and all rows of rare units share the threshold, so that it is exact there too.
 ``marginal``
     They take the threshold of all rows: small, and no conditional statement holds for them.
 """
@@ -60,7 +62,10 @@ class Partition:
     n_rare : int
         How many of them there are.
     fixed : bool
-        Whether the calibration rows had no part in laying this down.
+        Whether the calibration rows had no part in laying this down, or one like the candidate's.
+    joins : tuple of int
+        Strata whose rows are also among those of the pool: with the candidate in it, such a unit
+        has one row too many to be rare, and with the candidate elsewhere it is rare.
 
     Examples
     --------
@@ -75,6 +80,7 @@ class Partition:
     fallback: str = "all"
     n_rare: int = 0
     fixed: bool = True
+    joins: tuple[int, ...] = ()
 
     by_row: ClassVar[bool] = True
 
@@ -104,11 +110,28 @@ class Partition:
         groups = self.groups_of(data)
         return self.cells[0 if groups is None else groups, y]
 
+    def units_of(self, y: IntArray, data: RowData) -> IntArray:
+        """Return which class, cluster, group or pair labelled rows belong to, rare or not, (n,)."""
+        if self.what == "cluster":
+            return self.cells[0, y]
+        if not self.needs:
+            return y
+        groups: IntArray = np.unique(data.strata, return_inverse=True)[1].ravel()
+        return groups if self.what == "group" else groups * self.cells.shape[1] + y
+
     def cut(self, values: FloatArray, y: IntArray, data: RowData) -> Cuts:
-        return Stratified(self, values, self.strata_of(y, data))
+        stratum = self.strata_of(y, data)
+        if not self.joins:
+            return Stratified(self, values, stratum)
+        # Rows of two strata stand in both.
+        twice = np.repeat(np.arange(len(values)), 1 + np.isin(stratum, self.joins))
+        again = np.flatnonzero(np.diff(twice) == 0)
+        strata = stratum[twice]
+        strata[again] = self.n_strata - 1
+        return Stratified(self, values[twice], strata)
 
     def afresh(self) -> Plan:
-        return replace(self, fixed=True)
+        return replace(self, fixed=True, joins=())
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,6 +217,18 @@ class Stratified:
             result[place] = pvalue_ranks(scores, values[place], at_random) / (len(scores) + 1)
         return result
 
+    def up_to(self, values: FloatArray, data: RowData = NO_DATA) -> tuple[IntArray, IntArray]:
+        """Return how many scores of each label's stratum are at most its value, and of how many.
+
+        Both are 0 for labels that are always in.
+        """
+        found, sizes = np.zeros((2, *values.shape), dtype=np.int64)
+        for rows, labels, stratum in self._blocks(values.shape[0], data):
+            scores, place = self.scores_of(stratum), np.ix_(rows, labels)
+            found[place] = np.searchsorted(scores, values[place], side="right")
+            sizes[place] = len(scores)
+        return found, sizes
+
     def _blocks(self, n: int, data: RowData) -> Iterator[tuple[IntArray, IntArray, int]]:
         """Yield rows and labels that share a stratum."""
         groups = self.partition.groups_of(data)
@@ -203,14 +238,14 @@ class Stratified:
             for stratum in np.unique(cells[cells != ALWAYS]):
                 yield rows, np.flatnonzero(cells == stratum), int(stratum)
 
-    def promise(self, base: Guarantee) -> Guarantee:
+    def promise(self, base: Guarantee, least: str = "1 - alpha") -> Guarantee:
         """Return the conditional statement: exact only where it holds for every stratum."""
         if base.kind == "none":
             return base
         part = self.partition
         condition = f"{part.what} of the row" if part.names else f"{part.what} of y"
         less = " minus a selection term" if base.kind == "approximate" else ""
-        sentence = f"P(y in set | {condition}) >= 1 - alpha{less}"
+        sentence = f"P(y in set | {condition}) >= {least}{less}"
         if base.kind == "pac":
             sentence = f"for each {part.what} by itself, not for all at once: {base.statement}"
         whole, rare = True, f"{part.n_rare} rare {PLURALS.get(part.what, part.what + 's')}"
@@ -300,6 +335,7 @@ class PerClass:
     name: ClassVar[str] = "class"
     what: ClassVar[str] = "class"
     needs: ClassVar[tuple[str, ...]] = ()
+    counts_candidate: ClassVar[bool] = True
 
     fallback: str = "all"
     min_rows: int | None = None
@@ -320,7 +356,8 @@ class PerClass:
             cells[None, :],
             fallback=self.fallback,
             n_rare=int(rare.sum()),
-            fixed=seen.separate,
+            fixed=seen.separate or seen.with_candidate,
+            joins=joining_units(counts, self.min_rows, self.fallback, seen) if rare.any() else (),
         )
 
 
@@ -353,6 +390,7 @@ class PerGroup:
     name: ClassVar[str] = "group"
     needs: ClassVar[tuple[str, ...]] = ("strata",)
     tune: ClassVar[bool] = False
+    counts_candidate: ClassVar[bool] = True
 
     fallback: str = "all"
     min_rows: int | None = None
@@ -381,8 +419,10 @@ class PerGroup:
         cells = np.full((n_groups + 1, seen.n_classes), substitute)
         cells[:-1] = stratum_of_unit.reshape(n_groups, width)
         return Partition(
-            cells, seen.names, self.what, self.fallback, n_rare=int(rare.sum()), fixed=seen.separate
-        )
+            cells, seen.names, self.what, self.fallback, n_rare=int(rare.sum()),
+            fixed=seen.separate or seen.with_candidate,
+            joins=joining_units(counts, self.min_rows, self.fallback, seen),
+        )  # fmt: skip
 
 
 def rare_units(
@@ -394,6 +434,21 @@ def rare_units(
         return np.zeros(len(counts), dtype=bool)  # the rank itself lets their labels in
     least = rows_needed(alpha) if min_rows is None else min_rows
     return counts < min(least, MANY)
+
+
+def joining_units(
+    counts: FloatArray, min_rows: int | None, fallback: str, seen: Seen
+) -> tuple[int, ...]:
+    """Return the units that are rare only while the candidate is not one of theirs.
+
+    Counted with the candidate, a unit of n rows is rare where n is at most `min_rows`: n - 1 rows
+    are then too few to calibrate the last one. A candidate of a rare unit is compared with the rows
+    of all rare units, and so with those of units that have `min_rows` rows without it.
+    """
+    if fallback != "pooled" or not seen.with_candidate:
+        return ()
+    least = rows_needed(seen.alpha) if min_rows is None else min_rows
+    return tuple(np.flatnonzero((counts == least) & (counts > 0)).tolist())
 
 
 def check_fallback(fallback: str, min_rows: int | None) -> None:

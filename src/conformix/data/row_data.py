@@ -24,6 +24,14 @@ class RowData:
         weight = None if self.weight is None else self.weight[rows]
         return RowData(strata, weight)
 
+    def followed_by(self, other: RowData) -> RowData:
+        """Return the data of these rows and then of others, of what both have."""
+        both = [
+            None if one is None or two is None else np.concatenate([one, two])
+            for one, two in ((self.strata, other.strata), (self.weight, other.weight))
+        ]
+        return RowData(*both)
+
 
 NO_DATA = RowData()
 

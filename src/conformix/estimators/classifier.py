@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self, overload
 
 import numpy as np
@@ -14,6 +14,7 @@ from sklearn.utils import Bunch, _safe_indexing, get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import (
     _check_method_params,
     _check_y,
@@ -413,12 +414,17 @@ class CrossConformalClassifier(ConformalClassifier):
         Number of folds; the number of rows gives the jackknife+.
     alpha, scores, search, normalize, allow_empty, threads
         As in `conformix.ScoreAverage`.
+    calibration : {"marginal", "class", "group", "rc3p"} or an object of `conformix.calibration`
+        Among which rows a label is ranked, see `conformix.CrossAverage`.
     tune_share : float
         Share of the rows outside a fold that choose its weights and train nothing.
     random_state : int, Generator or None
         Draws the folds.
     classes : sequence of labels, optional
         All labels that can occur; as in `conformix.ConformalClassifier`.
+    n_jobs : int or None
+        Folds that are trained at the same time, by joblib; as in scikit-learn. The sets are those
+        of one after the other, where the estimators have a random state of their own.
 
     Attributes
     ----------
@@ -427,7 +433,8 @@ class CrossConformalClassifier(ConformalClassifier):
     fold_estimators_ : list of Bunch
         The fitted estimators of every fold, by name.
     cross_ : CrossAverage
-        What was fitted on their probabilities.
+        What was fitted on their probabilities; ``cross_.save`` writes it. The estimators are not in
+        that file: nobody can save another library's objects without executable formats.
 
     Examples
     --------
@@ -453,6 +460,8 @@ class CrossConformalClassifier(ConformalClassifier):
         random_state: RandomState = None,
         threads: int | None = None,
         classes: Any = None,
+        calibration: Any = "marginal",
+        n_jobs: int | None = None,
     ) -> None:
         self.estimators = estimators
         self.cv = cv
@@ -465,8 +474,18 @@ class CrossConformalClassifier(ConformalClassifier):
         self.random_state = random_state
         self.threads = threads
         self.classes = classes
+        self.calibration = calibration
+        self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any, *, groups: Any = None) -> Self:  # type: ignore[override]
+    def fit(  # type: ignore[override]
+        self,
+        X: Any,
+        y: Any,
+        *,
+        groups: Any = None,
+        strata: Any = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Self:
         """Train the estimators of every fold and calibrate the sets.
 
         Parameters
@@ -477,24 +496,37 @@ class CrossConformalClassifier(ConformalClassifier):
             Labels, numbers or text.
         groups : array of shape (n,), optional
             Rows of one group stay in one fold, and on one side of its tuning split.
+        strata : array of shape (n,), optional
+            The group that coverage is promised in, for ``calibration="group"``.
+        progress : callable, optional
+            ``progress(done, total)`` is called after every fold that is trained.
         """
         X, y = self._training_rows(X, y)
         self.classes_ = self._class_labels(y)
         rng = as_generator(self.random_state)
         n = _num_samples(X)
         units = check_groups(groups, n)
-        shared = ("alpha", "scores", "search", "normalize", "allow_empty", "threads")
+        shared = (
+            "alpha", "scores", "search", "normalize", "allow_empty", "threads", "calibration",
+        )  # fmt: skip
         cross = CrossAverage(**{name: getattr(self, name) for name in shared})
         d = len(score_columns(tuple(name for name, _ in self._named()), self.scores))
-        chooses = cross._fixed_weights(d) is None
-        self.fold_estimators_ = []
-        folds = []
+        chooses = cross._tunes(d)
         units = np.arange(n) if units is None else units
-        for held, tune, train in self._fold_rows(units, rng, tunes=chooses):
-            estimators = Bunch()
-            for name, estimator in self._named():
-                estimators[name] = clone(estimator).fit(_safe_indexing(X, train), y[train])
+        by_fold = self._fold_rows(units, rng, tunes=chooses)
+        groups_of_rows = None if strata is None else host_array(strata, "strata")
+        if groups_of_rows is not None and groups_of_rows.shape != (n,):
+            raise InvalidInput(
+                f"strata must hold one value per row, shape ({n},); got shape "
+                f"{groups_of_rows.shape}."
+            )
+        self.fold_estimators_ = []
+        for done, estimators in enumerate(self._trained(X, y, by_fold), 1):
             self.fold_estimators_.append(estimators)
+            if progress is not None:
+                progress(done, len(by_fold))
+        folds = []
+        for estimators, (held, tune, _) in zip(self.fold_estimators_, by_fold, strict=True):
             labelled = [
                 (
                     self._fold_outputs(estimators, _safe_indexing(X, rows)),
@@ -502,7 +534,10 @@ class CrossConformalClassifier(ConformalClassifier):
                 )
                 for rows in ((held, tune) if chooses else (held,))
             ]
-            folds.append(Fold(*(part for pair in labelled for part in pair)))
+            fold = Fold(*(part for pair in labelled for part in pair))
+            folds.append(
+                fold if groups_of_rows is None else fold._replace(strata=groups_of_rows[held])
+            )
         self.cross_ = cross.set_params(random_state=int(rng.integers(2**31))).fit(folds)
         return self
 
@@ -513,15 +548,25 @@ class CrossConformalClassifier(ConformalClassifier):
         return np.mean(single, axis=0)
 
     def predict_set(  # type: ignore[override]
-        self, X: Any, *, alpha: float | None = None
+        self, X: Any, *, alpha: float | None = None, strata: Any = None
     ) -> PredictionSets:
-        """Return the prediction sets, with the class labels as names."""
-        sets = self.cross_.predict_set(self._checked_folds(X), alpha=alpha)
+        """Return the prediction sets, with the class labels as names.
+
+        Parameters
+        ----------
+        X : like in `fit`
+            Features of new rows.
+        alpha : float, optional
+            Another level than the fitted one.
+        strata : array of shape (n,), optional
+            The group of every row, for ``calibration="group"``.
+        """
+        sets = self.cross_.predict_set(self._checked_folds(X), alpha=alpha, strata=strata)
         return PredictionSets(sets.mask, self.classes_.tolist())
 
-    def predict_pvalues(self, X: Any) -> FloatArray:  # type: ignore[override]
+    def predict_pvalues(self, X: Any, *, strata: Any = None) -> FloatArray:  # type: ignore[override]
         """Return the cross-conformal p-value of every label, shape (n, K)."""
-        return self.cross_.predict_pvalues(self._checked_folds(X))
+        return self.cross_.predict_pvalues(self._checked_folds(X), strata=strata)
 
     @property
     def guarantee_(self) -> Guarantee:  # type: ignore[override]
@@ -553,6 +598,14 @@ class CrossConformalClassifier(ConformalClassifier):
             folds.append(tuple(np.flatnonzero(np.isin(units, some)) for some in split))
         return folds
 
+    def _trained(self, X: Any, y: Any, folds: Sequence[tuple[IntArray, ...]]) -> Iterator[Bunch]:
+        """Yield the estimators of every fold, trained outside it, in the order of the folds."""
+        jobs = (
+            delayed(_train)(self._named(), _safe_indexing(X, train), y[train])
+            for _, _, train in folds
+        )
+        return Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs)  # type: ignore[no-any-return]
+
     def _fold_outputs(self, estimators: Bunch, X: Any) -> Any:
         return self._unnamed_if_single(
             {name: probabilities(e, X, self.classes_) for name, e in estimators.items()}
@@ -561,6 +614,11 @@ class CrossConformalClassifier(ConformalClassifier):
     def _checked_folds(self, X: Any) -> list[Any]:
         X = self._new_rows(X)
         return [self._fold_outputs(estimators, X) for estimators in self.fold_estimators_]
+
+
+def _train(estimators: list[tuple[str, Any]], X: Any, y: Any) -> Bunch:
+    """Return the estimators of one fold, fitted."""
+    return Bunch(**{name: clone(estimator).fit(X, y) for name, estimator in estimators})
 
 
 def small_sets_scorer(estimator: ConformalClassifier, X: Any, y: Any = None) -> float:

@@ -5,32 +5,43 @@ scikit-learn classifiers as well. Model f was trained without fold f, and so wer
 its weights and its scale. With ``s_f(x, y)`` its combined score, a label y is in the set of x iff
 ``#{i : s_f(i)(x_i, y_i) > s_f(i)(x, y)} < (1 - alpha)(n + 1)``, where f(i) is the fold of row i
 (Vovk, 2015; Barber et al., 2021; for classes: Romano et al., 2020). One row per fold is the
-jackknife+.
+jackknife+. With a threshold per class or group, i runs over the n rows of the label's own one.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from conformix.conformal import ranks_in_set, simple_fraction
+from conformix.calibration.cuts import Marginal, Plan, SinglePlan, laid_down_alike
+from conformix.conformal import simple_fraction
 from conformix.data.checks import on_host
-from conformix.data.outputs import Kind, Outputs, check_labels, check_outputs
+from conformix.data.outputs import Kind, check_labels, check_outputs
+from conformix.data.row_data import check_rows, group_names
 from conformix.errors import InvalidInput, NotFitted
 from conformix.estimators.params import Params
+from conformix.fit.cross import (
+    CrossPredictor,
+    FoldRule,
+    cell_coverage,
+    cross_coverage,
+    rows_of_folds,
+)
 from conformix.fit.fit import fit_scores
-from conformix.fit.predictor import matching
 from conformix.fit.rule import Rule
+from conformix.fit.saved import MAX_MEMORY
+from conformix.fit.saved.cross import read_cross, write_cross
 from conformix.fit.settings import Settings, resolve
-from conformix.guarantees import LABELS, Guarantee
-from conformix.guarantees.statement import at_least
-from conformix.kernels.arrays import FloatArray, IntArray, RandomState, as_generator
+from conformix.guarantees import Guarantee
+from conformix.kernels.arrays import FloatArray, RandomState, as_generator
+from conformix.kernels.combine import RankLimits
 from conformix.registry import check_flag
 from conformix.scores import ScoreLike, score_columns
-from conformix.scores.tensor import draw_key, fill_tensor
+from conformix.scores.tensor import draw_key
 from conformix.sets import PredictionSets
 from conformix.splits import EfficiencyFirst
 
@@ -49,6 +60,8 @@ class Fold(NamedTuple):
         it was not trained on choose better.
     tune_y : integer array, optional
         Their labels.
+    strata : array of shape (n_f,), optional
+        The group of every row of the fold, for ``calibration="group"``.
 
     Examples
     --------
@@ -60,26 +73,7 @@ class Fold(NamedTuple):
     y: Any
     tune_outputs: Any = None
     tune_y: Any = None
-
-
-def cross_coverage(alpha: float, sizes: Sequence[int]) -> float:
-    """Return what cross-conformal sets cover at least, for folds of these sizes.
-
-    ``1 - 2 alpha - min{2(1 - 1/F)/(n/F + 1), (1 - F/n)/(F + 1)}``; the second term needs folds of
-    one size and is left out otherwise.
-
-    Examples
-    --------
-    >>> round(cross_coverage(0.1, [100] * 5), 4)
-    0.7842
-    >>> cross_coverage(0.1, [1] * 50)  # jackknife+
-    0.8
-    """
-    f, n = len(sizes), int(np.sum(sizes))
-    lost = 2 * (1 - 1 / f) / (n / f + 1)
-    if len(set(sizes)) == 1:
-        lost = min(lost, (1 - f / n) / (f + 1))
-    return 1 - 2 * float(simple_fraction(alpha)) - lost
+    strata: Any = None
 
 
 class CrossAverage(Params):
@@ -92,11 +86,17 @@ class CrossAverage(Params):
         tune on; one score needs none.
     weights : array of shape (d,), optional
         Weights fixed by hand: no fold needs rows to tune on.
+    calibration : {"marginal", "class", "group", "rc3p"} or an object of `conformix.calibration`
+        Among which rows a label is ranked: all, or those of its class, given cluster or group, of
+        all folds. The proven coverage then holds in every one of these, with its own numbers of
+        rows and folds (`conformix.fit.cross`). Rare ones are counted with the candidate.
 
     Attributes
     ----------
     weights_ : float64 array of shape (F, d)
         The weights of every fold.
+    predictor_ : CrossPredictor
+        What was fitted.
     guarantee_ : Guarantee
         The proven coverage for these folds; usual coverage is near ``1 - alpha``.
 
@@ -125,6 +125,7 @@ class CrossAverage(Params):
         allow_empty: bool = True,
         random_state: RandomState = None,
         threads: int | None = None,
+        calibration: Any = "marginal",
     ) -> None:
         self.scores = scores
         self.alpha = alpha
@@ -135,6 +136,7 @@ class CrossAverage(Params):
         self.allow_empty = allow_empty
         self.random_state = random_state
         self.threads = threads
+        self.calibration = calibration
 
     def fit(self, folds: Sequence[Fold]) -> Self:
         """Choose the weights of every fold and score its rows.
@@ -148,47 +150,56 @@ class CrossAverage(Params):
         check_flag(self.allow_empty, "allow_empty")
         if len(folds) < 2:
             raise InvalidInput(f"cross-conformal sets need at least 2 folds; got {len(folds)}.")
+        settings = self._settings()
+        _check_scheme(settings)
         rng = as_generator(self.random_state)
-        self._key = draw_key(rng)
         first = check_outputs(on_host(folds[0].outputs), self.kind)
-        self._models, self.n_classes_ = tuple(first.models), first.n_classes
-        self._columns = score_columns(self._models, self.scores)
-        rules, calibration = [], []
-        for number, fold in enumerate(folds):
-            checked = self._check(fold.outputs, f"outputs of fold {number}")
-            y = check_labels(fold.y, checked.n, self.n_classes_, name=f"y of fold {number}")
-            rule = self._rule(Fold(*fold), number, rng)
-            rules.append(rule)
-            calibration.append(np.sort(rule.of_true_labels(self._scores(checked), y)))
-        self.rules_, self.calibration_ = tuple(rules), tuple(calibration)
+        models = tuple(first.models)
+        blank = CrossPredictor(
+            score_columns(models, self.scores), models, first.n_classes, self.kind, draw_key(rng),
+            self.alpha, (), SinglePlan(), self.threads,
+        )  # fmt: skip
+        rules = [
+            self._fold_rule(blank, Fold(*fold), number, settings, rng)
+            for number, fold in enumerate(folds)
+        ]
+        plan = self._plan(settings, rules, first.n_classes, rng)
+        self.predictor_ = replace(blank, folds=tuple(rules), plan=plan)
         return self
+
+    @property
+    def rules_(self) -> tuple[Rule, ...]:
+        """The rule of every fold."""
+        return tuple(fold.rule for fold in self._check_fitted().folds)
+
+    @property
+    def calibration_(self) -> tuple[FloatArray, ...]:
+        """Combined true-label scores of the rows of every fold, rising."""
+        return tuple(fold.values for fold in self._check_fitted().folds)
+
+    @property
+    def n_classes_(self) -> int:
+        """Number of classes, K."""
+        return self._check_fitted().n_classes
 
     @property
     def weights_(self) -> FloatArray:
         """The weights of every fold, shape (F, d)."""
-        self._check_fitted()
         return np.array([rule.weights for rule in self.rules_])
 
     @property
     def n_(self) -> int:
         """Number of calibration rows, over all folds."""
-        self._check_fitted()
         return sum(len(values) for values in self.calibration_)
 
     @property
     def guarantee_(self) -> Guarantee:
         """What is proven for these folds."""
-        self._check_fitted()
-        share = cross_coverage(self.alpha, [len(values) for values in self.calibration_])
-        needs = (
-            "exchangeable rows; model, weights and scale of a fold chosen without it, by one "
-            f"procedure that does not depend on the order of rows; {LABELS}"
-        )
-        if share <= 0:
-            return Guarantee("none", "the bound says nothing for folds of this size", needs)
-        return Guarantee("exact", f"P(y in set) >= {at_least(share)}", needs)
+        return self._check_fitted().guarantee
 
-    def predict_set(self, outputs: Sequence[Any], *, alpha: float | None = None) -> PredictionSets:
+    def predict_set(
+        self, outputs: Sequence[Any], *, alpha: float | None = None, strata: Any = None
+    ) -> PredictionSets:
         """Return the sets of new rows.
 
         Parameters
@@ -197,70 +208,145 @@ class CrossAverage(Params):
             Outputs of each of the fold models on the new rows, in the order of the folds.
         alpha : float, optional
             Another level than the fitted one, with the same weights.
+        strata : array of shape (m,), optional
+            The group of every row, for ``calibration="group"``.
         """
-        level = self.alpha if alpha is None else alpha
+        predictor = self._check_fitted()
+        level = predictor.alpha if alpha is None else alpha
         simple_fraction(level)
-        # #{> s} < (1 - alpha)(n + 1) is 1 + #{<= s} > alpha (n + 1).
-        return PredictionSets(ranks_in_set(self._ranks(outputs), self.n_, level))
+        return PredictionSets(predictor.member(outputs, level, strata=strata))
 
-    def predict_pvalues(self, outputs: Sequence[Any]) -> FloatArray:
+    def predict_pvalues(self, outputs: Sequence[Any], *, strata: Any = None) -> FloatArray:
         """Return the cross-conformal p-values ``(1 + #{i : s_i <= s}) / (n + 1)``, shape (m, K).
 
         Twice these are valid p-values, up to the small term of the guarantee.
+
+        Parameters
+        ----------
+        outputs, strata
+            As in `predict_set`.
         """
-        return self._ranks(outputs) / (self.n_ + 1)
+        ranks, among = self._check_fitted().ranks(outputs, strata=strata)
+        return ranks / (among + 1)
 
-    def _ranks(self, outputs: Sequence[Any]) -> IntArray:
-        """Return ``1 + #{i : s_f(i)(x_i, y_i) <= s_f(i)(x, y)}``, shape (m, K)."""
-        self._check_fitted()
-        if len(outputs) != len(self.rules_):
-            raise InvalidInput(
-                f"outputs must come from the {len(self.rules_)} fold models; got {len(outputs)}."
-            )
-        total: Any = 1
-        n = None
-        for number, fold_outputs in enumerate(outputs):
-            checked = self._check(fold_outputs, f"outputs of fold {number}")
-            n = checked.n if n is None else n
-            if checked.n != n:
-                raise InvalidInput(
-                    f"outputs of all folds must be of the same rows; fold {number} has "
-                    f"{checked.n} rows and fold 0 has {n}."
-                )
-            values = np.concatenate(
-                [
-                    self.rules_[number].combined(self._scores(checked.rows(rows)))
-                    for rows in checked.blocks()
-                ]
-            )
-            total = total + np.searchsorted(self.calibration_[number], values, side="right")
-        return np.asarray(total)
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write what predicts from outputs as JSON (`CrossAverage.load`), never as a pickle.
 
-    def _rule(self, fold: Fold, number: int, rng: np.random.Generator) -> Rule:
+        The fold models are not in the file: keep them as you keep any model.
+
+        Parameters
+        ----------
+        path : path
+            Usually ``model.json``; large arrays go to an npz of the same name.
+        """
+        write_cross(self.get_params(), self._check_fitted(), path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) -> Self:
+        """Return what `save` has written.
+
+        Parameters
+        ----------
+        path : path
+            The JSON file.
+        max_memory : int or str
+            Bytes that the files may ask for, as a number or a text such as ``"512M"``.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> folds = [Fold([[0.7, 0.3], [0.4, 0.6]], [0, 1]), Fold([[0.2, 0.8]], [1])]
+        >>> cross = CrossAverage("thr", weights=[1.0], alpha=0.4).fit(folds)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     cross.save(f"{folder}/cross.json")
+        ...     again = CrossAverage.load(f"{folder}/cross.json")
+        >>> again.predict_set([[[0.1, 0.9]], [[0.2, 0.8]]]).labels(0)
+        [1]
+        """
+        params, predictor = read_cross(path, max_memory=max_memory)
+        model = cls(**params)
+        model.predictor_ = predictor
+        return model
+
+    def _fold_rule(
+        self,
+        blank: CrossPredictor,
+        fold: Fold,
+        number: int,
+        settings: Settings,
+        rng: np.random.Generator,
+    ) -> FoldRule:
+        """Return the rule of one fold with its rows, in the order of their scores."""
+        checked = blank.check(fold.outputs, f"outputs of fold {number}")
+        y = check_labels(fold.y, checked.n, blank.n_classes, name=f"y of fold {number}")
+        scheme = settings.calibration
+        data = check_rows(fold.strata, None, checked.n, scheme.needs, scheme.name)
+        rule = self._rule(blank, fold, number, settings, rng)
+        values = rule.of_true_labels(blank.scores(checked), y)
+        order = np.argsort(values, kind="stable")
+        return FoldRule(rule, values[order], y[order], data.take(order))
+
+    def _plan(
+        self,
+        settings: Settings,
+        rules: Sequence[FoldRule],
+        n_classes: int,
+        rng: np.random.Generator,
+    ) -> Plan:
+        """Return the cells, counted over the rows of all folds and the candidate alike."""
+        if settings.calibration.name == Marginal.name:
+            return SinglePlan()
+        y, data = rows_of_folds(rules)
+        return laid_down_alike(
+            settings.calibration, y, data, group_names(data), n_classes=n_classes,
+            alpha=self.alpha, rng=rng,
+        )  # fmt: skip
+
+    def _rule(
+        self,
+        blank: CrossPredictor,
+        fold: Fold,
+        number: int,
+        settings: Settings,
+        rng: np.random.Generator,
+    ) -> Rule:
         """Return the rule of one fold, from rows outside it."""
-        settings = self._settings()
-        d = len(self._columns)
+        columns, scheme = blank.columns, settings.calibration
+        d = len(columns)
         weights = self._fixed_weights(d)
-        if weights is not None:
+        ranked = hasattr(scheme, "limits")
+        if weights is not None and not ranked:
             normalizer = settings.normalizer(separate=False)
             if normalizer.learns:
                 raise InvalidInput(
                     f'normalize="{normalizer.name}" learns from tuning rows, and fixed weights '
                     'leave none; say normalize="scale", or search the weights.'
                 )
-            one = np.empty((1, self.n_classes_, d))
-            return Rule(normalizer.fit(one, self._columns), weights, self.allow_empty)
+            one = np.empty((1, blank.n_classes, d))
+            return Rule(normalizer.fit(one, columns), weights, self.allow_empty)
         if fold.tune_outputs is None or fold.tune_y is None:
+            what, otherwise = ("ranks", "") if ranked else ("weights", ", or fix weights=...")
             raise InvalidInput(
-                f"fold {number} has no rows to choose weights on; give tune_outputs and tune_y "
-                "from outside the fold, or fix weights=..."
+                f"fold {number} has no rows to choose {what} on; give tune_outputs and tune_y from "
+                f"outside the fold{otherwise}"
             )
-        tune = self._check(fold.tune_outputs, f"tune_outputs of fold {number}")
-        y = check_labels(fold.tune_y, tune.n, self.n_classes_, name=f"tune_y of fold {number}")
+        tune = blank.check(fold.tune_outputs, f"tune_outputs of fold {number}")
+        y = check_labels(fold.tune_y, tune.n, blank.n_classes, name=f"tune_y of fold {number}")
         scale = settings.normalizer(separate=True)  # the fold stays out of what is learnt here
-        scores = self._scores(tune)
-        fitted = fit_scores(scores, y, self._columns, replace(settings, scale=scale), rng)
-        return fitted.rule  # type: ignore[no-any-return]
+        scores = blank.scores(tune)
+        # Of the calibration only what the weights are searched with matters outside the fold.
+        searched = scheme if scheme.tune and not ranked else Marginal()
+        how = replace(settings, scale=scale, calibration=searched)
+        rule: Rule = fit_scores(scores, y, columns, how, rng).rule
+        if not ranked:
+            return rule
+        ranks, width = replace(rule, allow_empty=True).true_ranks(scores, y)
+        depths = scheme.limits(ranks, y, blank.n_classes, self.alpha)  # type: ignore[attr-defined]
+        return replace(rule, limits=RankLimits(depths, width + 1))
+
+    def _tunes(self, d: int) -> bool:
+        """Whether a fold needs rows outside it to choose weights, or ranks, on."""
+        return self._fixed_weights(d) is None or hasattr(self._settings().calibration, "limits")
 
     def _fixed_weights(self, d: int) -> FloatArray | None:
         """Return the weights (d,) that no row has to choose, given or the only ones; or None."""
@@ -271,19 +357,32 @@ class CrossAverage(Params):
         return resolve(
             self.scores, alpha=self.alpha, split=EfficiencyFirst(), search=self.search,
             normalize=self.normalize, kind=self.kind, weights=self.weights,
-            allow_empty=self.allow_empty, threads=self.threads,
+            allow_empty=self.allow_empty, threads=self.threads, calibration=self.calibration,
         )  # fmt: skip
 
-    def _check(self, outputs: Any, name: str) -> Outputs:
-        checked = check_outputs(on_host(outputs), self.kind, name=name)
-        return matching(checked, self._models, self.n_classes_, name)
-
-    def _scores(self, outputs: Outputs) -> FloatArray:
-        return fill_tensor(outputs, self._columns, key=self._key, threads=self.threads)
-
-    def _check_fitted(self) -> None:
-        if "rules_" not in self.__dict__:
+    def _check_fitted(self) -> CrossPredictor:
+        predictor: CrossPredictor | None = self.__dict__.get("predictor_")
+        if predictor is None:
             raise NotFitted("this CrossAverage is not fitted yet; call fit(folds) first.")
+        return predictor
 
 
-__all__ = ["CrossAverage", "Fold", "cross_coverage"]
+def _check_scheme(settings: Settings) -> None:
+    """Refuse a calibration whose cells the folds do not share, or whose rows count differently."""
+    scheme = settings.calibration
+    if not getattr(scheme, "has_pac", True) or "sample_weight" in scheme.needs:
+        raise InvalidInput(
+            f'calibration "{scheme.name}" gives rows importance, and what is proven of folds is a '
+            "mean of their p-values by numbers of rows, which chance has no part in; say "
+            'calibration="class", or use ScoreAverage.'
+        )
+    counts = getattr(scheme, "counts_candidate", False)
+    if settings.calibration_learns and not counts:
+        raise InvalidInput(
+            f'calibration "{scheme.name}" learns from rows outside a fold, and would lay down '
+            "other cells in each: no label would be ranked among the same rows; give the clusters, "
+            'or say calibration="class".'
+        )
+
+
+__all__ = ["CrossAverage", "Fold", "cell_coverage", "cross_coverage"]

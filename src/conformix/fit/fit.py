@@ -237,7 +237,7 @@ def _with_fresh_rows(
     )  # fmt: skip
     return calibrated(
         predictor.labelled_scores(fresh, labels), labels, old.rule, alpha=predictor.alpha,
-        ledger=ledger, normalizer=old.normalizer, plan=old.cuts.plan.afresh(), data=data,
+        ledger=ledger, normalizer=old.normalizer, plan=old.plan.afresh(), data=data,
     )  # fmt: skip
 
 
@@ -419,7 +419,7 @@ def mean_size(
         return n_members(ordered, fitted.rule, thresholds, rows) / len(rows)
     rank = fitted.ledger.facts.rank
     # Thresholds that are the same for all rows travel alone: other machines may do the counting.
-    cuts = fitted.cuts if fitted.cuts.plan.needs else fitted.at(alpha)
+    cuts = fitted.cuts if fitted.needs else fitted.at(alpha)
     count = partial(_n_members, fitted.rule, cuts, alpha, rank)
     return summed(scores, count, data.strata, data.weight) / len(scores)
 

@@ -216,6 +216,10 @@ class Fitted(Protocol):
         """How thresholds are taken from the calibration scores; None where labels select them."""
 
     @property
+    def plan(self) -> Plan:
+        """How rows are calibrated: with one threshold, or by strata or weights."""
+
+    @property
     def limits(self) -> RankLimits | None:
         """The largest rank of every class, where there is one."""
 
@@ -243,6 +247,12 @@ class Fitted(Protocol):
 
     def at_level(self, alpha: float) -> Any:
         """Return what gives the sets at one level and no more: what travels to workers."""
+
+    def at(self, alpha: float, data: RowData = NO_DATA) -> Any:
+        """Return the thresholds of some rows, broadcasting against their labels (r, K).
+
+        Under the exact split those of the first weights: ``-inf`` where they are under all.
+        """
 
     def row_thresholds(self, alpha: float, data: RowData = NO_DATA) -> Any:
         """Return one threshold for all rows, or one per row (r, 1); None where labels differ."""
@@ -284,8 +294,12 @@ class Calibrated:
         return len(self.calibration)
 
     @property
+    def plan(self) -> Plan:
+        return self.cuts.plan
+
+    @property
     def needs(self) -> tuple[str, ...]:
-        return self.cuts.plan.needs
+        return self.plan.needs
 
     @property
     def transform(self) -> Transform:
@@ -338,7 +352,7 @@ class Calibrated:
     ) -> FloatArray:
         values = self.rule.combined(scores)
         # One threshold is looked up where the scores are, strata on the host.
-        values = to_host(values) if self.cuts.plan.by_row else values
+        values = to_host(values) if self.plan.by_row else values
         return self.cuts.pvalues(values, tau, data)
 
 

@@ -104,6 +104,16 @@ class Settings:
         """Whether the calibration learns, as one of somebody else's may."""
         return bool(getattr(self.calibration, "learns", True))
 
+    @property
+    def calibration_apart(self) -> bool:
+        """Whether the calibration cannot do without rows apart from those that calibrate.
+
+        What a scheme learns by counting the candidate with the calibration rows it learns alike
+        from all of them, where the candidate takes part: under ``exact``.
+        """
+        counts = getattr(self.calibration, "counts_candidate", False)
+        return self.calibration_learns and not (counts and is_symmetric(self.split))
+
     def normalizer(self, *, separate: bool) -> Normalizer:
         """Return the normaliser, given whether the tuning rows stay out of calibration."""
         return resolve_normalizer("auto", separate=separate) if self.scale is None else self.scale
@@ -123,7 +133,8 @@ class Settings:
         """Return the split of a fit with d scores; None where no row tunes and all calibrate."""
         if self.settled(d) is not None:
             return None
-        if is_symmetric(self.split) and self.only_weights(d) is not None:
+        alone = self.only_weights(d) is not None and not self.calibration_apart
+        if is_symmetric(self.split) and alone:
             return Exact()  # one candidate: a shortlist has nothing to choose
         return self.split
 
@@ -233,13 +244,18 @@ def _check_exact(settings: Settings) -> None:
     altered = {
         "allow_empty=False": not settings.allow_empty,
         "tune_alpha": settings.tune_alpha is not None,
-        'guarantee="pac"': settings.delta is not None,
         "another objective": not is_mean_size(settings.goal),
     }
     option = next((name for name, asked in altered.items() if asked), None)
     if option:
         raise InvalidInput(
             f'split "exact" selects at alpha by one rule for all rows; {option} does not apply.'
+        )
+    if settings.delta is not None:
+        raise InvalidInput(
+            'guarantee="pac" bounds the coverage given the calibration rows by the law of one '
+            'order statistic, and under split "exact" every label selects weights of its own, so '
+            'that no such law is known; say split="vfcp" or "efcp".'
         )
 
 
@@ -250,10 +266,7 @@ def _check_calibration(settings: Settings) -> None:
         return
     by_hand, pac = settings.weights is not None, settings.delta is not None
     if not by_hand and is_symmetric(split):
-        raise InvalidInput(
-            f'split "exact" selects by one marginal rule; calibration "{scheme.name}" goes '
-            'with split "vfcp" and the others.'
-        )
+        _check_symmetry(settings)
     if pac and not getattr(scheme, "has_pac", True):
         raise InvalidInput(f'guarantee="pac" is not known for calibration "{scheme.name}".')
     if pac and not by_hand and split.needs_test:
@@ -268,6 +281,22 @@ def _check_calibration(settings: Settings) -> None:
         )
     if scheme.tune and not settings.allow_empty:
         raise InvalidInput("tune=True of a calibration goes with allow_empty=True only.")
+
+
+def _check_symmetry(settings: Settings) -> None:
+    """Refuse a calibration that would not treat the candidate of the exact split as the others."""
+    scheme = settings.calibration
+    if hasattr(scheme, "limits"):
+        raise InvalidInput(
+            f'calibration "{scheme.name}" freezes ranks under one weighting, and under split '
+            '"exact" every label selects its own; say calibration="class", or split="vfcp".'
+        )
+    if settings.calibration_apart and getattr(settings.split, "shortlist", None) is None:
+        raise InvalidInput(
+            f'calibration "{scheme.name}" learns from labelled rows, and under split "exact" all '
+            "of them calibrate: the candidate would be the only row that it has not seen; set rows "
+            'aside with Exact(shortlist=...), or say split="vfcp".'
+        )
 
 
 def is_symmetric(split: Split) -> bool:

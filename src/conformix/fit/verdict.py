@@ -27,7 +27,7 @@ from conformix.guarantees.verdict import (
     beta_binomial,
     n_chosen_among,
     no_law,
-    pooled_tail,
+    pooled_tails,
 )
 from conformix.kernels import combine
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, of_labels, to_host
@@ -46,6 +46,7 @@ class Pooled:
     y: IntArray
     n: int
     weights: FloatArray  # (M, d), in the order that breaks ties
+    units: IntArray | None = None  # the class or group of every row, where each has a threshold
     threads: int | None = None
 
     def selected(self, alpha: float) -> tuple[FloatArray, float]:
@@ -63,16 +64,22 @@ class Pooled:
         return values, kth_largest(values, k)
 
     def law(self, alpha: float) -> Law:
-        """Return the pooled test at one level."""
-        values, threshold = self.selected(alpha)
-        missed, n_all = values < threshold, len(values)
-        tail = pooled_tail(
-            int(missed[self.n :].sum()), missed_of_all=int(missed.sum()), n_test=n_all - self.n,
-            n_all=n_all,
-        )  # fmt: skip
-        rows = f"{self.n:,} calibration and {n_all - self.n:,} test rows"
+        """Return the pooled test at one level: with one threshold, or one per unit."""
+        (values, _), n_all = self.selected(alpha), len(self.y)
+        units = np.zeros(n_all, dtype=np.int64) if self.units is None else self.units
+        missed_of_test, cells = 0, []
+        for unit in np.unique(units):
+            rows = np.flatnonzero(units == unit)
+            k = min(conformal_rank(len(rows), alpha), len(rows))
+            missed = values[rows] < kth_largest(values[rows], k)
+            tested = rows >= self.n
+            missed_of_test += int(missed[tested].sum())
+            cells.append((int(missed.sum()), int(tested.sum()), len(rows)))
+        tail = pooled_tails(missed_of_test, cells)
+        counts = f"{self.n:,} calibration and {n_all - self.n:,} test rows"
+        law = "law of" if self.units is None else f"laws of {len(cells):,} thresholds with"
         event = "with weights chosen on all rows alike, so few test rows are covered"
-        return Law(f"the hypergeometric law of {rows} (pooled test)", tail, event=event)
+        return Law(f"the hypergeometric {law} {counts} (pooled test)", tail, event=event)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +141,11 @@ class LabelledRows:
             return Law(why, None)
         if fitted.nested:
             return self._law_of_rule(fitted, hits, alpha)
+        cuts = fitted.cuts_under(fitted.weights[0])
+        if hasattr(cuts, "no_law"):
+            return Law(cuts.no_law, None)
+        if fitted.plan.by_row and not hasattr(fitted.plan, "units_of"):
+            return Law(f'calibration "{cuts.name}" is not of this library', None)
         return self.pooled.law(alpha)
 
     def _law_of_rule(self, fitted: Calibrated, hits: BoolArray, alpha: float) -> Law:
@@ -156,27 +168,32 @@ class LabelledRows:
         Scores are never ``-inf``, so that a threshold is only for want of rows.
         """
         fitted: Any = self.predictor.fitted
-        rank = fitted.ledger.facts.rank
-        if fitted.cuts is None:
-            return rank(fitted.n, alpha) > fitted.n  # type: ignore[no-any-return]
+        rank, cuts = fitted.ledger.facts.rank, fitted.cuts
+
+        def thresholds(data: RowData) -> Any:  # of the plain cuts where every row has its own
+            return fitted.at(alpha, data) if cuts is None else cuts.at(alpha, rank, data)
+
         blocks = (self.data.take(rows) for rows in self.outputs.blocks())
-        return all(np.isneginf(fitted.cuts.at(alpha, rank, data)).all() for data in blocks)
+        return all(np.isneginf(thresholds(data)).all() for data in blocks)
 
     @cached_property
     def pooled(self) -> Pooled:
         """These rows and the calibration rows of the exact split in one bag."""
         fitted: Any = self.predictor.fitted  # of the exact split: no other holds its rows
-        outputs, y = self.outputs, self.y
+        outputs, y, data = self.outputs, self.y, self.data
         fitting = MOST_SCORES // math.prod(fitted.scores.shape[1:])
         most = max(1, fitting - fitted.n)
         if len(y) > most:  # drawn without a look at the rows
             some = np.sort(np.random.default_rng(0).permutation(len(y))[:most])
             models = {name: values[some] for name, values in outputs.models.items()}
-            outputs, y = replace(outputs, models=models), y[some]
+            outputs, y, data = replace(outputs, models=models), y[some], data.take(some)
         own = np.asarray(to_host(fitted.transform(self.predictor.scores(outputs))))
         scores = np.concatenate([to_host(fitted.scores), own])
         labels = np.concatenate([fitted.y, y])
-        return Pooled(scores, labels, fitted.n, fitted.weights, fitted.threads)
+        units = None
+        if hasattr(fitted.plan, "units_of") and (not fitted.needs or data.strata is not None):
+            units = fitted.plan.units_of(labels, fitted.data.followed_by(data))
+        return Pooled(scores, labels, fitted.n, fitted.weights, units, fitted.threads)
 
     @property
     def no_law(self) -> str | None:

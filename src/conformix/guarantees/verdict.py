@@ -13,7 +13,8 @@ calibration rows that set the threshold. A verdict therefore needs the law of bo
   calibration scores under equal weights is judged by a union: whichever of M candidates was chosen,
   the tail is at most the sum of the M tails, all alike;
 * weights chosen on calibration and test rows alike (the pooled test): which of the rows that miss
-  the common threshold are test rows is a draw without replacement, hence hypergeometric.
+  the common threshold are test rows is a draw without replacement, hence hypergeometric; with a
+  threshold per class or group, a convolution over these.
 
 Where none of these holds no law is known, and the verdict says so.
 """
@@ -137,6 +138,35 @@ def pooled_tail(missed: int, *, missed_of_all: int, n_test: int, n_all: int) -> 
     from scipy.stats import hypergeom  # noqa: PLC0415  scipy loads late
 
     return float(hypergeom.sf(missed - 1, n_all, missed_of_all, n_test))
+
+
+def pooled_tails(missed: int, cells: Sequence[tuple[int, int, int]]) -> float:
+    """Return the same for rows of several cells, each with a threshold that its rows share.
+
+    Given the cells, the draws in them are independent: the numbers of test rows that miss add up.
+
+    Parameters
+    ----------
+    missed : int
+        Test rows that miss the threshold of their cell.
+    cells : sequence of (missed_of_all, n_test, n_all)
+        The numbers of every cell, see `pooled_tail`.
+
+    Examples
+    --------
+    >>> round(pooled_tails(4, [(2, 2, 4), (2, 2, 4)]), 4)  # both times all that can
+    0.0278
+    """
+    if len(cells) == 1:
+        ((missed_of_all, n_test, n_all),) = cells
+        return pooled_tail(missed, missed_of_all=missed_of_all, n_test=n_test, n_all=n_all)
+    from scipy.stats import hypergeom  # noqa: PLC0415  scipy loads late
+
+    law: FloatArray = np.ones(1)
+    for missed_of_all, n_test, n_all in cells:
+        most = min(missed_of_all, n_test)
+        law = _convolved(law, hypergeom.pmf(np.arange(most + 1), n_all, missed_of_all, n_test))
+    return min(1.0, float(law[missed:].sum()))
 
 
 class Law(NamedTuple):

@@ -104,6 +104,11 @@ def fit_rows(
     """
     facts, predictor = cp.guarantee_.facts, cp.predictor_
     fitted, names = predictor.fitted, tuple(cp.score_names_)
+    if resolve_calibration(cp.calibration).tune:
+        raise InvalidInput(
+            "weights that were tuned for thresholds per class are not drawn yet; fit with a "
+            "calibration that has tune=False."
+        )
     if not fitted.nested:
         return FitRows(
             names, fitted.scores, fitted.y, (fitted.scores,), True,
@@ -112,11 +117,6 @@ def fit_rows(
     if outputs is None or y is None:
         raise InvalidInput(
             "a fitted model does not keep its rows; pass the outputs and labels of fit too."
-        )
-    if resolve_calibration(cp.calibration).tune:
-        raise InvalidInput(
-            "weights that were tuned for thresholds per class are not drawn yet; fit with a "
-            "calibration that has tune=False."
         )
     checked = predictor.check(outputs)
     labels = predictor.labels(y, checked.n)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from conformix.conformal import conformal_rank, simple_fraction
+from conformix.conformal import simple_fraction
 from conformix.data.row_data import RowData
 from conformix.errors import InvalidInput
 from conformix.kernels import combine
@@ -153,11 +153,8 @@ def _rule(
     n_classes = scores.shape[1]
     if fitted.nested:
         return fitted.rule.weights, np.broadcast_to(fitted.at(alpha, data), (1, n_classes))[0]
-    if conformal_rank(fitted.n, alpha) > fitted.n:
-        return fitted.weights[0], np.full(n_classes, -np.inf)
-    tables = fitted.tables(alpha)
-    chosen = fitted.choose(fitted.transform(scores), tables)[0]
-    return tables.weights[chosen], tables.cuts[chosen, 1]
+    weights, thresholds = fitted.selected(scores, alpha, data)
+    return weights[0], thresholds[0]
 
 
 def explain(

@@ -9,12 +9,13 @@ that looks at the calibration rows in a way that leaves the held-out row out fai
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from conformix.conformal import conformal_rank
+from conformix.kernels.arrays import BoolArray
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class AuditReport:
         The conformal rank k.
     n_rows : int
         n + 1.
+    cells : dict of AuditReport
+        The same for the rows of every cell, where cells are given; the numbers are then sums.
 
     Examples
     --------
@@ -39,21 +42,36 @@ class AuditReport:
     covered: int
     needed: int
     n_rows: int
+    cells: dict[Any, AuditReport] = field(default_factory=dict)
 
     @property
     def holds(self) -> bool:
-        """Whether at least k of the n + 1 rows are covered."""
+        """Whether at least k of the n + 1 rows are covered, of all or of every cell."""
+        if self.cells:
+            return all(cell.holds for cell in self.cells.values())
         return self.covered >= self.needed
 
     def __str__(self) -> str:
         verdict = "holds" if self.holds else "FAILS"
-        return f"{verdict}: {self.covered} of {self.n_rows} covered, {self.needed} needed"
+        failing = [f"{name}: {cell}" for name, cell in self.cells.items() if not cell.holds]
+        counts = f"{self.covered} of {self.n_rows} covered, {self.needed} needed"
+        cells = f" in {len(self.cells)} cells" if self.cells else ""
+        return "; ".join([f"{verdict}: {counts}{cells}", *failing])
 
 
 def leave_one_out(
-    calibrate: Callable[[Any, Any], Any], outputs: Any, y: Any, *, alpha: float
+    calibrate: Callable[..., Any],
+    outputs: Any,
+    y: Any,
+    *,
+    alpha: float,
+    cells: Any = None,
+    **rows: Any,
 ) -> AuditReport:
     """Return how many rows are covered when each is held out in turn.
+
+    A promise that holds in every cell (class, group) is audited cell by cell: of the ``n_c + 1``
+    rows of a cell at least ``k(n_c)`` are covered.
 
     Parameters
     ----------
@@ -67,6 +85,11 @@ def leave_one_out(
         Their labels.
     alpha : float
         The level that the sets claim.
+    cells : sequence of length n + 1, optional
+        The cell of every row: anything that can be a key of a dict. A cell may depend on all n + 1
+        rows together (classes that are rare among them), never on which of them is held out.
+    **rows : arrays of shape (n + 1,)
+        What rows bring along, handed to `calibrate` and to ``predict_set``: ``strata=``.
 
     Examples
     --------
@@ -78,13 +101,31 @@ def leave_one_out(
     holds: 24 of 30 covered, 24 needed
     """
     labels = np.asarray(y)
-    rows = np.arange(len(labels))
-    covered = 0
-    for i in rows:
-        others = rows != i
-        fitted = calibrate(take_rows(outputs, others), labels[others])
-        covered += bool(np.asarray(fitted.predict_set(take_rows(outputs, rows == i)))[0, labels[i]])
-    return AuditReport(covered, conformal_rank(len(rows) - 1, alpha), len(rows))
+    brought = {name: np.asarray(values) for name, values in rows.items()}
+    places = np.arange(len(labels))
+    covered = np.zeros(len(labels), dtype=bool)
+    for i in places:
+        others, held_out = places != i, places == i
+        fitted = calibrate(
+            take_rows(outputs, others), labels[others], **{n: v[others] for n, v in brought.items()}
+        )
+        sets = fitted.predict_set(
+            take_rows(outputs, held_out), **{n: v[held_out] for n, v in brought.items()}
+        )
+        covered[i] = np.asarray(sets)[0, labels[i]]
+    if cells is None:
+        return _report(covered, alpha)
+    by_cell = {
+        cell: _report(covered[[other == cell for other in cells]], alpha)
+        for cell in dict.fromkeys(cells)
+    }
+    needed = sum(report.needed for report in by_cell.values())
+    return AuditReport(int(covered.sum()), needed, len(labels), by_cell)
+
+
+def _report(covered: BoolArray, alpha: float) -> AuditReport:
+    """Return the report of rows that share a threshold."""
+    return AuditReport(int(covered.sum()), conformal_rank(len(covered) - 1, alpha), len(covered))
 
 
 def take_rows(outputs: Any, rows: Any) -> Any:

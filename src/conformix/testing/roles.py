@@ -69,10 +69,14 @@ def fitted_numbers(fitted: Any) -> FittedNumbers:
     blend = None if predictor.blend is None else predictor.blend.coefficients
     columns = predictor.columns if predictor.blend is None else predictor.blend.columns
     matrices = [column.score.factors for column in columns if column.score.learns]
-    if state.cuts is None:  # split "exact": candidates before, the rows themselves after
+    if not state.nested:  # split "exact": candidates before, the rows themselves after
         learnt = {"weights": state.weights, "scale": state.transform, "blend": blend,
                   "matrices": matrices}  # fmt: skip
-        return FittedNumbers(models | learnt, {"scores": state.scores, "labels": state.y}, state.n)
+        rows = {"scores": state.scores, "labels": state.y, "data": state.data}
+        # Which classes or groups are rare, rows and candidate say alike; clusters are learnt.
+        counted = getattr(state.plan, "what", "") in ("class", "group", "group and class")
+        (rows if counted else learnt)["strata"] = state.plan
+        return FittedNumbers(models | learnt, rows, state.n)
     rule, size = state.rule, state.held_out_size
     learnt = {
         "weights": rule.weights, "scale": rule.transform, "blend": blend, "ranks": rule.limits,

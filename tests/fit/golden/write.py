@@ -25,6 +25,7 @@ RECIPES = {
     "vfcp_ecdf": {"normalize": "ecdf", "split": ValidityFirst(share=0.4)},
     "efcp_scale": {"split": "efcp", "normalize": "scale", "scores": ("logp", "margin", "-entropy")},
     "exact": {"split": "exact"},
+    "exact_by_class": {"split": "exact", "calibration": "class", "alpha": 0.3},
     "two_models": {"models": ("first", "second"), "scores": ("thr", "rank")},
     "some_scores_of_two": {
         "models": ("first", "second"),

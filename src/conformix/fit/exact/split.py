@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
 
-from conformix.conformal import conformal_rank, pvalue_ranks, warn_if_trivial
-from conformix.data.row_data import NO_DATA, RowData
+from conformix.calibration.cuts import (
+    Calibration,
+    Cuts,
+    Marginal,
+    Plan,
+    Seen,
+    SinglePlan,
+    laid_down_alike,
+)
+from conformix.conformal import conformal_rank, pvalue_ranks, simple_fraction
+from conformix.data.row_data import NO_DATA, RowData, group_names
 from conformix.errors import InvalidInput
+from conformix.fit.exact.by_class import ClassTables, class_tables
 from conformix.fit.exact.tables import Tables, make_tables
 from conformix.fit.rule import Rule
 from conformix.fit.scored import Scored
@@ -56,7 +67,10 @@ class FullFitted:
     threads: int | None = None
     grouped: bool = False
     n_unlabelled: int = 0  # rows that taught scores
-    _tables: dict[int, Tables] = field(default_factory=dict, repr=False)
+    plan: Plan = field(default_factory=SinglePlan)
+    data: RowData = NO_DATA  # what the calibration rows bring along
+    tuned: bool = False  # whether sets with a threshold per class are what the selection counts
+    _tables: dict[Any, Any] = field(default_factory=dict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     held_out_size: ClassVar[None] = None
@@ -64,10 +78,13 @@ class FullFitted:
     cuts: ClassVar[None] = None
     limits: ClassVar[None] = None
     nested: ClassVar[bool] = False
-    needs: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return self.plan.needs
 
     def warn(self, alpha: float) -> None:
-        warn_if_trivial(self.n, alpha, self.ledger.facts.rank)
+        self.cuts_under(self.weights[0]).warn(alpha, conformal_rank)
 
     def at_level(self, alpha: float) -> FullFitted:
         """Return what gives the sets at one level: itself, since every label selects."""
@@ -84,7 +101,7 @@ class FullFitted:
     def all_weights(self) -> FloatArray:
         return self.weights
 
-    @property
+    @cached_property
     def ledger(self) -> Ledger:
         n, n_classes, d = self.scores.shape
         alpha, m = float(self.alpha), len(self.weights)
@@ -92,7 +109,9 @@ class FullFitted:
             "exact", alpha, alpha, n, n, 0, n_classes, d, m, False, False, grouped=self.grouped,
             n_unlabelled=self.n_unlabelled,
         )  # fmt: skip
-        return Ledger(EXACT_FULL.taught_apart(self.n_unlabelled), facts)
+        cuts = self.cuts_under(self.weights[0])
+        ledger = Ledger(EXACT_FULL.taught_apart(self.n_unlabelled), facts)
+        return ledger.under(cuts.name, cuts.promise)
 
     @property
     def search(self) -> SearchResult:
@@ -119,6 +138,13 @@ class FullFitted:
         """Return the winner on the n rows alone at one level."""
         n_classes = self.scores.shape[1]
         best, count = 0, self.n * n_classes
+        if self.tuned:
+            winner = self.class_tables(alpha).winner
+            cuts = self.cuts_under(winner).at(alpha, conformal_rank)
+            count = int(np.count_nonzero(to_host(combine(self.scores, winner)) >= cuts))
+            return SearchResult(
+                winner, count, self.n, len(self.weights), "full-conformal selection"
+            )
         if conformal_rank(self.n, alpha) <= self.n:
             tables = self.tables(alpha)
             best, count = tables.best, tables.best_count
@@ -136,12 +162,39 @@ class FullFitted:
         with self._lock:
             if k not in self._tables:
                 self._tables[k] = make_tables(self.scores, self.y, self.weights, k, self.threads)
-            return self._tables[k]
+            return self._tables[k]  # type: ignore[no-any-return]
+
+    def class_tables(self, alpha: float) -> ClassTables:
+        """Return the tables of one level where every class has a threshold, made at first use."""
+        key = simple_fraction(alpha)
+        with self._lock:
+            if key not in self._tables:
+                scores = np.asarray(to_host(self.scores))
+                part: Any = self.plan  # a partition by class: only such schemes tune
+                self._tables[key] = class_tables(
+                    scores, self.y, self.weights, part, alpha, threads=self.threads
+                )
+            return self._tables[key]  # type: ignore[no-any-return]
+
+    def cuts_under(self, weights: FloatArray) -> Cuts:
+        """Return how thresholds are taken from the calibration rows under some weights (d,)."""
+        values = combine(of_labels(self.scores, self.y), weights)
+        order = np.argsort(values, kind="stable")
+        return self.plan.cut(values[order], self.y[order], self.data.take(order))
+
+    def at(self, alpha: float, data: RowData = NO_DATA) -> Any:
+        return self.cuts_under(self.weights[0]).at(alpha, conformal_rank, data)
 
     def row_thresholds(self, alpha: float, data: RowData = NO_DATA) -> None:
         """Every label has weights of its own."""
 
     def member(self, scores: FloatArray, alpha: float, data: RowData = NO_DATA) -> BoolArray:
+        if self.plan.by_row:
+
+            def reached(cuts: Cuts, values: FloatArray, rows: IntArray) -> BoolArray:
+                return values >= cuts.at(alpha, conformal_rank, data.take(rows))  # type: ignore[no-any-return]
+
+            return self._under_chosen(scores, alpha, reached).astype(bool)
         if conformal_rank(self.n, alpha) > self.n:
             return np.ones(tuple(scores.shape[:2]), dtype=bool)
         tables = self.tables(alpha)
@@ -153,13 +206,7 @@ class FullFitted:
 
     def ranks(self, scores: FloatArray, tau: FloatArray | None = None) -> FloatArray:
         """Return ``n + 1`` times the p-values under the weights selected for each label, (r, K)."""
-        scores = self.transform(beside(scores, self.scores))
-        weights = self.weights
-        chosen: IntArray = np.zeros(tuple(scores.shape[:2]), dtype=np.int64)
-        if conformal_rank(self.n, self.alpha) <= self.n:  # else all weights tie: the first wins
-            tables = self.tables(self.alpha)
-            weights, chosen = tables.weights, to_host(self.choose(scores, tables))
-        values = to_host(combine(scores, to_device(weights[chosen], scores)))
+        weights, chosen, values = self._chosen(scores, self.alpha)
         true_scores = of_labels(self.scores, self.y)
         ranks = np.empty(chosen.shape)
         uniforms = None if tau is None else np.broadcast_to(tau, chosen.shape)
@@ -174,7 +221,58 @@ class FullFitted:
     def pvalues(
         self, scores: FloatArray, tau: FloatArray | None = None, data: RowData = NO_DATA
     ) -> FloatArray:
-        return self.ranks(scores, tau) / (self.n + 1)
+        if not self.plan.by_row:
+            return self.ranks(scores, tau) / (self.n + 1)
+
+        def pvalues(cuts: Cuts, values: FloatArray, rows: IntArray) -> FloatArray:
+            return cuts.pvalues(values, None if tau is None else tau[rows], data.take(rows))
+
+        return self._under_chosen(scores, self.alpha, pvalues)
+
+    def _chosen(self, scores: FloatArray, alpha: float) -> tuple[FloatArray, IntArray, FloatArray]:
+        """Return weights (p, d), which of them each label selects, and its score under them."""
+        scores = self.transform(beside(scores, self.scores))
+        weights = self.weights
+        chosen: IntArray = np.zeros(tuple(scores.shape[:2]), dtype=np.int64)
+        if self.tuned:
+            by_class = self.class_tables(alpha)
+            weights = by_class.weights
+            chosen = by_class.choose(np.asarray(to_host(scores)), self.threads)
+        elif conformal_rank(self.n, alpha) <= self.n:  # else all weights tie: the first wins
+            tables = self.tables(alpha)
+            weights, chosen = tables.weights, to_host(self.choose(scores, tables))
+        return weights, chosen, to_host(combine(scores, to_device(weights[chosen], scores)))
+
+    def selected(
+        self, scores: FloatArray, alpha: float, data: RowData = NO_DATA
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the weights (r, K, d) that labels select, and their thresholds (r, K)."""
+
+        def cuts_at(cuts: Cuts, values: FloatArray, rows: IntArray) -> Any:
+            return cuts.at(alpha, conformal_rank, data.take(rows))
+
+        weights, chosen, _ = self._chosen(scores, alpha)
+        return weights[chosen], self._under_chosen(scores, alpha, cuts_at)
+
+    def _under_chosen(
+        self,
+        scores: FloatArray,
+        alpha: float,
+        read: Callable[[Cuts, FloatArray, IntArray], Any],
+    ) -> FloatArray:
+        """Return what the cuts say of each label under the weights that it selects, (r, K).
+
+        ``read(cuts, values, rows)`` is asked once for each of these weights, about the rows in
+        which some label selects them.
+        """
+        weights, chosen, values = self._chosen(scores, alpha)
+        result = np.empty(chosen.shape)
+        for i in np.unique(chosen):
+            here = chosen == i
+            rows = np.flatnonzero(here.any(axis=1))
+            found = read(self.cuts_under(weights[i]), values[rows], rows)
+            result[rows] = np.where(here[rows], found, result[rows])
+        return result
 
     def choose(self, scores: FloatArray, tables: Tables) -> IntArray:
         """Return which weights each label of each row selects, shape (r, K)."""
@@ -244,8 +342,12 @@ def fit_exact(
         )
     search: Any = settings.search
     shortlist = settings.split.shortlist  # type: ignore[attr-defined]
-    learnt = hasattr(search, "tour") and len(aside) > 0  # weights found on the rows set aside
-    weights = np.zeros((0, d)) if learnt else fixed_candidates(search, d)
+    only = settings.only_weights(d)
+    # Weights found on the rows set aside, unless there is but one candidate.
+    learnt = only is None and hasattr(search, "tour") and len(aside) > 0
+    weights: FloatArray = np.zeros((0, d))
+    if not learnt:
+        weights = fixed_candidates(search, d) if only is None else only[None, :]
     transform = normalizer.fit(some_rows(scores, aside) if len(aside) else scores, columns)
     if len(aside):
         normalized = transform(some_rows(scores, aside))
@@ -258,12 +360,42 @@ def fit_exact(
         counts = objective.counts(weights)
         # Stable, so that equal counts keep the order that breaks ties.
         weights = weights[np.sort(np.argsort(counts, kind="stable")[:shortlist])]
-    warn_if_trivial(len(rest), alpha)
-    calibration_scores = transform(some_rows(scores, rest) if len(aside) else scores)
-    return FullFitted(
-        calibration_scores, y[rest], weights, transform, alpha, normalizer.name,
-        threads=settings.threads, grouped=scored.grouped,
-        n_unlabelled=scored.n_unlabelled,
+    fitted = FullFitted(
+        transform(some_rows(scores, rest) if len(aside) else scores), y[rest], weights, transform,
+        alpha, normalizer.name, threads=settings.threads, grouped=scored.grouped,
+        n_unlabelled=scored.n_unlabelled, data=scored.data.take(rest),
+        tuned=bool(settings.calibration.tune),
+    )  # fmt: skip
+    names, apart = group_names(scored.data), None  # of rows that were set aside too
+    if settings.calibration_apart and len(aside):
+        best = weights[np.argmin(objective.counts(weights))]
+        apart = Seen(
+            combine(true_scores, best), y[aside], scored.data.take(aside), names,
+            scored.n_classes, len(rest), alpha, separate=True, rng=rng,
+        )  # fmt: skip
+    fitted = replace(fitted, plan=laid_down(settings.calibration, fitted, names, rng, apart))
+    fitted.warn(alpha)
+    return fitted
+
+
+def laid_down(
+    scheme: Calibration,
+    fitted: FullFitted,
+    names: tuple[Any, ...],
+    rng: np.random.Generator,
+    apart: Seen | None = None,
+) -> Plan:
+    """Return the plan of a calibration, from rows apart, or from rows and candidate alike.
+
+    `names` are those of the groups.
+    """
+    if scheme.name == Marginal.name:
+        return SinglePlan()
+    if apart is not None:
+        return scheme.learn(apart)
+    return laid_down_alike(
+        scheme, fitted.y, fitted.data, names, n_classes=fitted.scores.shape[1],
+        alpha=fitted.alpha, rng=rng,
     )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from conformix.calibration.strata import FALLBACKS, Partition, stand_in
 from conformix.conformal import simple_fraction
 from conformix.data.outputs import ARITHMETICS, KINDS
 from conformix.errors import InvalidInput
+from conformix.fit.exact.split import laid_down
 from conformix.fit.predictor import Predictor
 from conformix.fit.rule import Calibrated, Fitted
 from conformix.fit.saved.codec import check_fields, check_type, shortened
@@ -55,13 +56,28 @@ def check_model(params: dict[str, Any], predictor: Predictor) -> None:
     """Refuse a model whose parts contradict each other."""
     check_predictor(predictor)
     check_settings(params, predictor)
-    _check_weights(params, predictor)
+    blended = predictor.blend is not None
+    check_candidates(params, predictor.fitted.all_weights, blended=blended)
     if predictor.fitted.nested:
         _check_range(predictor.fitted)
 
 
 def check_predictor(predictor: Predictor) -> None:
     """Refuse a predictor whose parts do not fit together."""
+    blend = predictor.blend
+    if blend is not None:
+        require(blend.name not in predictor.models, "its blend.name is also that of a model")
+        distinct = len(set(blend.columns)) == len(blend.columns) > 0
+        require(distinct, "its blend.columns are not distinct")
+        known = all(column.model in predictor.models for column in blend.columns)
+        require(known, "its predictor.columns name a model that is not among predictor.models")
+    check_columns(predictor, predictor.models if blend is None else (blend.name,))
+    simple_fraction(predictor.alpha, "its predictor.alpha")
+    (_check_rule if predictor.fitted.nested else _check_exact)(predictor.fitted, predictor)
+
+
+def check_columns(predictor: Any, scored: tuple[str, ...]) -> None:
+    """Refuse scores, models and inputs that cannot be; `scored` are what scores may be of."""
     d = len(predictor.columns)
     require(d > 0, "its predictor.columns name no score")
     require(len(set(predictor.columns)) == d, "its predictor.columns name a score twice")
@@ -72,17 +88,8 @@ def check_predictor(predictor: Predictor) -> None:
     require(0 <= predictor.key < 2**63, "its predictor.key is out of range")
     distinct = len(set(predictor.models)) == len(predictor.models) > 0
     require(distinct, "its predictor.models are not distinct")
-    blend = predictor.blend
-    scored = predictor.models if blend is None else (blend.name,)
     known = all(column.model in scored for column in predictor.columns)
-    if blend is not None:
-        known = known and all(column.model in predictor.models for column in blend.columns)
-        require(blend.name not in predictor.models, "its blend.name is also that of a model")
-        distinct = len(set(blend.columns)) == len(blend.columns) > 0
-        require(distinct, "its blend.columns are not distinct")
     require(known, "its predictor.columns name a model that is not among predictor.models")
-    simple_fraction(predictor.alpha, "its predictor.alpha")
-    (_check_rule if predictor.fitted.nested else _check_exact)(predictor.fitted, predictor)
 
 
 def _check_rule(fitted: Any, predictor: Predictor) -> None:
@@ -95,7 +102,7 @@ def _check_rule(fitted: Any, predictor: Predictor) -> None:
     weights = rule.weights
     proper = weights.shape == (d,) and weights.dtype == np.float64 and np.isfinite(weights).all()
     require(proper, "its fitted.weights are not one finite number per score")
-    _check_transform(rule.transform, d, fitted.normalizer)
+    check_transform(rule.transform, d, fitted.normalizer)
     if fitted.normalizer in NORMALIZERS:
         scores = any(column.score.learns for column in predictor.columns)
         learnt = (scores or NORMALIZERS[fitted.normalizer].learns) and not facts.separate
@@ -166,17 +173,22 @@ def check_facts(facts: Facts) -> None:
 def _check_scores(fitted: Calibrated) -> None:
     """Refuse calibration scores that this rule cannot have given."""
     scores, rule = fitted.calibration, fitted.rule
-    proper = scores.ndim == 1 and scores.size > 0 and scores.dtype == np.float64
-    require(proper and not np.isnan(scores).any(), "its fitted.calibration holds no scores")
-    require((scores[1:] >= scores[:-1]).all(), "its fitted.calibration does not rise")
-    require(scores[0] > -np.inf, "its fitted.calibration holds minus infinity")
+    check_rising(scores, "fitted.calibration", infinite=True)
     equal = scores if fitted.reference is None else fitted.reference
     proper = equal.shape == scores.shape and equal.dtype == np.float64
     rises = proper and not np.isnan(equal).any() and (equal[1:] >= equal[:-1]).all()
     require(rises, "its fitted.reference is not one rising score per calibration row")
-    if rule.allow_empty:
-        finite = scores[-1] < np.inf
-        require(finite, "its fitted.calibration is infinite, which only allow_empty=false gives")
+    check_rising(scores, "fitted.calibration", infinite=not rule.allow_empty)
+
+
+def check_rising(scores: FloatArray, where: str, *, infinite: bool) -> None:
+    """Refuse what are no rising scores; only lifted ones may be infinite."""
+    proper = scores.ndim == 1 and scores.size > 0 and scores.dtype == np.float64
+    require(proper and not np.isnan(scores).any(), f"its {where} holds no scores")
+    require((scores[1:] >= scores[:-1]).all(), f"its {where} does not rise")
+    require(scores[0] > -np.inf, f"its {where} holds minus infinity")
+    finite = infinite or scores[-1] < np.inf
+    require(finite, f"its {where} is infinite, which only allow_empty=false gives")
 
 
 def _check_range(fitted: Fitted) -> None:
@@ -229,14 +241,17 @@ def _check_exact(fitted: Any, predictor: Predictor) -> None:
     n_others = fitted.n_unlabelled
     require(0 <= n_others < MOST, f"its fitted.n_unlabelled cannot be {shortened(n_others)}")
     _check_teachers(predictor, 0, n_others)
-    _check_transform(fitted.transform, d, fitted.normalizer)
+    by_class = getattr(fitted.plan, "what", None) == "class"
+    require(by_class or not fitted.tuned, "its fitted.tuned is of a threshold per class")
+    check_transform(fitted.transform, d, fitted.normalizer)
     if hasattr(fitted.transform, "ends"):
         low, high = fitted.transform.ends
         inside = ((fitted.scores >= low) & (fitted.scores <= high)).all()
         require(inside, "its fitted.scores leave the range of their scale")
 
 
-def _check_transform(transform: Any, d: int, name: str) -> None:
+def check_transform(transform: Any, d: int, name: str) -> None:
+    """Refuse a scale that is not one of d scores, or not what the name of a normaliser says."""
     if hasattr(transform, "factors"):
         factors = np.array(transform.factors)
         fits = factors.shape == (d,) and np.isfinite(factors).all() and (factors > 0).all()
@@ -262,13 +277,12 @@ def _rising(values: FloatArray, *, strictly: bool = False) -> bool:
     return bool(np.isfinite(values).all() and ((steps > 0) if strictly else (steps >= 0)).all())
 
 
-def check_partition(part: Partition, stratum: IntArray, scores: FloatArray, n_classes: int) -> None:
+def check_partition(part: Partition, n_classes: int) -> None:
     """Refuse cells that do not fit their scheme, before anything is looked up in them."""
     cells, names = part.cells, part.names
-    whole = cells.dtype == stratum.dtype == np.int64
+    whole = cells.dtype == np.int64
     require(whole and cells.shape == (len(names) + 1, n_classes), "its cuts.cells are not one "
              "stratum per group and class")  # fmt: skip
-    require(stratum.shape == scores.shape, "its cuts.stratum is not one per calibration score")
     kinds = {type(name) for name in names}
     proper = kinds <= {int} or kinds <= {str}
     rise = proper and all(a < b for a, b in pairwise(names))
@@ -279,7 +293,39 @@ def check_partition(part: Partition, stratum: IntArray, scores: FloatArray, n_cl
     require(bool(names) == part.what.startswith("group"), "its cuts.names do not go with cuts.what")
     n_rare = check_type(part.n_rare, "int", "cuts.n_rare")
     _check_cells(part, n_classes, n_rare)
-    require(np.isin(stratum, cells).all(), "its cuts.stratum names strata that no cell has")
+
+
+def check_strata(part: Partition, stratum: IntArray, scores: FloatArray) -> None:
+    """Refuse strata of calibration scores that are not those of the cells."""
+    fits = stratum.dtype == np.int64 and stratum.shape == scores.shape
+    require(fits, "its cuts.stratum is not one per calibration score")
+    require(np.isin(stratum, part.cells).all(), "its cuts.stratum names strata that no cell has")
+
+
+def check_plan(
+    plan: Any, groups: IntArray | None, weight: FloatArray | None, n: int, n_classes: int
+) -> None:
+    """Refuse what the rows of the exact split cannot be calibrated by, or do not bring along."""
+    needs = plan.needs
+    require(
+        (groups is not None) == ("strata" in needs), "its fitted.strata do not go with its plan"
+    )
+    require((weight is not None) == ("sample_weight" in needs), "its fitted.sample_weight does not "
+             "go with its plan")  # fmt: skip
+    if not plan.by_row:
+        return
+    if hasattr(plan, "cells"):
+        check_partition(plan, n_classes)
+        if groups is not None:
+            fits = groups.dtype == np.int64 and groups.shape == (n,)
+            known = fits and ((groups >= 0) & (groups < len(plan.names))).all()
+            require(known, "its fitted.strata are not one group of its plan per row")
+        return
+    ratios = None
+    if weight is None:
+        ratios = np.array([check_type(r, "float", "plan.ratios") for r in plan.ratios], dtype=float)
+        weight = ratios
+    check_importance(weight, ratios, len(ratios) if ratios is not None else n, n_classes)
 
 
 def _check_cells(part: Partition, n_classes: int, n_rare: int) -> None:
@@ -308,11 +354,9 @@ def _check_cells(part: Partition, n_classes: int, n_rare: int) -> None:
     agree("cuts.n_rare", n_rare, "the number of cells without a stratum of their own is", units)
 
 
-def check_importance(
-    weight: FloatArray, ratios: FloatArray | None, scores: FloatArray, n_classes: int
-) -> None:
+def check_importance(weight: FloatArray, ratios: FloatArray | None, n: int, n_classes: int) -> None:
     """Refuse importance weights of calibration rows that cannot be."""
-    require(weight.shape == scores.shape and _importances(weight), "its cuts.weight are not one "
+    require(weight.shape == (n,) and _importances(weight), "its cuts.weight are not one "
              "finite number from 0 on per calibration score, some above 0")  # fmt: skip
     if ratios is not None:
         fits = ratios.shape == (n_classes,) and _importances(ratios)
@@ -335,10 +379,15 @@ def _check_cuts(fitted: Calibrated, n_classes: int) -> None:
         agree("cuts.fixed", fixed, "facts.separate is", facts.separate)
     if limits is not None:
         require(cuts.name == "class", "its limits go with a threshold per class only")
-        proper = limits.ranks.shape == (n_classes,) and limits.ranks.dtype == np.int64
-        inside = proper and ((limits.ranks >= 1) & (limits.ranks <= n_classes)).all()
-        require(inside, "its limits.ranks are not one rank from 1 to K per class")
-        require(1 <= limits.drop < np.inf, "its limits.drop is no finite number from 1 on")
+        check_limits(limits, n_classes)
+
+
+def check_limits(limits: Any, n_classes: int) -> None:
+    """Refuse ranks that classes cannot have."""
+    proper = limits.ranks.shape == (n_classes,) and limits.ranks.dtype == np.int64
+    inside = proper and ((limits.ranks >= 1) & (limits.ranks <= n_classes)).all()
+    require(inside, "its limits.ranks are not one rank from 1 to K per class")
+    require(1 <= limits.drop < np.inf, "its limits.drop is no finite number from 1 on")
 
 
 def check_settings(params: dict[str, Any], predictor: Predictor) -> None:
@@ -392,26 +441,37 @@ def _check_calibration(params: dict[str, Any], fitted: Fitted) -> None:
     agree("params.calibration", name, "that of the fit is", fitted.ledger.facts.calibration)
     agree("params.calibration rc3p", hasattr(scheme, "limits"), "limits of ranks are",
            fitted.limits is not None)  # fmt: skip
-    if fitted.cuts is None:
-        return
     # What the scheme and the plan that it has laid down both hold is the same.
-    plan: Any = fitted.cuts.plan
+    plan: Any = fitted.plan
     for name in {one.name for one in fields(scheme)} & {one.name for one in fields(plan)}:
         option, fixed = getattr(scheme, name), getattr(plan, name)
         require(np.array_equal(option, fixed), f"its params.calibration.{name} is "
                 f"{shortened(option)}, but that of the fit is {shortened(fixed)}")  # fmt: skip
+    if not fitted.nested:
+        agree("params.calibration.tune", bool(scheme.tune), "that of the fit is",
+              fitted.tuned)  # type: ignore[attr-defined]  # fmt: skip
+    if not fitted.nested and getattr(scheme, "counts_candidate", False):
+        _check_counted(scheme, fitted)
 
 
-def _check_weights(params: dict[str, Any], predictor: Predictor) -> None:
-    """Refuse weights off the simplex, unless they are among candidates that were given."""
-    rows = predictor.fitted.all_weights
+def _check_counted(scheme: Any, fitted: Any) -> None:
+    """Refuse strata that are not those which the rows of the exact split lay down."""
+    plan = fitted.plan
+    expected: Any = laid_down(scheme, fitted, plan.names, np.random.default_rng(0))
+    same = np.array_equal(plan.cells, expected.cells) and plan.joins == expected.joins
+    require(same, "its plan is not the one that its rows lay down")
+    agree("plan.fixed", plan.fixed, "under split exact it is", expected.fixed)
+
+
+def check_candidates(params: dict[str, Any], rows: FloatArray, *, blended: bool = False) -> None:
+    """Refuse weights (M, d) off the simplex, unless they are among candidates that were given."""
     search: Any = resolve_search(params["search"])
     listed = getattr(search, "listed", None)
     if params["weights"] is not None:
         same = np.array_equal(np.asarray(params["weights"], dtype=np.float64), rows[0])
         require(same, "its fitted.weights are not its params.weights")
     elif listed is not None and listed.ndim == 2 and listed.shape[1] == rows.shape[1]:
-        if search.ends_among and predictor.blend is None:
+        if search.ends_among and not blended:
             candidates = {tuple(row) for row in listed.tolist()}
             among = all(tuple(row) in candidates for row in rows.tolist())
             require(among, "its fitted.weights are not among the candidates of params.search")

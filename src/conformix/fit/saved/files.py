@@ -43,11 +43,21 @@ def write(target: Path, content: bytes) -> None:
     write_whole(target, lambda file: file.write(content))
 
 
-def read_json(source: Path, limits: Limits) -> dict[str, Any]:
-    """Return the document of a model file, brought up to the present schema."""
+# What files call themselves, and what reads each.
+READERS = {
+    "conformix model": "conformix.load",
+    "conformix cross model": "conformix.CrossAverage.load",
+}
+
+
+def read_json(source: Path, limits: Limits, kind: str = "conformix model") -> dict[str, Any]:
+    """Return the document of a model file of some kind, brought up to the present schema."""
     document = _parsed(source, limits)
-    if not isinstance(document, dict) or document.get("format") != "conformix model":
-        raise InvalidInput(f"{source} is no conformix model.")
+    found = document.get("format") if isinstance(document, dict) else None
+    if found != kind and isinstance(found, str) and found in READERS:
+        raise InvalidInput(f"{source} is a {found}; {READERS[found]} reads it.")
+    if found != kind:
+        raise InvalidInput(f"{source} is no {kind}.")
     schema = document.get("schema")
     if type(schema) is not int or not 1 <= schema <= SCHEMA:
         raise InvalidInput(

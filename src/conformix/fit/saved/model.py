@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import asdict
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -15,11 +17,12 @@ import numpy as np
 from conformix import __version__
 from conformix.atomic import as_path
 from conformix.calibration import LabelShift, Marginal, Weighted
-from conformix.calibration.cuts import Single
+from conformix.calibration.cuts import Single, SinglePlan
 from conformix.calibration.strata import Partition, Stratified
 from conformix.calibration.weighted import Reweighted
 from conformix.data.files.limits import Limits
 from conformix.data.labels import check_classes
+from conformix.data.row_data import NO_DATA, RowData
 from conformix.errors import InvalidInput
 from conformix.fit.exact.split import FullFitted
 from conformix.fit.fit import stated
@@ -30,7 +33,9 @@ from conformix.fit.saved.checks import (
     check_importance,
     check_model,
     check_partition,
+    check_plan,
     check_settings,
+    check_strata,
 )
 from conformix.fit.saved.codec import (
     Arrays,
@@ -76,7 +81,8 @@ _RULE = (
     "normalizer", "search", "held_out_size", "cuts", "limits", "reference",
 )  # fmt: skip
 _EXACT = ("type", "scores", "y", "weights", "transform", "alpha", "normalizer", "grouped",
-          "n_unlabelled")  # fmt: skip
+          "n_unlabelled", "plan", "strata", "sample_weight", "tuned")  # fmt: skip
+_PARTITION = ("cells", "names", "what", "fallback", "n_rare", "fixed")
 
 
 def write_model(params: dict[str, Any], predictor: Predictor, path: str | os.PathLike[str]) -> None:
@@ -117,6 +123,11 @@ def write_model(params: dict[str, Any], predictor: Predictor, path: str | os.Pat
         "predictor": _predictor_out(predictor, arrays),
     }
     _refuse_other_settings(params, predictor)  # after what cannot be saved at all
+    write_document(document, arrays, target)
+
+
+def write_document(document: dict[str, Any], arrays: Arrays, target: Path) -> None:
+    """Write a document with its arrays, whole or not at all."""
     with saving(target):
         if arrays.stored:
             buffer = BytesIO()
@@ -132,8 +143,13 @@ def _refuse_other_settings(params: dict[str, Any], predictor: Predictor) -> None
     params = {"calibration": "marginal", "objective": "size"} | params
     if predictor.blend is None:  # a file has the scores of the fit
         params["scores"] = tuple(score_names(predictor))
+    refuse_changed(lambda: check_settings(params, predictor))
+
+
+def refuse_changed(check: Callable[[], None]) -> None:
+    """Refuse to save what does not pass the check of settings against the fit."""
     try:
-        check_settings(params, predictor)
+        check()
     except InvalidInput as error:
         what = str(error).removeprefix("its ").rstrip(".")
         raise InvalidInput(
@@ -160,14 +176,24 @@ def read_model(
 def _model_in(
     source: Path, document: dict[str, Any], limits: Limits
 ) -> tuple[dict[str, Any], Predictor]:
-    try:
-        refuse_unknown(document, _DOCUMENT, "contents")
-        arrays = Arrays(read_npz(source, document, limits))
-        field_of(document, "version", "str", "contents")
+    with reading(source, document, limits, _DOCUMENT) as arrays:
         params = settings_in(field_of(document, "params", "dict", "contents"), arrays)
         predictor = _predictor_in(document["predictor"], arrays)
         check_model(params, predictor)
         return params, predictor
+    raise AssertionError  # a block that reads returns or raises
+
+
+@contextmanager
+def reading(
+    source: Path, document: dict[str, Any], limits: Limits, known: Collection[str]
+) -> Iterator[Arrays]:
+    """Give the arrays of a document; whatever then makes no sense is damage, in one sentence."""
+    try:
+        refuse_unknown(document, known, "contents")
+        arrays = Arrays(read_npz(source, document, limits))
+        field_of(document, "version", "str", "contents")
+        yield arrays
     except MissingArrays:
         raise
     except (
@@ -254,19 +280,21 @@ def _blend_in(document: Any, arrays: Arrays, n_classes: int) -> Blend:
     """Return the blend that a file holds; it checks itself."""
     check_type(document, "dict", "blend")
     refuse_unknown(document, ("name", "columns", "coefficients"), "blend")
-    coefficients = _array(document, "coefficients", arrays, "blend")
+    coefficients = array_in(document, "coefficients", arrays, "blend")
     listed = field_of(document, "columns", "list", "blend")
     columns = columns_in(listed, "blend.columns", arrays, n_classes)
     return Blend(columns, coefficients, field_of(document, "name", "str", "blend"))
 
 
-def _array(document: dict[str, Any], name: str, arrays: Arrays, where: str) -> Any:
+def array_in(document: dict[str, Any], name: str, arrays: Arrays, where: str) -> Any:
+    """Return the array that a field stands for."""
     return arrays.get(field_of(document, name, "dict", where), f"{where}.{name}")
 
 
-def _array_or_none(document: dict[str, Any], name: str, arrays: Arrays, where: str) -> Any:
+def array_or_none(document: dict[str, Any], name: str, arrays: Arrays, where: str) -> Any:
+    """Return the array that a field stands for, None for null."""
     there = field_of(document, name, "dict | None", where) is not None
-    return _array(document, name, arrays, where) if there else None
+    return array_in(document, name, arrays, where) if there else None
 
 
 def _rule_out(fitted: Calibrated, arrays: Arrays) -> dict[str, Any]:
@@ -287,14 +315,13 @@ def _rule_out(fitted: Calibrated, arrays: Arrays) -> dict[str, Any]:
     if fitted.cuts.name != Marginal.name:
         document["cuts"] = CUTS.write(fitted.cuts, arrays)
     if limits is not None:
-        ranks = arrays.put(limits.ranks.astype(np.int64))
-        document["limits"] = {"ranks": ranks, "drop": limits.drop}
+        document["limits"] = limits_out(limits, arrays)
     return document
 
 
 def _rule_in(document: dict[str, Any], arrays: Arrays, where: str) -> Calibrated:
     refuse_unknown(document, _RULE, "fitted rule")
-    calibration = _array(document, "calibration", arrays, where)
+    calibration = array_in(document, "calibration", arrays, where)
     facts = _facts_in(field_of(document, "facts", "dict", where))
     guarantee = field_of(document, "guarantee", "dict", where)  # worked out again, never believed
     for name in ("kind", "statement", "assumption"):
@@ -310,9 +337,9 @@ def _rule_in(document: dict[str, Any], arrays: Arrays, where: str) -> Calibrated
     return Calibrated(
         rule=Rule(
             TRANSFORMS.read(field_of(document, "transform", "dict", where), arrays, "transform"),
-            _array(document, "weights", arrays, where),
+            array_in(document, "weights", arrays, where),
             field_of(document, "allow_empty", "bool", where),
-            _limits_in(document.get("limits"), arrays),
+            limits_in(document.get("limits"), arrays),
         ),
         calibration=calibration,
         ledger=Ledger(stated(base, facts), facts).under(cuts.name, cuts.promise),
@@ -320,7 +347,7 @@ def _rule_in(document: dict[str, Any], arrays: Arrays, where: str) -> Calibrated
         search=_search_in(field_of(document, "search", "dict | None", where), arrays),
         held_out_size=field_of(document, "held_out_size", "float | None", where),
         cuts=cuts,
-        reference=_array_or_none(document, "reference", arrays, where),
+        reference=array_or_none(document, "reference", arrays, where),
     )
 
 
@@ -334,20 +361,28 @@ def _facts_in(document: dict[str, Any]) -> Facts:
 def _search_in(document: dict[str, Any] | None, arrays: Arrays) -> SearchResult | None:
     if document is None:
         return None
-    weights = _array(document, "weights", arrays, "search")
+    weights = array_in(document, "weights", arrays, "search")
     return SearchResult(**(document | {"weights": weights}))
 
 
-def _limits_in(document: dict[str, Any] | None, arrays: Arrays) -> RankLimits | None:
+def limits_out(limits: RankLimits | None, arrays: Arrays) -> dict[str, Any] | None:
+    """Return the largest rank of every class as JSON has it."""
+    if limits is None:
+        return None
+    return {"ranks": arrays.put(limits.ranks.astype(np.int64)), "drop": limits.drop}
+
+
+def limits_in(document: dict[str, Any] | None, arrays: Arrays) -> RankLimits | None:
+    """Return the largest rank of every class that a file holds."""
     if document is None:
         return None
-    ranks: IntArray = _array(document, "ranks", arrays, "limits")
+    ranks: IntArray = array_in(document, "ranks", arrays, "limits")
     refuse_unknown(document, ("ranks", "drop"), "limits")
     return RankLimits(ranks, float(field_of(document, "drop", "float", "limits")))
 
 
 def _exact_out(fitted: FullFitted, arrays: Arrays) -> dict[str, Any]:
-    return {
+    document = {
         "scores": arrays.put(to_host(fitted.scores)),
         "y": arrays.put(fitted.y.astype(np.int64)),
         "weights": arrays.put(fitted.weights),
@@ -357,17 +392,31 @@ def _exact_out(fitted: FullFitted, arrays: Arrays) -> dict[str, Any]:
         "grouped": fitted.grouped,
         "n_unlabelled": fitted.n_unlabelled,
     }
+    if not fitted.plan.by_row:
+        return document
+    plan: Any = fitted.plan
+    strata, weight = fitted.data.strata, fitted.data.weight
+    return document | {
+        "plan": PLANS.write(plan, arrays),
+        "strata": None if strata is None else arrays.put(plan.groups_of(fitted.data)),
+        "sample_weight": None if weight is None else arrays.put(weight),
+        "tuned": fitted.tuned,
+    }
 
 
 def _exact_in(document: dict[str, Any], arrays: Arrays, where: str) -> FullFitted:
     refuse_unknown(document, _EXACT, "exact split")
-    y = _array(document, "y", arrays, where)
+    y = array_in(document, "y", arrays, where)
     if y.dtype != np.int64:
         raise InvalidInput("its fitted.y holds no labels")
+    scores = array_in(document, "scores", arrays, where)
+    if scores.ndim != 3 or y.shape != scores.shape[:1]:
+        raise InvalidInput("its fitted.scores are not (n, K, d)")
+    plan, data = _plan_in(document, arrays, *scores.shape[:2])
     return FullFitted(
-        scores=_array(document, "scores", arrays, where),
+        scores=scores,
         y=y.astype(np.intp),
-        weights=_array(document, "weights", arrays, where),
+        weights=array_in(document, "weights", arrays, where),
         transform=TRANSFORMS.read(
             field_of(document, "transform", "dict", where), arrays, "transform"
         ),
@@ -375,7 +424,23 @@ def _exact_in(document: dict[str, Any], arrays: Arrays, where: str) -> FullFitte
         normalizer=field_of(document, "normalizer", "str", where),
         grouped=field_of(document, "grouped", "bool", where),
         n_unlabelled=field_of({"n_unlabelled": 0} | document, "n_unlabelled", "int", where),
+        plan=plan,
+        data=data,
+        tuned="plan" in document and field_of(document, "tuned", "bool", where),
     )
+
+
+def _plan_in(
+    document: dict[str, Any], arrays: Arrays, n: int, n_classes: int
+) -> tuple[Any, RowData]:
+    """Return how the rows of the exact split are calibrated, and what they bring along for it."""
+    if "plan" not in document:
+        return SinglePlan(), NO_DATA
+    plan = PLANS.read(document["plan"], arrays, "plan")
+    groups = array_or_none(document, "strata", arrays, "fitted")
+    weight = array_or_none(document, "sample_weight", arrays, "fitted")
+    check_plan(plan, groups, weight, n, n_classes)
+    return plan, RowData(None if groups is None else np.array(plan.names)[groups], weight)
 
 
 FITTED = Codec(
@@ -419,9 +484,14 @@ TRANSFORMS = Codec(
 
 
 def _strata_out(cuts: Stratified, arrays: Arrays) -> dict[str, Any]:
-    part = cuts.partition
     return {
         "stratum": arrays.put(cuts.stratum.astype(np.int64)),
+        **_partition_out(cuts.partition, arrays),
+    }
+
+
+def _partition_out(part: Partition, arrays: Arrays) -> dict[str, Any]:
+    return {
         "cells": arrays.put(part.cells.astype(np.int64)),
         "names": list(part.names),
         "what": part.what,
@@ -434,19 +504,23 @@ def _strata_out(cuts: Stratified, arrays: Arrays) -> dict[str, Any]:
 def _strata_in(
     document: dict[str, Any], arrays: Arrays, where: str, calibration: FloatArray, n_classes: int
 ) -> Stratified:
-    names = ("type", "stratum", "cells", "names", "what", "fallback", "n_rare", "fixed")
-    refuse_unknown(document, names, where)
-    stratum = _array(document, "stratum", arrays, where)
-    partition = Partition(
-        _array(document, "cells", arrays, where),
+    refuse_unknown(document, ("type", "stratum", *_PARTITION), where)
+    stratum = array_in(document, "stratum", arrays, where)
+    partition = _partition_in(document, arrays, where)
+    check_partition(partition, n_classes)
+    check_strata(partition, stratum, calibration)
+    return Stratified(partition, calibration, stratum)
+
+
+def _partition_in(document: dict[str, Any], arrays: Arrays, where: str) -> Partition:
+    return Partition(
+        array_in(document, "cells", arrays, where),
         tuple(field_of(document, "names", "list", where)),
         field_of(document, "what", "str", where),
         field_of(document, "fallback", "str", where),
         field_of(document, "n_rare", "int", where),
         field_of(document, "fixed", "bool", where),
     )
-    check_partition(partition, stratum, calibration, n_classes)
-    return Stratified(partition, calibration, stratum)
 
 
 def _weighted_out(cuts: Reweighted, arrays: Arrays) -> dict[str, Any]:
@@ -462,12 +536,17 @@ def _weighted_in(
     document: dict[str, Any], arrays: Arrays, where: str, calibration: FloatArray, n_classes: int
 ) -> Reweighted:
     refuse_unknown(document, ("type", "weight", "ratios", "known"), where)
-    weight = _array(document, "weight", arrays, where)
-    ratios = _array_or_none(document, "ratios", arrays, where)
-    check_importance(weight, ratios, calibration, n_classes)
+    weight = array_in(document, "weight", arrays, where)
+    ratios = array_or_none(document, "ratios", arrays, where)
+    check_importance(weight, ratios, len(calibration), n_classes)
+    return Reweighted(_ratios_in(document, ratios, where), calibration, weight)
+
+
+def _ratios_in(
+    document: dict[str, Any], ratios: FloatArray | None, where: str
+) -> Weighted | LabelShift:
     known = field_of(document, "known", "bool", where)
-    plan = Weighted(known) if ratios is None else LabelShift(tuple(ratios.tolist()), known)
-    return Reweighted(plan, calibration, weight)
+    return Weighted(known) if ratios is None else LabelShift(tuple(ratios.tolist()), known)
 
 
 CUTS = Codec(
@@ -477,5 +556,28 @@ CUTS = Codec(
         "weighted": Form(Reweighted, _weighted_out, _weighted_in),
     },
     "type",
+    refusal="{what} {value.name!r} is not of this library, and cannot be saved.",
+)
+
+
+def _partition_alone_in(document: dict[str, Any], arrays: Arrays, where: str) -> Partition:
+    refuse_unknown(document, ("joins", *_PARTITION), where)
+    joins = field_of(document, "joins", "list", where)
+    units = tuple(check_type(unit, "int", f"{where}.joins") for unit in joins)
+    return replace(_partition_in(document, arrays, where), joins=units)
+
+
+PLANS = Codec(
+    "calibration",
+    {
+        "strata": Form(
+            Partition,
+            lambda part, arrays: _partition_out(part, arrays) | {"joins": list(part.joins)},
+            _partition_alone_in,
+        ),
+        Weighted.name: Weighted,
+        LabelShift.name: LabelShift,
+    },
+    "pair",
     refusal="{what} {value.name!r} is not of this library, and cannot be saved.",
 )

@@ -11,7 +11,6 @@ from conformix.calibration import CALIBRATIONS, LabelShift, resolve_calibration
 from conformix.conformal import simple_fraction
 from conformix.data.outputs import KINDS
 from conformix.errors import InvalidInput
-from conformix.fit.predictor import Predictor
 from conformix.fit.saved.codec import (
     Arrays,
     Codec,
@@ -71,7 +70,7 @@ CODECS = {
 }
 
 
-def settings_out(params: dict[str, Any], predictor: Predictor, arrays: Arrays) -> dict[str, Any]:
+def settings_out(params: dict[str, Any], predictor: Any, arrays: Arrays) -> dict[str, Any]:
     """Return the constructor parameters as JSON has them."""
     state, weights = params["random_state"], params["weights"]
     document = {
@@ -155,7 +154,7 @@ def columns_in(document: Any, where: str, arrays: Arrays, n_classes: int) -> tup
     return tuple(columns)
 
 
-def score_names(predictor: Predictor) -> list[str]:
+def score_names(predictor: Any) -> list[str]:
     """Return the scores as texts, once where every model has them all, else with their models."""
     texts = list(dict.fromkeys(score_out(column.score) for column in predictor.columns))
     if score_columns(predictor.models, texts) == predictor.columns:

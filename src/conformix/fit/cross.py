@@ -1,0 +1,204 @@
+"""Cross-conformal rules: one per fold, and the ranks of new rows among the rows of all folds.
+
+With ``s_f(x, y)`` the combined score of fold f's model, and f(i) the fold of row i, a label y has
+the rank ``1 + #{i : s_f(i)(x_i, y_i) <= s_f(i)(x, y)}``, counted over all n rows or over the rows
+of the label's own cell (its class, its group). The label is in when rank / (n + 1) exceeds alpha.
+
+What is proven in a cell c of n_c rows, spread over F_c folds of m_f rows each: given the cells of
+all rows, the split p-value ``p_f = (1 + #{i in f and c : ...}) / (m_f + 1)`` is valid, since the
+rows of f and c and the new row are exchangeable and the model has seen none of them. The rank is
+``1 - F_c + sum_f (m_f + 1) p_f``, so that a label is missed only if the mean of the p_f, weighted
+by ``m_f + 1``, is at most ``e = (alpha (n_c + 1) + F_c - 1) / (n_c + F_c)``. A weighted mean of
+p-values is that small with probability 2e at most: ``(2 - p / e)_+ / (2e)`` is a convex function of
+p whose mean is at most 1, and at e it is ``1 / (2e)``. Hence coverage in the cell is at least
+``1 - 2 alpha - 2 (1 - 1/F_c) / (n_c / F_c + 1)``. With one row per fold (the jackknife+) the
+tournament of Barber et al. goes through in the cell, whose rows all other rows train alike:
+``1 - 2 alpha``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from conformix.calibration.cuts import Plan
+from conformix.conformal import conformal_rank, last_rank_out, simple_fraction
+from conformix.data.checks import on_host
+from conformix.data.outputs import Arithmetic, Kind, Outputs, check_outputs
+from conformix.data.row_data import NO_DATA, RowData, check_rows
+from conformix.errors import InvalidInput
+from conformix.fit.predictor import matching
+from conformix.fit.rule import Rule
+from conformix.guarantees import LABELS, Guarantee
+from conformix.guarantees.statement import at_least
+from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
+from conformix.scores import Column
+from conformix.scores.tensor import fill_tensor
+
+NEEDS = (
+    "exchangeable rows; model, weights and scale of a fold chosen without it, by one procedure "
+    f"that does not depend on the order of rows; {LABELS}"
+)
+
+
+class FoldRule(NamedTuple):
+    """The rule of one fold, and the rows that it has not seen: their combined scores, rising."""
+
+    rule: Rule
+    values: FloatArray  # (n_f,)
+    y: IntArray  # of these rows, in the same order
+    data: RowData = NO_DATA  # what they bring along
+
+
+def rows_of_folds(folds: Sequence[FoldRule]) -> tuple[IntArray, RowData]:
+    """Return labels and row data of the rows of all folds."""
+    data = folds[0].data
+    for fold in folds[1:]:
+        data = data.followed_by(fold.data)
+    return np.concatenate([fold.y for fold in folds]), data
+
+
+def cross_coverage(alpha: float, sizes: Sequence[int]) -> float:
+    """Return what cross-conformal sets cover at least, for folds of these sizes.
+
+    ``1 - 2 alpha - min{2(1 - 1/F)/(n/F + 1), (1 - F/n)/(F + 1)}``; the second term needs folds of
+    one size and is left out otherwise.
+
+    Examples
+    --------
+    >>> round(cross_coverage(0.1, [100] * 5), 4)
+    0.7842
+    >>> cross_coverage(0.1, [1] * 50)  # jackknife+
+    0.8
+    """
+    f, n = len(sizes), int(np.sum(sizes))
+    lost = 2 * (1 - 1 / f) / (n / f + 1)
+    if len(set(sizes)) == 1:
+        lost = min(lost, (1 - f / n) / (f + 1))
+    return 1 - 2 * float(simple_fraction(alpha)) - lost
+
+
+def cell_coverage(alpha: float, sizes: Sequence[int], *, one_row_each: bool = False) -> float:
+    """Return what is covered at least in a cell that has so many rows of every fold.
+
+    Parameters
+    ----------
+    alpha : float
+        The level.
+    sizes : sequence of int
+        Rows of the cell in every fold; folds without any take no part.
+    one_row_each : bool
+        Whether every fold has one row, of whatever cell (jackknife+).
+
+    Examples
+    --------
+    >>> round(cell_coverage(0.1, [30, 20, 0, 50]), 4)
+    0.7612
+    >>> cell_coverage(0.1, [1, 0, 2])  # too few rows: every label is in
+    1.0
+    """
+    rows = [size for size in sizes if size]
+    f, n, level = len(rows), int(np.sum(rows)), float(simple_fraction(alpha))
+    if conformal_rank(n, alpha) > n:
+        return 1.0
+    if f == 1:
+        return 1 - level  # one split p-value
+    return 1 - 2 * level - (0.0 if one_row_each else 2 * (1 - 1 / f) / (n / f + 1))
+
+
+@dataclass(frozen=True, eq=False)
+class CrossPredictor:
+    """The rules of all folds with what their inputs must look like: all that prediction needs."""
+
+    columns: tuple[Column, ...]
+    models: tuple[str, ...]
+    n_classes: int
+    kind: Kind
+    key: int
+    alpha: float
+    folds: tuple[FoldRule, ...]
+    plan: Plan
+    threads: int | None = None
+    arithmetic: Arithmetic = "exact"
+
+    blend: ClassVar[None] = None
+
+    @cached_property
+    def cuts(self) -> list[Any]:
+        """The rows of every fold by cell."""
+        return [self.plan.cut(fold.values, fold.y, fold.data) for fold in self.folds]
+
+    def check(self, outputs: Any, name: str) -> Outputs:
+        """Return checked outputs of one fold's model, as those of the fit."""
+        checked = check_outputs(on_host(outputs), self.kind, name=name)
+        return matching(checked, self.models, self.n_classes, name)
+
+    def scores(self, outputs: Outputs) -> FloatArray:
+        """Return the score tensor (n, K, d) of checked outputs."""
+        return fill_tensor(outputs, self.columns, key=self.key, threads=self.threads)
+
+    def ranks(self, outputs: Sequence[Any], **rows: Any) -> tuple[IntArray, IntArray]:
+        """Return the rank of every label, (m, K), and among how many rows, broadcasting to it."""
+        if len(outputs) != len(self.folds):
+            raise InvalidInput(
+                f"outputs must come from the {len(self.folds)} fold models; got {len(outputs)}."
+            )
+        total: Any = 1
+        among: Any = 0
+        n = data = None
+        for number, (fold, cuts) in enumerate(zip(self.folds, self.cuts, strict=True)):
+            checked = self.check(outputs[number], f"outputs of fold {number}")
+            n = checked.n if n is None else n
+            if checked.n != n:
+                raise InvalidInput(
+                    f"outputs of all folds must be of the same rows; fold {number} has "
+                    f"{checked.n} rows and fold 0 has {n}."
+                )
+            data = self.row_data(n, **rows) if data is None else data
+            values = np.concatenate(
+                [fold.rule.combined(self.scores(checked.rows(block))) for block in checked.blocks()]
+            )
+            up_to, size = cuts.up_to(values, data)
+            total, among = total + up_to, among + size
+        return np.asarray(total), np.asarray(among)
+
+    def row_data(self, n: int, strata: Any = None) -> RowData:
+        """Return what n rows bring along, checked against what the calibration needs."""
+        return check_rows(strata, None, n, self.plan.needs, self.calibration)
+
+    @property
+    def calibration(self) -> str:
+        """Name of the calibration."""
+        return str(self.cuts[0].name)
+
+    def member(self, outputs: Sequence[Any], alpha: float, **rows: Any) -> BoolArray:
+        """Return the sets of new rows as a boolean array (m, K)."""
+        # #{> s} < (1 - alpha)(n + 1) is 1 + #{<= s} > alpha (n + 1).
+        ranks, among = self.ranks(outputs, **rows)
+        sizes, place = np.unique(among, return_inverse=True)
+        out = np.array([last_rank_out(int(n), alpha) for n in sizes])
+        return ranks > out[place].reshape(among.shape)  # type: ignore[no-any-return]
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is proven for these folds."""
+        sizes = [len(fold.values) for fold in self.folds]
+        if not self.plan.by_row:
+            share = cross_coverage(self.alpha, sizes)
+            if share <= 0:
+                return Guarantee("none", "the bound says nothing for folds of this size", NEEDS)
+            return Guarantee("exact", f"P(y in set) >= {at_least(share)}", NEEDS)
+        by_cell = np.array([cuts.counts for cuts in self.cuts]).T
+        alone = set(sizes) == {1}
+        shares = [cell_coverage(self.alpha, row.tolist(), one_row_each=alone) for row in by_cell]
+        share = min(shares, default=1.0)
+        base = Guarantee("exact", "", NEEDS)
+        if share <= 0:
+            cell = self.calibration
+            told = f"the bound says nothing for a {cell} of so few rows in so many folds"
+            return Guarantee("none", told, f"within every {cell}: {NEEDS}")
+        return self.cuts[0].promise(base, at_least(share))  # type: ignore[no-any-return]
