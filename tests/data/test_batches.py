@@ -222,14 +222,7 @@ REFUSED = {
     "labels missing": ([(np.full((2, 2), 0.5), None)], {}, "must hold 2 labels; got none"),
     "a late row": (late_error(), {}, "must be finite; row 5, label 0 is nan"),
     "a late label": (late_label(0, 7), {}, "row 6 holds 7"),
-    "efcp": ([], {"split": "efcp"}, 'split "efcp" keeps the scores of all labels of all rows'),
-    "auto": ([], {"scores": "auto"}, "that takes the rows twice"),
     "one row": ([([[0.5, 0.5]], [0])], {}, "needs at least 2 rows"),
-    "read again": (
-        iter([(np.full((9, 2), 0.5), np.zeros(9, dtype=int))]),
-        {"allow_empty": False},
-        "an iterator ends",
-    ),
     "announced": (
         stream.Batches(lambda: iter([(np.full((3, 2), 0.5), [0, 1, 0])]), n=4),
         {},

@@ -135,10 +135,8 @@ def test_counts_of_a_search_add_over_parts(rows) -> None:
 
 
 BAD = {
-    "efcp": ({"split": "efcp"}, {}, 'for batches and Dask arrays say split="vfcp", or give NumPy'),
-    "dlcp": ({"split": "dlcp"}, {"test": True}, 'split "dlcp" keeps the scores of all labels'),
-    "test": ({}, {"test": True}, 'test has no use under split "vfcp"'),
-    "auto": ({"scores": "auto"}, {}, "that takes the rows twice"),
+    "dlcp": ({"split": "dlcp"}, {}, 'split "dlcp" counts sizes on the test rows; pass them'),
+    "auto": ({"scores": "auto", "split": "efcp"}, {}, "learns from rows that do not calibrate"),
     "y": ({}, {"y": np.zeros(5, dtype=int)}, r"shape \(3000,\); got shape \(5,\)"),
     "a row": ({"kind": "probs"}, {}, 'if these are logits, say kind="logits"'),
     "sizes": ({}, {"unknown": True}, "call .compute_chunk_sizes"),

@@ -18,11 +18,10 @@ import numpy as np
 
 from conformix.conformal import ranks_in_set, simple_fraction
 from conformix.data.checks import on_host
-from conformix.data.outputs import Kind, Outputs, check_labels, check_outputs
+from conformix.data.outputs import Kind, Outputs, check_labels, check_outputs, matching
 from conformix.errors import InvalidInput, NotFitted
 from conformix.estimators.params import Params
 from conformix.fit.fit import fit_scores
-from conformix.fit.predictor import matching
 from conformix.fit.rule import Rule
 from conformix.fit.settings import Settings, resolve
 from conformix.guarantees import LABELS, Guarantee

@@ -15,6 +15,7 @@ from conformix.data.row_data import NO_DATA, RowData, group_names
 from conformix.errors import InvalidInput
 from conformix.fit.blend import learn_blend
 from conformix.fit.exact.split import fit_exact
+from conformix.fit.far import size_objective
 from conformix.fit.learning import (
     learn,
     learn_columns,
@@ -258,7 +259,11 @@ def _objective(
     """Return the sizes on the size rows with the threshold set on the tuning rows."""
     same_rows = np.array_equal(scored.roles.size, scored.roles.tune)
     d = tune.true_scores.shape[1]
-    if same_rows and tune.in_order and _only_counts(search, settings, d):
+    only_counts = _only_counts(search, settings, d)
+    if only_counts and not tune.here:
+        parts = size_rows(scored.scores, scored.test, scored.roles)
+        return size_objective(tune.true_scores, parts, tune.reach(k), k, threads=settings.threads)
+    if same_rows and tune.in_order and only_counts:
         labels = tune.within_reach(k)
         return SizeObjective(
             tune.true_scores, [labels.scores], k, threads=settings.threads,
@@ -267,9 +272,8 @@ def _objective(
     if same_rows:
         size_scores = [tune.scores]
     else:
-        size_scores = [
-            tune.transform(part) for part in size_rows(scored.scores, scored.test, scored.roles)
-        ]
+        parts = size_rows(scored.scores, scored.test, scored.roles)
+        size_scores = [tune.transform(getattr(part, "tensor", part)) for part in parts]
     if settings.allow_empty:
         return SizeObjective(tune.true_scores, size_scores, k, threads=settings.threads)
     return NonEmptyObjective(tune.scores, tune.y, size_scores, k, threads=settings.threads)
@@ -423,11 +427,19 @@ def _n_members(
     return int(rule.reaches(scores, threshold).sum())
 
 
-def size_rows(scores: FloatArray, test: FloatArray | None, roles: Roles) -> list[FloatArray]:
-    """Return the scores of the size rows, labelled and test rows apart (no copy where whole)."""
+def size_rows(scores: Any, test: Any, roles: Roles) -> list[Any]:
+    """Return the scores of the size rows, labelled and test rows apart (no copy where whole).
+
+    Those that are elsewhere are `FarOutputs`.
+    """
     n = len(scores)
     labelled, unlabelled = roles.size[roles.size < n], roles.size[roles.size >= n] - n
-    blocks = [rows_of(scores, labelled)] if len(labelled) else []
+    blocks = []
+    if len(labelled):
+        tuning: Any = getattr(scores, "tuning", None)
+        far = tuning is not None and not tuning.here
+        blocks.append(replace(tuning, rows=labelled) if far else rows_of(scores, labelled))
     if test is not None and len(unlabelled):
-        blocks.append(rows_of(test, unlabelled))
+        far = not getattr(test, "here", True)
+        blocks.append(replace(test, rows=unlabelled) if far else rows_of(test, unlabelled))
     return blocks

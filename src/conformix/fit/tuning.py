@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from conformix.fit.far import FarOutputs, Reach
 from conformix.fit.scored import HeldOutputs, HeldTensor
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, is_tensor, joined, stacked
 from conformix.kernels.blocks import row_blocks
@@ -46,7 +47,7 @@ class TuningRows:
 
     Parameters
     ----------
-    source : HeldTensor or HeldOutputs
+    source : HeldTensor, HeldOutputs or FarOutputs
         Their scores, or the outputs that these are made of. Scores that nobody else needs are
         normalised where they are, and the search of a large fit holds them once.
     y : integer array of shape (m,)
@@ -68,7 +69,7 @@ class TuningRows:
 
     def __init__(
         self,
-        source: HeldTensor | HeldOutputs,
+        source: HeldTensor | HeldOutputs | FarOutputs,
         y: IntArray,
         normalizer: Normalizer,
         columns: Sequence[Column],
@@ -85,6 +86,7 @@ class TuningRows:
         # A transform of the user's may hold on to the rows that it was learnt from.
         self._ours = not getattr(self.transform, "holds_rows", True)
         self.in_order = self._ours and source.ordered is not None
+        self.here = source.here
 
     @cached_property
     def scores(self) -> FloatArray:
@@ -98,6 +100,10 @@ class TuningRows:
         for block in row_blocks(raw.shape[0], raw.shape[1], CACHE_ENTRIES):
             raw[block] = self.transform(raw[block])
         return raw  # type: ignore[no-any-return]
+
+    def reach(self, k: int) -> Reach:
+        """Return which labels may be in a set under some weights, none of them negative."""
+        return Reach(self.transform, reach(self.true_scores, k))
 
     def within_reach(self, k: int) -> WithinReach:
         """Return the labels that are in a set under some weights, none of them negative.
