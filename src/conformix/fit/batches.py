@@ -130,6 +130,7 @@ class BatchRows(OfModels):
                 f"a batch may bring strata, sample_weight and groups along; got {unknown[0]!r}."
             )
         whole = {name: np.concatenate(values) for name, values in passes.row_data.items()}
+        check_groups(whole.get("groups"), n)  # those of later batches alone are too few
         strata, weight = whole.get("strata"), whole.get("sample_weight")
         return check_rows(strata, weight, n, self.needs, self.calibration)
 
