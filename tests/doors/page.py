@@ -22,26 +22,31 @@ WORKS = "yes"
 
 HEAD = """# Every capability through every door
 
-What you can do depends on the mathematics, not on where the rows live. A *door* is a way for rows to come in; a *cell* is a door, a
-split, scores (named, or `auto`), a calibration, and one thing more that is asked of the fit or of the model. Each of the {n:,} cells
-either works, with weights, thresholds, sets, p-values, ledger and verdict equal to those in memory **bit for bit**, or is refused in
-the sentence that memory says, whose reason is mathematics. Beyond what fits the machine, one more refusal has the reason memory: sets
-that are never empty, objectives other than the size, searches without a list of weights and split `exact` need all scores of all rows.
+What you can do depends on the mathematics, not on where the rows live. A *door* is a way for rows
+to come in; a *cell* is a door, a split, scores (named, or `auto`), a calibration, and one thing
+more that is asked of the fit or of the model. Each of the {n:,} cells either works, with weights,
+thresholds, sets, p-values, ledger and verdict equal to those in memory **bit for bit**, or is
+refused in the sentence that memory says, whose reason is mathematics. Beyond what fits the
+machine, one more refusal has the reason memory: sets that are never empty, objectives other than
+the size, searches without a list of weights and split `exact` need all scores of all rows.
 
-This page is written by `make assurance WHAT=doors`, which fits every cell. In every run of the tests so many cells are fitted again
-that every two values of two axes meet (`tests/doors`); others are drawn at random, with random cuts into batches and chunks, random
-numbers of workers, and one worker that is killed (`tests/data/test_workers.py`).
+This page is written by `make assurance WHAT=doors`, which fits every cell. In every run of the
+tests so many cells are fitted again that every two values of two axes meet (`tests/doors`);
+others are drawn at random, with random cuts into batches and chunks, random numbers of workers,
+and one worker that is killed (`tests/data/test_workers.py`).
 
 | door | rows come as | cells | work | in 0.1.0 |
 |---|---|---|---|---|
 """
 
 MIDDLE = """
-What a source must offer: `fit` by batches reads rows several times where something is learnt or drawn before they are scored
-(`auto`, scores that learn, groups), or where all rows tune (every split but `vfcp`). A list, a function that returns an iterator or a
-source of `conformix.data.batches` can be read again; the outputs of a bare iterator are held for that, up to 1 GiB, and beyond it the
-fit is refused. Where one pass is enough an iterator is read once: the rows that tune are then another random sample than in memory,
-because their number is not known beforehand, and the guarantee is the same. `test=` and `unlabelled=` may come by any door.
+What a source must offer: `fit` by batches reads rows several times where something is learnt or
+drawn before they are scored (`auto`, scores that learn, groups), or where all rows tune (every
+split but `vfcp`). A list, a function that returns an iterator or a source of
+`conformix.data.batches` can be read again; the outputs of a bare iterator are held for that, up
+to 1 GiB, and beyond it the fit is refused. Where one pass is enough an iterator is read once: the
+rows that tune are then another random sample than in memory, because their number is not known
+beforehand, and the guarantee is the same. `test=` and `unlabelled=` may come by any door.
 
 | split | scores | calibration | {extras} |
 |---|---|---|{lines}|

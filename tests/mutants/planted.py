@@ -210,7 +210,7 @@ BUGS = [
         "            if False:"),
     # Every capability by every door.
     Bug("labels out of reach by one score left out", "fit/far.py",
-        "            inside |= values[..., j] > cuts[j]\n", "            inside &= values[..., j] > cuts[j]\n"),
+        "inside |= values[..., j] > cuts[j]", "inside &= values[..., j] > cuts[j]"),
     Bug("labels counted elsewhere on the labelled rows alone", "fit/far.py",
         "        for part in self.parts:\n", "        for part in self.parts[:1]:\n"),
     Bug("labels of the test batch not brought here", "fit/far.py",
@@ -235,7 +235,8 @@ BUGS = [
         "depth[block] += fitted.member(scores, level, data.take(block))",
         "depth[block] += fitted.member(scores, shared[\"levels\"][0], data.take(block))"),
     Bug("a scale of rows elsewhere learnt from the first of them", "fit/far.py",
-        "        if not len(every[rows]):", "        rows = slice(0, 5)\n        if not len(every[rows]):"),
+        "        if not len(every[rows]):",
+        "        rows = slice(0, 5)\n        if not len(every[rows]):"),
     Bug("candidates below zero taken for counts within reach", "search/grid.py",
         "return bool((weights >= 0).all() and", "return bool("),
     Bug("labels by number taken for places", "data/files/batch.py",

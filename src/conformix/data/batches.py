@@ -42,8 +42,8 @@ class Batches:
     """Batches of rows, in order, and what is known of them.
 
     A batch is a tuple ``(outputs, y)``, or ``(outputs, y, {"strata": ..., "groups": ...})`` where
-    rows bring more along (``strata``, ``sample_weight`` and ``groups`` of `ScoreAverage.fit`); `outputs` is what `ScoreAverage.fit` takes, y is None where there
-    are no labels.
+    rows bring more along (``strata``, ``sample_weight`` and ``groups`` of `ScoreAverage.fit`).
+    `outputs` is what `ScoreAverage.fit` takes, y is None where there are no labels.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ import operator
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,10 +24,12 @@ from conformix.data.outputs import Outputs, Source, taken
 from conformix.errors import InvalidInput
 from conformix.fit.scored import Gathered, Scoring, SourceReader, TrueScores
 from conformix.kernels import combine
-from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, joined, stacked
 from conformix.kernels.blocks import row_blocks
 from conformix.kernels.plain.engine import count_reached
+from conformix.scores.names import Column
 from conformix.scores.scale import Transform
+from conformix.scores.sorted_rows import SortedOutputs, are_sorted, upper_windows
 from conformix.search.objective import CACHE_ENTRIES, SizeObjective
 
 # What the labels within reach may take here (2 GiB); beyond it they are counted where they are.
@@ -92,8 +94,7 @@ def far_scores(
 class Reach:
     """Which labels may be in a set: those with a normalised score above its number.
 
-    They are told apart by their raw scores where the scale says from where on these exceed it:
-    labels that are out need not be normalised, and a few more that are out do no harm.
+    They are told apart by their raw scores where the scale says from where on these exceed it.
     """
 
     transform: Transform
@@ -101,14 +102,42 @@ class Reach:
 
     def labels(self, scoring: Scoring, outputs: Outputs) -> FloatArray:
         """Return the normalised scores (L, d) of the labels of a block that may be in."""
+        columns = scoring.columns
+        rises = not getattr(self.transform, "holds_rows", True)  # as every scale of ours
+        if rises and are_sorted(columns, outputs):
+            ordered = SortedOutputs(outputs, columns, scoring.key, scoring.threads)
+            return self.of_sorted(ordered, columns, np.arange(outputs.n))
         scores = scoring.tensor(outputs)
+        return self.transform(scores[self._may_be_in(scores)])
+
+    def of_sorted(
+        self, ordered: SortedOutputs, columns: Sequence[Column], rows: IntArray
+    ) -> FloatArray:
+        """Return the same of sorted rows: the labels that may be in are their upper ends."""
+        d = len(columns)
+
+        def of_block(block: Any, some: IntArray, places: slice) -> FloatArray:
+            planes: list[list[FloatArray]] = [[] for _ in range(d)]
+            for _, scores, inside in upper_windows(block, columns, self._may_be_in, some):
+                for j in range(d):
+                    planes[j].append(scores[..., j][inside])
+            return self.transform(stacked([joined(plane) for plane in planes]).T).T
+
+        return joined(ordered.map(of_block, rows), axis=1).T  # type: ignore[no-any-return]
+
+    def _may_be_in(self, scores: FloatArray, _: IntArray | None = None) -> BoolArray:
+        # Labels that are out need not be normalised; a few more that are out do no harm.
         raw_floors = getattr(self.transform, "raw_floors", None)
         values = self.transform(scores) if raw_floors is None else scores
-        cuts = self.cuts if raw_floors is None else raw_floors(self.cuts)
+        cuts = self.cuts if raw_floors is None else self._floors
         inside = values[..., 0] > cuts[0]
-        for j in range(1, scores.shape[2]):
+        for j in range(1, scores.shape[-1]):
             inside |= values[..., j] > cuts[j]
-        return self.transform(scores[inside])
+        return inside
+
+    @cached_property
+    def _floors(self) -> list[float]:
+        return self.transform.raw_floors(self.cuts)  # type: ignore[attr-defined,no-any-return]
 
     def counts(
         self, scoring: Scoring, weights: FloatArray, thresholds: FloatArray, outputs: Outputs

@@ -21,11 +21,10 @@ import numpy as np
 
 from conformix.fit.far import FarOutputs, Reach
 from conformix.fit.scored import HeldOutputs, HeldTensor
-from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, is_tensor, joined, stacked
+from conformix.kernels.arrays import FloatArray, IntArray, is_tensor
 from conformix.kernels.blocks import row_blocks
 from conformix.scores.names import Column
 from conformix.scores.scale import CACHE_ENTRIES, Normalizer, Transform
-from conformix.scores.sorted_rows import upper_windows
 
 # How far above a label true-label scores must lie to count as above it, relative to the largest of
 # them: thousands of times what rounding does to a sum of such numbers. Of a label that scores much
@@ -112,31 +111,9 @@ class TuningRows:
         rise with the outputs (`in_order`).
         """
         source: HeldOutputs = self._source
-        columns = source.scoring.columns
-        d = len(columns)
-        cuts = reach(self.true_scores, k)
-        raw_floors = getattr(self.transform, "raw_floors", None)
-        if raw_floors is not None:
-            cuts = raw_floors(cuts)
-
-        def may_be_in(scores: FloatArray, _: IntArray) -> BoolArray:
-            # Labels that are out need not be normalised; a few more that are out do no harm.
-            values = self.transform(scores) if raw_floors is None else scores
-            inside = values[..., 0] > cuts[0]
-            for j in range(1, d):
-                inside |= values[..., j] > cuts[j]
-            return inside
-
-        def of_block(block: Any, rows: IntArray, places: slice) -> FloatArray:
-            planes: list[list[FloatArray]] = [[] for _ in range(d)]
-            for _, scores, inside in upper_windows(block, columns, may_be_in, rows):
-                for j in range(d):
-                    planes[j].append(scores[..., j][inside])
-            return self.transform(stacked([joined(plane) for plane in planes]).T).T
-
-        lists = source.ordered.map(of_block, source.rows)  # type: ignore[union-attr]
-        planes = joined(lists, axis=1)  # one per score
-        return WithinReach(planes.T[:, None, :], *source.shape[:2])
+        ordered: Any = source.ordered
+        labels = self.reach(k).of_sorted(ordered, source.scoring.columns, source.rows)
+        return WithinReach(labels[:, None, :], *source.shape[:2])
 
 
 def reach(true_scores: FloatArray, k: int) -> list[float]:
