@@ -127,7 +127,7 @@ ALL_ROWS = {
     "efcp, a learnt scale": {"split": "efcp", "normalize": "ecdf"},
     "efcp, two scores of one model": {"split": "efcp", "scores": ("thr", "rank")},
     "efcp, given weights": {"split": "efcp", "search": [[0.5, 0.2, 0.3], [0.0, 2.0, 1.0]]},
-    "efcp, a weight below zero": {"split": "efcp", "search": [[0.5, 0.2, 0.3], [1.0, -0.1, 0.1]]},
+    "efcp, weights below zero": {"split": "efcp", "search": [[-1.0, 0.3, -0.2], [-0.4, -0.5, 0.1]]},
     "efcp, lines": {"split": "efcp", "search": "line"},
     "efcp, another objective": {"split": "efcp", "objective": "singletons"},
     "efcp, scores that learn": {"split": "efcp", "scores": ("thr", "kin")},

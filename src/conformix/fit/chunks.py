@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from conformix.data.chunks import Chunked, chunked, column_of, here, packed, unpacked
 from conformix.data.labels import check_classes, label_indices
-from conformix.data.outputs import Source, check_groups, chosen, taken
+from conformix.data.outputs import Arithmetic, Outputs, Source, check_groups, chosen, taken
 from conformix.data.row_data import RowData, check_rows
 from conformix.data.workers import computed, fold, persisted
 from conformix.fit.far import FarOutputs, far_scores
+from conformix.fit.predictor import Predictor
 from conformix.fit.rows import ArrayRows, check_test, other_rows
 from conformix.fit.scored import (
     Combination,
@@ -126,6 +128,12 @@ class ChunkRows(OfModels):
         outputs = replace(self.outputs, through=blend.over, named=(blend.name,))
         return replace(self, outputs=outputs)
 
+    def as_fitted(self, predictor: Predictor) -> ChunkRows:
+        """Return the rows as a fitted model reads them: by its blend, in its arithmetic."""
+        blend, through = predictor.blend, partial(_as_fitted, predictor.blend, predictor.arithmetic)
+        named = None if blend is None else (blend.name,)
+        return replace(self, outputs=replace(self.outputs, through=through, named=named))
+
     def scored(
         self,
         scoring: Scoring,
@@ -176,6 +184,11 @@ class ChunkRows(OfModels):
         models = side_by_side([outputs for outputs, _ in back])
         y = np.concatenate([labels for _, labels in back])
         return ChunkScores(there[: len(pairs)], sizes), models, y
+
+
+def _as_fitted(blend: Blend | None, arithmetic: Arithmetic, outputs: Outputs) -> Outputs:
+    outputs = replace(outputs, arithmetic=arithmetic)
+    return outputs if blend is None else blend.over(outputs)
 
 
 def chunk_rows(

@@ -11,9 +11,12 @@ import numpy as np
 
 from conformix.calibration.cuts import Calibration, Marginal, Plan, Seen, SinglePlan
 from conformix.calibration.objective import class_objective
+from conformix.data.checks import is_chunked
+from conformix.data.chunks import chunked, here
 from conformix.data.row_data import NO_DATA, RowData, group_names
 from conformix.errors import InvalidInput
 from conformix.fit.blend import learn_blend
+from conformix.fit.chunks import ChunkRows
 from conformix.fit.exact.split import fit_exact
 from conformix.fit.far import size_objective
 from conformix.fit.learning import (
@@ -203,8 +206,7 @@ def with_settled_weights(
 
 def recalibrated(predictor: Predictor, outputs: Any, y: Any, **rows: Any) -> Predictor:
     """Return the predictor with the same weights and a fresh threshold, from fresh rows."""
-    fresh = predictor.check(outputs)
-    labels = predictor.labels(y, fresh.n)
+    fresh = _fresh_rows(predictor, outputs, y, **rows)
     old: Any = predictor.fitted
     if not old.nested:
         raise InvalidInput(
@@ -213,16 +215,29 @@ def recalibrated(predictor: Predictor, outputs: Any, y: Any, **rows: Any) -> Pre
         )
     facts = old.ledger.facts
     ledger = fixed_ledger(
-        fresh.n, fresh.n_classes, len(predictor.columns), alpha=predictor.alpha,
+        len(fresh.y), predictor.n_classes, len(predictor.columns), alpha=predictor.alpha,
         delta=facts.rank.delta, n_test=facts.n_test, grouped=facts.grouped,
         n_batch=facts.n_batch, n_unlabelled=facts.n_unlabelled,
     )  # fmt: skip
     fitted = calibrated(
-        predictor.labelled_scores(fresh, labels), labels, old.rule, alpha=predictor.alpha,
-        ledger=ledger, normalizer=old.normalizer, plan=old.cuts.plan.afresh(),
-        data=predictor.row_data(fresh.n, **rows),
+        fresh.scores, fresh.y, old.rule, alpha=predictor.alpha, ledger=ledger,
+        normalizer=old.normalizer, plan=old.cuts.plan.afresh(), data=fresh.data,
     )  # fmt: skip
     return replace(predictor, fitted=fitted)
+
+
+def _fresh_rows(predictor: Predictor, outputs: Any, y: Any, **rows: Any) -> Scored:
+    """Return labelled rows that had no part in a fit, scored where they are."""
+    if is_chunked(outputs):
+        there = chunked(outputs, predictor.kind)
+        there = there.matching(predictor.models, predictor.n_classes, "outputs")
+        data = predictor.row_data(there.n, **{name: here(values) for name, values in rows.items()})
+        fresh = ChunkRows(there, y, data, classes=predictor.classes).as_fitted(predictor)
+        return fresh.scored(predictor.scoring, None, np.random.default_rng(0))
+    checked = predictor.check(outputs)
+    labels = predictor.labels(y, checked.n)
+    scores = predictor.labelled_scores(checked, labels)
+    return Scored(scores, labels, no_roles(checked.n), predictor.row_data(checked.n, **rows))
 
 
 def _tuning_rows(
