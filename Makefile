@@ -84,6 +84,7 @@ bench-startup: $(STAMP)
 bench-scale: $(STAMP)
 	@$(BIN)/python -m benchmarks.out_of_core
 	@$(BIN)/python -m benchmarks.cluster
+	@$(BIN)/python -m benchmarks.doors
 	@$(BIN)/python -m benchmarks.growth
 bench-gpu: $(STAMP)
 	@$(BIN)/python benchmarks/gpu.py
@@ -138,14 +139,16 @@ versions-interpreters: $(STAMP)
 versions-peers: $(PEERS)/.installed
 	@$(PEERS)/bin/python -m pytest -q tests/parity
 
-assurance: ## long suites: WHAT="guarantees verdicts levels few-rows mutants mutation fuzz races models memory house identity"
-	$(call chosen,assurance,guarantees verdicts levels few-rows mutants fuzz races models memory house)
+assurance: ## long suites: WHAT="guarantees verdicts levels doors few-rows mutants mutation fuzz races models memory house identity"
+	$(call chosen,assurance,guarantees verdicts levels doors few-rows mutants fuzz races models memory house)
 assurance-guarantees: $(STAMP)
 	@cd tests && ../$(BIN)/python -m guarantees.coverage --csv ../docs/results/coverage.csv
 assurance-verdicts: $(STAMP)
 	@cd tests && ../$(BIN)/python -m verdicts
 assurance-levels: $(STAMP)
 	@cd tests && ../$(BIN)/python -m levels
+assurance-doors: $(STAMP)
+	@cd tests && ../$(BIN)/python -m doors
 assurance-few-rows: $(STAMP)
 	@cd tests && ../$(BIN)/python -m scores.few_rows
 # Resumable: outcomes stand in .mutation/; survivors of an earlier run are tried again with AGAIN=--again.

@@ -115,10 +115,7 @@ REFUSED = (
             "standard errors of sizes are there for the mean set size", only=SEARCHED),
     Refusal({"search": ONE_STANDARD_ERROR, "calibration": ("class, tuned",)},
             "standard errors of sizes are there for the mean set size", only=SEARCHED),
-    Refusal({"door": ("batches", "dask"), "split": (*NOT_APART, *EXACT)},
-            "keeps the scores of all labels of all rows"),
-    # No such argument, and no such time: the grid of "auto" is fine.
-    Refusal({"door": ("batches",), "groups": (True,)}, None),
+    # No such time: the grid of "auto" is fine.
     Refusal({"search": ("auto",), "scores": ("options", "two models")}, None),
     Refusal({"search": ("auto",), "classes": (300,)}, None),
     Refusal({"search": ("auto",), "split": EXACT, "scores": ("three",)}, None),

@@ -295,15 +295,17 @@ class Case:
         """The same fit, of rows that come in another way."""
         import dask
 
-        rows = self.rows["fit"]
+        rows, transductive = self.rows["fit"], "dlcp" in str(self["split"])
         if self["door"] == "batches":
-            return self.model().fit_batches(self.batches(rows), classes=self.classes)
+            test = self.batches(self.rows["test"], 5) if transductive else None
+            return self.model().fit_batches(self.batches(rows), classes=self.classes, test=test)
         if self["door"] == "dask":
             groups = rows.groups if self["groups"] else None
+            test = self.chunked(self.rows["test"], 7) if transductive else None
             with dask.config.set(scheduler="synchronous"):
                 return self.model().fit(
                     self.chunked(rows), self.labels(rows), classes=self.classes, groups=groups,
-                    **self.row_data(rows),
+                    test=test, **self.row_data(rows),
                 )  # fmt: skip
         if self["door"] == "mapped files":
             with TemporaryDirectory() as folder, mock.patch("conformix.fit.rows.MAPPED_BYTES", 0):
@@ -315,7 +317,8 @@ class Case:
         def begin() -> Iterator[Any]:
             for start in range(0, len(rows), size):
                 part = rows.take(slice(start, start + size))
-                yield self.outputs(part, self.dense), self.labels(part), self.row_data(part)
+                brought = self.row_data(part) | ({"groups": part.groups} if self["groups"] else {})
+                yield self.outputs(part, self.dense), self.labels(part), brought
 
         return Batches(begin, len(rows))
 

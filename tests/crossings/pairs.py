@@ -9,9 +9,8 @@ from functools import cache
 from crossings.axes import AXES, Combination, may_join, may_stand_together
 
 Pair = tuple[tuple[str, object], tuple[str, object]]
-# Values that are drawn less often than others where nothing else decides: slow, or kept from
-# the doors that take no groups.
-SELDOM = {("classes", 300): 4, ("groups", True): 2}
+# Values that are drawn less often than others where nothing else decides: they are slow.
+SELDOM = {("classes", 300): 4}
 PLACES = {axis: place for place, axis in enumerate(AXES)}
 
 

@@ -623,10 +623,8 @@ def test_rows_that_come_by_another_door_fit_and_predict_the_same(number: int) ->
         if case["door"] == "batches":
             sets = list(fit.model.predict_batches(case.batches(new, 5), alpha=alpha))
             assert_array_equal(np.concatenate(sets), at_once)
-        if case["door"] == "dask" and case.needs:
-            with pytest.raises(InvalidInput, match="predict the chunks with predict_batches"):
-                fit.model.predict_set(case.chunked(new, 5), **case.row_data(new))
-        elif case["door"] == "dask":
+        if case["door"] == "dask":
+            given, brought = case.chunked(new, 5), case.row_data(new)
             with dask.config.set(scheduler="synchronous"):
-                sets = fit.model.predict_set(case.chunked(new, 5), alpha=alpha).compute()
+                sets = fit.model.predict_set(given, alpha=alpha, **brought).compute()
             assert_array_equal(sets, at_once)

@@ -222,14 +222,7 @@ REFUSED = {
     "labels missing": ([(np.full((2, 2), 0.5), None)], {}, "must hold 2 labels; got none"),
     "a late row": (late_error(), {}, "must be finite; row 5, label 0 is nan"),
     "a late label": (late_label(0, 7), {}, "row 6 holds 7"),
-    "efcp": ([], {"split": "efcp"}, 'split "efcp" keeps the scores of all labels of all rows'),
-    "auto": ([], {"scores": "auto"}, "that takes the rows twice"),
     "one row": ([([[0.5, 0.5]], [0])], {}, "needs at least 2 rows"),
-    "read again": (
-        iter([(np.full((9, 2), 0.5), np.zeros(9, dtype=int))]),
-        {"allow_empty": False},
-        "an iterator ends",
-    ),
     "announced": (
         stream.Batches(lambda: iter([(np.full((3, 2), 0.5), [0, 1, 0])]), n=4),
         {},
@@ -239,6 +232,14 @@ REFUSED = {
         [(np.full((2, 2), 0.5), [0, 1]), (np.full((2, 4), 0.25), [0, 1])],
         {},
         "must have the 2 fitted classes; got 4",
+    ),
+    "groups of some": (
+        [
+            (np.full((4, 2), 0.5), [0] * 4),
+            (np.full((4, 2), 0.5), [0] * 4, {"groups": [1] * 4}),
+        ],
+        {},
+        "groups must hold one",
     ),
     "more": ([(np.full((4, 2), 0.5), [0] * 4, {"colour": [1] * 4})], {}, "got 'colour'"),
 }
@@ -250,6 +251,34 @@ def test_what_cannot_be_is_said_in_one_sentence(case) -> None:
     batches, settings, sentence = case
     with pytest.raises(cx.InvalidInput, match=sentence):
         cx.ScoreAverage(random_state=0, **settings).fit_batches(batches)
+
+
+def test_groups_of_every_source_stay_whole_as_in_memory(rows, tmp_path) -> None:
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    probs, y, groups = rows[0][:300], rows[1][:300], np.arange(300) // 4
+    strata = np.arange(300) % 2
+    for name, values in {"probs": probs, "y": y, "groups": groups, "strata": strata}.items():
+        np.save(tmp_path / f"{name}.npy", values)
+    table = {"y": y, "groups": groups, "strata": strata}
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(probs.ravel()), 10)
+    pq.write_table(pa.table(table | {"probs": lists}), tmp_path / "rows.parquet")
+    files = {name: tmp_path / f"{name}.npy" for name in ("groups", "strata")}
+    sources = [
+        stream.from_arrays(probs, y, rows=70, groups=groups, strata=strata),
+        stream.from_npy(tmp_path / "probs.npy", tmp_path / "y.npy", rows=31, **files),
+        stream.from_parquet(
+            tmp_path / "rows.parquet", "probs", "y", groups="groups", strata="strata", rows=99
+        ),
+    ]
+    options = {"calibration": "group", "random_state": 3, "threads": 1}
+    whole = cx.ScoreAverage(**options).fit(probs, y, groups=groups, strata=strata)
+    assert whole.guarantee_.facts.grouped
+    for source in sources:
+        cp = cx.ScoreAverage(**options).fit_batches(source)
+        assert cp.guarantee_.facts == whole.guarantee_.facts
+        assert_array_equal(cp.predictor_.fitted.calibration, whole.predictor_.fitted.calibration)
+        sets = np.concatenate(list(cp.predict_batches(source)))
+        assert_array_equal(sets, whole.predict_set(probs, strata=strata))
 
 
 def test_files_that_are_not_there_or_lack_a_column(tmp_path) -> None:

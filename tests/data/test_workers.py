@@ -135,10 +135,8 @@ def test_counts_of_a_search_add_over_parts(rows) -> None:
 
 
 BAD = {
-    "efcp": ({"split": "efcp"}, {}, 'for batches and Dask arrays say split="vfcp", or give NumPy'),
-    "dlcp": ({"split": "dlcp"}, {"test": True}, 'split "dlcp" keeps the scores of all labels'),
-    "test": ({}, {"test": True}, 'test has no use under split "vfcp"'),
-    "auto": ({"scores": "auto"}, {}, "that takes the rows twice"),
+    "dlcp": ({"split": "dlcp"}, {}, 'split "dlcp" counts sizes on the test rows; pass them'),
+    "auto": ({"scores": "auto", "split": "efcp"}, {}, "learns from rows that do not calibrate"),
     "y": ({}, {"y": np.zeros(5, dtype=int)}, r"shape \(3000,\); got shape \(5,\)"),
     "a row": ({"kind": "probs"}, {}, 'if these are logits, say kind="logits"'),
     "sizes": ({}, {"unknown": True}, "call .compute_chunk_sizes"),
@@ -166,6 +164,12 @@ def test_models_whose_names_are_one_text_are_refused(rows) -> None:
         cx.ScoreAverage(kind="logits").fit({1: chunks, "1": chunks}, rows[1])
 
 
+MORE = {
+    "auto": {"scores": "auto"},
+    "efcp": {"split": "efcp", "search": cx.search.GridSearch(10)},
+}
+
+
 def dying_once(flag: str):
     """Return a function of blocks: the first time that it sees the third one, its worker dies."""
 
@@ -191,6 +195,14 @@ def test_a_killed_worker_costs_time_and_not_the_result(rows, tmp_path) -> None:
         )
         same_fit(cx.ScoreAverage(**options).fit(chunks, y), whole)
         assert (tmp_path / "flag").exists(), "a worker was killed in the middle"
+        for name, settings in MORE.items():
+            dying = dying_once(str(tmp_path / name))
+            fragile = da.from_array(logits, chunks=(500, -1)).map_blocks(
+                dying, dtype=logits.dtype, meta=np.empty((0, 0))
+            )
+            here = cx.ScoreAverage(**options, **settings).fit(logits, y)
+            same_fit(cx.ScoreAverage(**options, **settings).fit(fragile, y), here)
+            assert (tmp_path / name).exists()
         np.testing.assert_array_equal(
             whole.predict_set(chunks).compute(), whole.predict_set(logits)
         )

@@ -262,13 +262,17 @@ def test_rows_without_labels_are_refused_where_no_score_learns() -> None:
     assert ": thr; leave it out" in message
 
 
-def test_rows_without_labels_are_refused_beside_dask_arrays() -> None:
+@pytest.mark.parametrize("scores", [NAMES, "auto"], ids=["named", "auto"])
+def test_calibration_rows_among_those_without_labels_are_refused_by_every_door(scores: Any) -> None:
     da = pytest.importorskip("dask.array")
+    own = np.concatenate([OTHERS, P])
+    here = refusal(average(scores=scores), P, Y, unlabelled=own)
+    assert "unlabelled must hold other rows than those that calibrate" in here
     chunks = da.from_array(P, chunks=(20, K)), da.from_array(Y, chunks=20)
-    assert refusal(average(scores="thr"), *chunks, unlabelled=OTHERS) == (
-        "unlabelled is for scores that learn, and these need NumPy arrays; got Dask arrays, so "
-        "leave it out, or give arrays to fit (they may be mapped from files)."
-    )
+    assert refusal(average(scores=scores), *chunks, unlabelled=own) == here
+    with pytest.raises(cx.InvalidInput) as error:
+        average(scores=scores).fit_batches([(P, Y)], unlabelled=iter([OTHERS, P]))
+    assert str(error.value) == here
 
 
 def test_scores_that_learn_need_rows_that_do_not_calibrate() -> None:

@@ -1,8 +1,8 @@
 """Rows that do not fit in memory: batches of memory-mapped files, Parquet files and iterators.
 
 `ScoreAverage.fit_batches` and `ScoreAverage.predict_batches` take what is made here, or any
-iterable of batches. A fit reads every row once, and once more for the held-out size where the
-rows can be read again.
+iterable of batches. A fit reads every row once where that is enough, and once more for the
+held-out size where the rows can be read again; docs/doors.md says what takes several passes.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ PathLike: TypeAlias = str | os.PathLike[str]
 class Batches:
     """Batches of rows, in order, and what is known of them.
 
-    A batch is a tuple ``(outputs, y)``, or ``(outputs, y, {"strata": ..., "sample_weight": ...})``
-    where rows bring more along; `outputs` is what `ScoreAverage.fit` takes, y is None where there
-    are no labels.
+    A batch is a tuple ``(outputs, y)``, or ``(outputs, y, {"strata": ..., "groups": ...})`` where
+    rows bring more along (``strata``, ``sample_weight`` and ``groups`` of `ScoreAverage.fit`).
+    `outputs` is what `ScoreAverage.fit` takes, y is None where there are no labels.
 
     Parameters
     ----------
@@ -75,7 +75,15 @@ class Batches:
         return iter(batches)
 
 
-def from_arrays(outputs: Any, y: Any = None, *, rows: int | None = None) -> Batches:
+def from_arrays(
+    outputs: Any,
+    y: Any = None,
+    *,
+    rows: int | None = None,
+    strata: Any = None,
+    sample_weight: Any = None,
+    groups: Any = None,
+) -> Batches:
     """Return batches of arrays, in memory or mapped from files, whose pages are let go.
 
     Parameters
@@ -86,6 +94,8 @@ def from_arrays(outputs: Any, y: Any = None, *, rows: int | None = None) -> Batc
         True labels.
     rows : int, optional
         Rows of a batch; by default as many as make about four million numbers.
+    strata, sample_weight, groups : array of shape (n,), optional
+        What rows bring along, as in `ScoreAverage.fit`.
 
     Examples
     --------
@@ -98,15 +108,21 @@ def from_arrays(outputs: Any, y: Any = None, *, rows: int | None = None) -> Batc
     n, n_classes = _common_shape(shapes)
     if y is not None and len(y) != n:
         raise InvalidInput(f"y must hold one label per row; got {len(y)} for {n} rows.")
+    extras = _brought(strata=strata, sample_weight=sample_weight, groups=groups)
+    for name, values in extras.items():
+        if len(values) != n:
+            raise InvalidInput(
+                f"{name} must hold one value per row; got {len(values)} for {n} rows."
+            )
     cut = _rows_of(rows, n_classes * len(models))
 
     def begin() -> Iterator[Any]:
         for block in row_blocks(n, 1, cut):
             part = {name: values[block] for name, values in models.items()}
-            yield (
-                part if isinstance(outputs, Mapping) else part[""],
-                None if y is None else y[block],
-            )
+            given = part if isinstance(outputs, Mapping) else part[""]
+            labels = None if y is None else y[block]
+            row_data = {name: values[block] for name, values in extras.items()}
+            yield (given, labels, row_data) if row_data else (given, labels)
             for values in models.values():
                 release_pages(values)
 
@@ -118,6 +134,9 @@ def from_npy(
     labels: PathLike | None = None,
     *,
     rows: int | None = None,
+    strata: PathLike | None = None,
+    sample_weight: PathLike | None = None,
+    groups: PathLike | None = None,
 ) -> Batches:
     """Return batches of ``.npy`` files, which are mapped and never read whole.
 
@@ -129,6 +148,8 @@ def from_npy(
         A file of true labels (n,).
     rows : int, optional
         Rows of a batch.
+    strata, sample_weight, groups : path, optional
+        Files of what rows bring along (n,).
 
     Examples
     --------
@@ -142,7 +163,11 @@ def from_npy(
         mapped: Any = {name: _mapped(path) for name, path in outputs.items()}
     else:
         mapped = _mapped(outputs)
-    return from_arrays(mapped, None if labels is None else _mapped(labels), rows=rows)
+    extras = _brought(strata=strata, sample_weight=sample_weight, groups=groups)
+    return from_arrays(
+        mapped, None if labels is None else _mapped(labels), rows=rows,
+        **{name: _mapped(path) for name, path in extras.items()},
+    )  # fmt: skip
 
 
 def from_parquet(
@@ -152,6 +177,7 @@ def from_parquet(
     *,
     strata: str | None = None,
     sample_weight: str | None = None,
+    groups: str | None = None,
     rows: int | None = None,
 ) -> Batches:
     """Return batches of Parquet files, read one after the other.
@@ -163,7 +189,7 @@ def from_parquet(
     outputs : str, sequence of str, or a mapping of such
         The columns of the outputs, one per class, or one column whose cells are lists of K
         numbers; by model where there are several.
-    y, strata, sample_weight : str, optional
+    y, strata, sample_weight, groups : str, optional
         The columns of the true labels, and of what rows bring along.
     rows : int, optional
         Rows of a batch.
@@ -185,11 +211,7 @@ def from_parquet(
         raise InvalidInput('parquet needs pyarrow: pip install "conformix[frames]".') from None
     files = [Path(p) for p in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
     models = outputs if isinstance(outputs, Mapping) else {"": outputs}
-    extras = {
-        name: column
-        for name, column in (("strata", strata), ("sample_weight", sample_weight))
-        if column is not None
-    }
+    extras = _brought(strata=strata, sample_weight=sample_weight, groups=groups)
     named = [c for columns in models.values() for c in _listed(columns)]
     named += [column for column in (y, *extras.values()) if column is not None]
     n = 0
@@ -247,6 +269,11 @@ def from_iterable(batches: Iterable[Any] | Callable[[], Iterable[Any]]) -> Batch
         )
     fresh = not hasattr(batches, "__next__")
     return Batches(lambda: iter(batches), None, again=fresh)
+
+
+def _brought(**columns: Any) -> dict[str, Any]:
+    """Return what rows bring along, as far as it is given."""
+    return {name: values for name, values in columns.items() if values is not None}
 
 
 def _common_shape(shapes: dict[str, tuple[int, ...]]) -> tuple[int, int]:

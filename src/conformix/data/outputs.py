@@ -7,9 +7,10 @@ memory are read as arrays; tensors on a CUDA device stay where they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from functools import reduce
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
@@ -75,6 +76,96 @@ class Unchecked:
         return replace(part, unchecked=None)
 
 
+class Source(Protocol):
+    """Outputs of n rows, wherever they live: they can be read as often as one likes.
+
+    `Outputs` are here, `Passes` of `conformix.data.passes` read batches, and `Chunked` of
+    `conformix.data.chunks` leaves the work to those who have the chunks. Where rows are cut into
+    blocks is their own business.
+    """
+
+    @property
+    def models(self) -> Any:
+        """By the names of the models, in order."""
+
+    @property
+    def kind(self) -> Kind:
+        """What the outputs are."""
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes, K."""
+
+    def map(
+        self,
+        function: Callable[..., Any],
+        rows: IntArray | None = None,
+        arrays: tuple[Any, ...] = (),
+    ) -> Iterator[tuple[slice, Any]]:
+        """Yield the places of every block among `rows`, and what the function says of it, in order.
+
+        It is asked ``function(outputs, *values)``: the checked outputs of a block of `rows`, which
+        rise (None: all), and the same places of `arrays`, each as long as `rows`, or None.
+        """
+
+    def fold(
+        self,
+        function: Callable[..., Any],
+        add: Callable[[Any, Any], Any],
+        rows: IntArray | None = None,
+        arrays: tuple[Any, ...] = (),
+    ) -> Any:
+        """Return the sum of what the function says, by `add`; None of no rows.
+
+        For sums that no cut into blocks changes: of integers, or exact.
+        """
+
+
+def over_blocks(
+    blocks: Iterable[Outputs],
+    function: Callable[..., Any],
+    rows: IntArray | None = None,
+    arrays: tuple[Any, ...] = (),
+) -> Iterator[tuple[slice, Any]]:
+    """Yield what a function says of blocks of outputs in order, as `Source.map` does."""
+    first = 0
+    for outputs in blocks:
+        places, some = slice(first, first + outputs.n), outputs
+        if rows is not None:
+            places, within = chosen(rows, first, outputs.n)
+            some = outputs if len(within) == outputs.n else outputs.rows(within)
+        first += outputs.n
+        if places.start < places.stop:
+            yield places, function(some, *cut(arrays, places))
+
+
+def added(answers: Iterable[tuple[slice, Any]], add: Callable[[Any, Any], Any]) -> Any:
+    """Return the sum of the answers of a map; None where there are none."""
+    first, *others = [answer for _, answer in answers] or [None]
+    return reduce(add, others, first)
+
+
+def chosen(rows: IntArray, first: int, n: int) -> tuple[slice, IntArray]:
+    """Return the places in rising `rows` of a block of n rows, and where in the block they are.
+
+    Examples
+    --------
+    >>> chosen(np.array([1, 4, 5]), 3, 2)
+    (slice(1, 2, None), array([1]))
+    """
+    start, stop = np.searchsorted(rows, [first, first + n])
+    return slice(int(start), int(stop)), rows[start:stop] - first
+
+
+def cut(arrays: tuple[Any, ...], rows: Any) -> list[Any]:
+    """Return the same rows of several arrays, None where there is none."""
+    return [None if array is None else array[rows] for array in arrays]
+
+
 @dataclass(frozen=True)
 class Outputs:
     """The checked outputs of one or several models on the same rows."""
@@ -127,6 +218,31 @@ class Outputs:
         entries = DEVICE_ENTRIES if self.on_device else BLOCK_ENTRIES
         yield from row_blocks(self.n, self.n_classes, entries)
 
+    def map(
+        self,
+        function: Callable[..., Any],
+        rows: IntArray | None = None,
+        arrays: tuple[Any, ...] = (),
+    ) -> Iterator[tuple[slice, Any]]:
+        """Yield what a function says of blocks of rows; see `Source`."""
+
+        def blocks() -> Iterator[Outputs]:
+            for block in self.blocks():
+                yield self.read(block)
+                self.release_pages()
+
+        return over_blocks(blocks(), function, rows, arrays)
+
+    def fold(
+        self,
+        function: Callable[..., Any],
+        add: Callable[[Any, Any], Any],
+        rows: IntArray | None = None,
+        arrays: tuple[Any, ...] = (),
+    ) -> Any:
+        """Return the sum of what a function says of blocks of rows; see `Source`."""
+        return added(self.map(function, rows, arrays), add)
+
     @property
     def on_device(self) -> bool:
         """Whether the outputs are tensors that are computed on their device."""
@@ -170,6 +286,22 @@ def one_below_the_other(blocks: Sequence[Outputs]) -> Outputs:
     return replace(blocks[0], models=models, unchecked=None)
 
 
+def taken(source: Source, rows: IntArray | None = None) -> Outputs:
+    """Return the outputs of some rows, which rise, brought here from wherever they live."""
+    if isinstance(source, Outputs):
+        return source if rows is None else source.rows(rows)
+    blocks = [block for _, block in source.map(_kept, rows)]
+    if not blocks:
+        none = np.empty((0, source.n_classes))
+        return Outputs(dict.fromkeys(source.models, none), source.kind)
+    return one_below_the_other(blocks)
+
+
+def _kept(outputs: Outputs) -> Outputs:
+    models = {name: np.array(values[:]) for name, values in outputs.models.items()}
+    return replace(outputs, models=models, unchecked=None)
+
+
 def check_outputs(
     outputs: Any,
     kind: Kind = "probs",
@@ -202,6 +334,25 @@ def check_outputs(
     widths = {key: HALF_SUM_TOLERANCE if key in half else SUM_TOLERANCE for key in dense}
     checked = Outputs(models, kind, home, Unchecked(name, widths, first))
     return checked if later else checked.settled()
+
+
+def matching(new: Outputs, models: tuple[str, ...], n_classes: int, name: str) -> Outputs:
+    """Return `new` in the order of the fitted models, or say how it differs from them."""
+    check_models(tuple(new.models), new.n_classes, models, n_classes, name)
+    return replace(new, models={model: new.models[model] for model in models})
+
+
+def check_models(
+    new: tuple[str, ...], new_classes: int, models: tuple[str, ...], n_classes: int, name: str
+) -> None:
+    """Refuse outputs of other models, or of other classes, than the fitted ones."""
+    if set(new) != set(models):
+        expected, got = [
+            "one array" if set(names) == {""} else sorted(names) for names in (models, new)
+        ]
+        raise InvalidInput(f"{name} must come from the fitted models {expected}; got {got}.")
+    if new_classes != n_classes:
+        raise InvalidInput(f"{name} must have the {n_classes} fitted classes; got {new_classes}.")
 
 
 def check_labels(y: Any, n: int, n_classes: int, *, name: str = "y", first: int = 0) -> IntArray:

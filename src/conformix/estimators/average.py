@@ -207,12 +207,17 @@ class ScoreAverage(Params):
         self.predictor_ = fit(rows, settings)
         return self
 
-    def fit_batches(self, batches: Any, *, classes: Any = None) -> Self:
+    def fit_batches(
+        self, batches: Any, *, classes: Any = None, test: Any = None, unlabelled: Any = None
+    ) -> Self:
         """Choose the weights and the threshold from batches of labelled rows.
 
         Memory is that of the scores of the tuning rows (``ValidityFirst(max_rows=...)``) and of d
         numbers per row. The result is that of `fit` on the same rows where the source knows their
-        number; an iterator does not, and another random sample of the rows tunes.
+        number; an iterator does not, and another random sample of the rows tunes. What is learnt or
+        drawn before rows are scored (``scores="auto"``, scores that learn, groups), or looks at the
+        scores of all rows (every split but "vfcp"), takes several passes; the result is that of
+        `fit`, and an iterator's outputs are held, up to 1 GiB.
 
         Parameters
         ----------
@@ -221,9 +226,12 @@ class ScoreAverage(Params):
             without arguments and returns an iterable.
         classes : sequence of length K, optional
             Names of the classes, as in `fit`.
+        test, unlabelled : like in `fit`, or a source of `conformix.data.batches`, optional
+            Rows without labels, as in `fit`; the batches of a source may be outputs alone.
         """
         settings = resolve(**self.get_params())
-        self.predictor_ = fit(batch_rows(batches, settings, classes=classes), settings)
+        rows: Any = batch_rows(batches, settings, classes=classes, test=test, unlabelled=unlabelled)
+        self.predictor_ = fit(rows, settings)
         return self
 
     @overload
@@ -270,7 +278,9 @@ class ScoreAverage(Params):
             for batch in from_iterable(batches):
                 alone = not isinstance(batch, tuple)
                 outputs = batch if alone else batch[0]
-                row_data = {} if alone or len(batch) < 3 else batch[2]
+                brought = {} if alone or len(batch) < 3 else batch[2]
+                # Groups say who tunes, and nothing of a set.
+                row_data = {name: values for name, values in brought.items() if name != "groups"}
                 yield predictor.predict_set(outputs, alpha, **row_data)
 
         return sets()

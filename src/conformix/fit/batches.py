@@ -1,66 +1,86 @@
-"""Labelled rows that come in batches: one pass, in the memory of the tuning rows."""
+"""Labelled rows that come in batches: read once where that is enough, and held only to tune."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from conformix.data.batches import Batches, RowSample, from_iterable
-from conformix.data.labels import check_classes, label_indices
-from conformix.data.outputs import Kind, Outputs, check_outputs
+from conformix.data.batches import RowSample
+from conformix.data.labels import check_classes
+from conformix.data.outputs import Source, check_groups, chosen, taken
+from conformix.data.passes import BatchOutputs, Block, Passes
 from conformix.data.row_data import RowData, check_rows
 from conformix.errors import InvalidInput
-from conformix.fit.predictor import matching
+from conformix.fit.far import FarOutputs, far_scores
+from conformix.fit.rows import ArrayRows, check_test, is_each, other_rows
 from conformix.fit.scored import (
-    BlockReader,
     HeldScores,
     OfModels,
     Scored,
     Scoring,
+    SourceReader,
     assembled,
-    chosen,
     no_roles,
     side_by_side,
     summarised,
 )
-from conformix.fit.settings import Settings, check_out_of_core
+from conformix.fit.settings import Settings, is_symmetric
 from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.scores.blend import Blend
+from conformix.scores.names import score_columns
 from conformix.splits import Roles, Split
 
-
-@dataclass(frozen=True, eq=False)
-class Block:
-    """A small block of checked rows."""
-
-    outputs: Outputs
-    y: Any
-    row_data: dict[str, Any]
-    first: int
+# What a batch may bring along besides outputs and labels.
+BROUGHT = ("strata", "sample_weight", "groups")
 
 
 @dataclass(frozen=True, eq=False)
 class BatchRows(OfModels):
     """Labelled rows of a source of batches (`conformix.data.batches`).
 
-    Where the source knows its number of rows, the split draws the rows that it would draw in
-    memory, and a fit is the same bit for bit. Where it does not, they are a uniform sample of
-    another draw; the guarantee is the same.
+    Where the source knows its number of rows, or they are read before any is scored, the split
+    draws the rows that it would draw in memory, and a fit is the same bit for bit. Otherwise they
+    are a uniform sample of another draw; the guarantee is the same.
     """
 
-    batches: Batches
-    head: Block  # the first rows
-    rest: Iterator[Block]  # all others, in the pass that has begun
+    outputs: BatchOutputs
     needs: tuple[str, ...]  # what every row must bring along for the calibration
     calibration: str  # its name, for errors
     classes: tuple[Any, ...] | None = None
+    test: Source | None = None
+    unlabelled: Source | None = None
+    each_row: bool = False
 
     @property
-    def outputs(self) -> Outputs:  # type: ignore[override]
-        """Those of the first rows."""
-        return self.head.outputs
+    def n(self) -> int:
+        return self.outputs.n
+
+    @property
+    def grouped(self) -> bool:
+        """Whether rows bring groups along, as the first ones show."""
+        return "groups" in self.outputs.passes.head.row_data
+
+    @cached_property
+    def groups(self) -> IntArray | None:
+        if not self.grouped:
+            return None
+        n = len(self.outputs.passes.survey())
+        return check_groups(np.concatenate(self.outputs.passes.row_data["groups"]), n)
+
+    def take(self, rows: IntArray) -> ArrayRows:
+        y = self.outputs.passes.survey()
+        groups = None if self.groups is None else self.groups[rows]
+        return ArrayRows(
+            taken(self.outputs, rows), y[rows], self.data.take(rows), groups, self.test,
+            self.classes, self.unlabelled,
+        )  # fmt: skip
+
+    def blended(self, blend: Blend, threads: int | None = None) -> BatchRows:
+        outputs = replace(self.outputs, through=blend.over, named=(blend.name,))
+        return replace(self, outputs=outputs)
 
     def scored(
         self,
@@ -70,91 +90,92 @@ class BatchRows(OfModels):
         roles: Roles | None = None,
     ) -> Scored:
         """Return what one pass over the batches gathers."""
-        rows = Pass(scoring, self.classes, self.batches.n, split, rng)
-        rows.take(self.head)
-        for block in self.rest:
-            rows.take(replace(block, outputs=self._matching(block.outputs)))
-        labels = np.concatenate(rows.labels)
-        reader = None
-        if self.batches.again:
-            reader = BlockReader(lambda: self._again(labels), scoring)
-        roles, models = rows.roles_and_models(len(labels))
-        scores = assembled(
-            HeldScores(np.concatenate(rows.true)), models, roles.tune, self.outputs, scoring,
-            reader=reader,
-        )  # fmt: skip
-        return Scored(scores, labels, roles, self._row_data(rows.row_data, len(labels)))
-
-    def _matching(self, outputs: Outputs) -> Outputs:
-        return matching(outputs, self.models, self.n_classes, "outputs")
-
-    def _again(self, labels: IntArray) -> Iterator[Outputs]:
-        """Yield the outputs of another pass over the same rows, which their labels must show.
-
-        A loader that shuffles, or an iterator that has ended, would calibrate with other rows'
-        labels.
-        """
-        first = 0
-        for block in blocks_of(self.batches, self.kind):
-            outputs = self._matching(block.outputs)
-            y = label_indices(block.y, self.classes, outputs.n, outputs.n_classes)
-            if not np.array_equal(y, labels[first : first + outputs.n]):
-                break
-            first += outputs.n
-            yield outputs
+        n_test, source, passes = 0, self.outputs, self.outputs.passes
+        test = None
+        if split is not None:
+            check_test(split, None if self.test is None else self.test.n)
+            if split.needs_test and self.test is not None:
+                n_test, test = self.test.n, FarOutputs(self.test, scoring, split=split.name)
+        bounded = hasattr(split, "held_in")
+        if roles is None and bounded and (self.grouped or passes.n_known is not None):
+            roles = split.roles(self.n, n_test, rng, self.groups)  # type: ignore[union-attr]
+        rows = Pass(scoring, split if bounded and roles is None else None, rng)
+        tune = roles.tune if bounded and roles is not None else np.arange(0)
+        for block in source.blocks():
+            rows.take(block, tune)
+        labels, models = passes.survey(), side_by_side(rows.tuning)
+        n, true = len(labels), HeldScores(np.concatenate(rows.true))
+        if rows.sample is not None:
+            roles, models = rows.drawn(n)
+        if split is None:
+            roles = no_roles(n)
+        elif roles is None:
+            roles = split.roles(n, n_test, rng, self.groups)
+        if split is None or bounded:
+            reader = SourceReader(source, scoring) if passes.again else None
+            scores: Any = assembled(true, models, roles.tune, source, scoring, reader=reader)
+        elif is_symmetric(split):
+            scores = FarOutputs(source, scoring, split=split.name).tensor
         else:
-            if first == len(labels):
-                return
-        raise InvalidInput(
-            "batches that are read a second time must hold the same rows in the same order, and "
-            "these do not: do not shuffle, let a function return a fresh iterator, or give an "
-            "iterator."
-        )
+            scores = far_scores(true, roles.tune, source, scoring, split.name)
+        return Scored(scores, labels, roles, self.data, test, grouped=self.grouped)
 
-    def _row_data(self, blocks: dict[str, list[Any]], n: int) -> RowData:
-        """Return what the rows brought along, checked."""
-        whole = {name: np.concatenate(values) for name, values in blocks.items()}
-        unknown = sorted(set(whole) - {"strata", "sample_weight"})
+    @cached_property
+    def data(self) -> RowData:
+        """What the rows brought along, checked."""
+        passes = self.outputs.passes
+        n = len(passes.survey())
+        unknown = sorted(set(passes.row_data) - set(BROUGHT))
         if unknown:
             raise InvalidInput(
-                f"a batch may bring strata and sample_weight along; got {unknown[0]!r}."
+                f"a batch may bring strata, sample_weight and groups along; got {unknown[0]!r}."
             )
+        whole = {name: np.concatenate(values) for name, values in passes.row_data.items()}
+        check_groups(whole.get("groups"), n)  # those of later batches alone are too few
         strata, weight = whole.get("strata"), whole.get("sample_weight")
         return check_rows(strata, weight, n, self.needs, self.calibration)
 
 
-def batch_rows(source: Any, settings: Settings, *, classes: Any = None) -> BatchRows:
+def batch_rows(
+    source: Any,
+    settings: Settings,
+    *,
+    classes: Any = None,
+    test: Any = None,
+    unlabelled: Any = None,
+) -> BatchRows:
     """Return the rows of a source of batches, the first of them read and checked."""
-    check_out_of_core(settings)
-    batches = from_iterable(source)
-    blocks = blocks_of(batches, settings.kind)
-    head = next(blocks, None)
-    if head is None:
-        raise InvalidInput("there are no rows to fit: the batches are empty.")
-    names = check_classes(classes, head.outputs.n_classes)
-    scheme = settings.calibration
-    return BatchRows(batches, head, blocks, scheme.needs, scheme.name, names)
+    split: Any = settings.split
+    if settings.weights is None and hasattr(split, "check"):
+        split.check()
+    passes = Passes(source, settings.kind)
+    outputs, head = BatchOutputs(passes), passes.head
+    passes.classes = check_classes(classes, outputs.n_classes)
+    if are_read_twice(outputs, settings):
+        passes.hold()
+    scheme, kind = settings.calibration, settings.kind
+    checked, each_row = None, is_each(test)
+    if settings.weights is None and not each_row:
+        checked = other_rows(test, kind, "test", head.outputs)
+    others = other_rows(unlabelled, kind, "unlabelled", head.outputs)
+    return BatchRows(outputs, scheme.needs, scheme.name, passes.classes, checked, others, each_row)
 
 
-def blocks_of(batches: Batches, kind: Kind) -> Iterator[Block]:
-    """Yield small blocks of checked rows from batches of any size."""
-    first = 0
-    for batch in batches:
-        if not isinstance(batch, tuple) or len(batch) not in (2, 3):
-            raise InvalidInput(
-                "a batch must be a tuple (outputs, y), or (outputs, y, {...}) with strata or "
-                f"sample_weight; got {type(batch).__name__}."
-            )
-        outputs, y = batch[0], batch[1]
-        row_data = batch[2] if len(batch) == 3 else {}
-        checked = check_outputs(outputs, kind, first=first, later=True).to_host()
-        if y is None or len(y) != checked.n:
-            n_labels = "none" if y is None else f"{len(y)}"
-            raise InvalidInput(f"y of a batch must hold {checked.n} labels; got {n_labels}.")
-        for rows in checked.blocks():
-            data = {name: np.asarray(values)[rows] for name, values in row_data.items()}
-            yield Block(checked.read(rows), y[rows], data, first + rows.start)
-        first += checked.n
+def are_read_twice(outputs: BatchOutputs, settings: Settings) -> bool:
+    """Whether one pass is not enough: what is learnt or drawn beforehand, or looks at all labels.
+
+    Sets that are never empty, and labels beyond a rank of their own, are calibrated with the scores
+    of all labels; a split that bounds no tuning rows searches in those of all rows.
+    """
+    if settings.blends or not settings.allow_empty or hasattr(settings.calibration, "limits"):
+        return True
+    columns = score_columns(outputs.models, settings.scores)
+    split = settings.split_for(len(columns))
+    return (
+        any(column.score.learns for column in columns)
+        or "groups" in outputs.passes.head.row_data
+        or (split is not None and not hasattr(split, "held_in"))
+    )
 
 
 @dataclass(eq=False)
@@ -162,51 +183,31 @@ class Pass:
     """What one pass over the rows keeps."""
 
     scoring: Scoring
-    classes: Any
-    n: int | None  # the number of rows, where it is known
-    split: Any  # which rows tune; None where weights are settled, and none do
+    split: Any  # which rows tune, where that is drawn on the way
     rng: np.random.Generator
     true: list[FloatArray] = field(default_factory=list)
-    labels: list[IntArray] = field(default_factory=list)
-    row_data: dict[str, list[Any]] = field(default_factory=dict)
     tuning: list[dict[str, FloatArray]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.roles: Roles | None = None
         self.sample: RowSample | None = None
-        if self.split is not None and self.n is not None:
-            self.roles = self.split.roles(self.n, 0, self.rng)
-        elif self.split is not None:
+        if self.split is not None:
             self.sample = RowSample(self.split.max_rows, self.rng)
 
-    def take(self, block: Block) -> None:
-        """Take in a block of rows."""
+    def take(self, block: Block, tune: IntArray) -> None:
+        """Take in a block of rows, and keep the outputs of those that tune."""
         outputs = block.outputs
-        y = label_indices(block.y, self.classes, outputs.n, outputs.n_classes, first=block.first)
-        tune = np.arange(0) if self.roles is None else self.roles.tune
         keep = chosen(tune, block.first, outputs.n)[1]
-        true, tuning = summarised(outputs, y, keep, self.scoring)
+        true, tuning = summarised(outputs, block.y, keep, self.scoring)
         self.true.append(true)
         self.tuning.append(tuning)
-        self.labels.append(y)
-        for name, values in block.row_data.items():
-            self.row_data.setdefault(name, []).append(values)
         if self.sample is not None:
             self.sample.offer(outputs, block.first)
 
-    def roles_and_models(self, n: int) -> tuple[Roles, dict[str, FloatArray]]:
-        """Return the roles of n rows, and the outputs of those that tune."""
-        if self.n is not None and n != self.n:
-            raise InvalidInput(f"the batches hold {n} rows, and {self.n} were announced.")
-        if self.split is None:
-            return no_roles(n), {}
-        if self.sample is None:
-            assert self.roles is not None  # drawn where the number of rows is known
-            models = side_by_side(self.tuning)
-            self.tuning.clear()
-            return self.roles, models
+    def drawn(self, n: int) -> tuple[Roles, dict[str, FloatArray]]:
+        """Return the roles of n rows that were drawn on the way, and the outputs of what tunes."""
         if n < 2:
             self.split.roles(n, 0, self.rng)  # says that one row cannot be split
+        assert self.sample is not None
         rows, models = self.sample.smallest(min(self.split.n_units(n), self.split.max_rows))
         rest = np.setdiff1d(np.arange(n), rows, assume_unique=True)
         return Roles(rows, rows, rest), models

@@ -17,7 +17,7 @@ import numpy as np
 from conformix.conformal import simple_fraction
 from conformix.errors import InvalidInput
 from conformix.fit.learning import LearntScores, learn, learn_from, refuse_own_rows, with_batch
-from conformix.fit.rows import ArrayRows
+from conformix.fit.rows import Rows
 from conformix.fit.settings import Settings, is_symmetric
 from conformix.guarantees import RankRule
 from conformix.kernels import combine
@@ -44,21 +44,18 @@ class Blended(NamedTuple):
     """What is scored, of which rows, and what is left of the settings."""
 
     columns: tuple[Column, ...]
-    rows: ArrayRows  # that the split is given
+    rows: Rows  # that the split is given
     settings: Settings
     blend: Blend  # whose scores the columns are
     roles: Roles | None = None  # where they are drawn already
 
 
 def learn_blend(rows: Any, settings: Settings, rng: np.random.Generator) -> Blended:
-    """Return the blend of all models, learnt on the rows that tune.
-
-    Rows are in memory: all others are refused at their door.
-    """
+    """Return the blend of all models, learnt on the rows that tune, which are brought here."""
     most = len(rows.models) * (len(DICTIONARY) + len(LEARNT) + 1)
-    split = blend_split(settings, len(rows.y), most, rows.n_classes, rows.groups)
+    split = blend_split(settings, rows.n, most, rows.n_classes, rows.groups)
     # Drawn once: the rows that the blend learns from are those that do not calibrate.
-    roles = None if split is None else split.roles(len(rows.y), 0, rng, rows.groups)
+    roles = None if split is None else split.roles(rows.n, 0, rng, rows.groups)
     tuning = rows.take(np.arange(0) if roles is None else roles.tune)
     # On the host, in one arithmetic: a device learns the same coefficients.
     seen = tuning.outputs.to_host()
@@ -81,7 +78,7 @@ def learn_blend(rows: Any, settings: Settings, rng: np.random.Generator) -> Blen
         rows = replace(rows, unlabelled=None)  # of no use: nothing has looked at them
     if is_symmetric(settings.split) and roles is not None:
         rows = rows.take(roles.calibrate)
-    rows = replace(rows, outputs=blend.computed(rows.outputs, settings.threads))
+    rows = rows.blended(blend, settings.threads)
     scale = Unscaled() if settings.scale is None else settings.scale
     settings = replace(settings, scale=scale, scores=None)
     if is_symmetric(settings.split):

@@ -28,10 +28,9 @@ import numpy as np
 from conformix.calibration.cuts import Plan
 from conformix.conformal import conformal_rank, last_rank_out, simple_fraction
 from conformix.data.checks import on_host
-from conformix.data.outputs import Arithmetic, Kind, Outputs, check_outputs
+from conformix.data.outputs import Arithmetic, Kind, Outputs, check_outputs, matching
 from conformix.data.row_data import NO_DATA, RowData, check_rows
 from conformix.errors import InvalidInput
-from conformix.fit.predictor import matching
 from conformix.fit.rule import Rule
 from conformix.guarantees import LABELS, Guarantee
 from conformix.guarantees.statement import at_least

@@ -19,12 +19,13 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
+from conformix.data.checks import is_chunked
 from conformix.data.outputs import Outputs
 from conformix.data.row_data import RowData
 from conformix.errors import InvalidInput
 from conformix.fit.learning import add_up
 from conformix.fit.predictor import Predictor
-from conformix.fit.rows import ArrayRows
+from conformix.fit.rows import Rows
 from conformix.fit.rule import Calibrated, Fitted, cut_by
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
 from conformix.scores.blend import as_outputs
@@ -36,6 +37,10 @@ from conformix.splits import Roles
 
 ONE_AT_A_TIME = (
     "for one row at a time: scores learn from the calibration rows and the row that is predicted"
+)
+HELD_IN_MEMORY = (
+    'test="each" holds all calibration rows in memory, to which every row that is predicted is '
+    "added; give NumPy arrays."
 )
 
 
@@ -143,7 +148,7 @@ class EachRow(Predictor):
     nested: ClassVar[bool] = True  # type: ignore[assignment]
 
     @classmethod
-    def of(cls, plain: Predictor, rows: ArrayRows, roles: Roles) -> EachRow:
+    def of(cls, plain: Predictor, rows: Rows, roles: Roles) -> EachRow:
         """Return the predictor of a fit on some rows with their roles."""
         tuning = rows.take(roles.tune).outputs
         sources = [some for some in (tuning, rows.unlabelled) if some is not None and some.n]
@@ -174,13 +179,17 @@ class EachRow(Predictor):
     def afresh(
         self,
         calibrate: Callable[[Predictor], Fitted],
-        outputs: Outputs,
-        y: IntArray,
-        data: RowData,
+        outputs: Any,
+        y: Any,
+        row_data: dict[str, Any],
     ) -> EachRow:
         """Return the predictor with other calibration rows: those before teach no longer."""
+        if is_chunked(outputs):
+            raise InvalidInput(HELD_IN_MEMORY)
         plain = replace(self.plain, fitted=calibrate(self.plain))
-        return self._over(plain, outputs, y, data, self.rows.apart)
+        fresh = self.check(outputs)
+        labels, data = self.labels(y, fresh.n), self.row_data(fresh.n, **row_data)
+        return self._over(plain, fresh, labels, data, self.rows.apart)
 
     def for_row(self, row: Outputs) -> Predictor:
         """Return the predictor of one row: what it and the calibration rows teach, and a threshold.

@@ -11,12 +11,15 @@ import numpy as np
 
 from conformix.calibration.cuts import Calibration, Marginal, Plan, Seen, SinglePlan
 from conformix.calibration.objective import class_objective
-from conformix.data.outputs import Outputs
+from conformix.data.checks import is_chunked
+from conformix.data.chunks import chunked, here
 from conformix.data.row_data import NO_DATA, RowData, group_names
 from conformix.errors import InvalidInput
 from conformix.fit.blend import learn_blend
+from conformix.fit.chunks import ChunkRows
 from conformix.fit.each_row import EachRow
 from conformix.fit.exact.split import fit_exact
+from conformix.fit.far import size_objective
 from conformix.fit.learning import (
     learn,
     learn_columns,
@@ -67,8 +70,7 @@ def fit(rows: Rows, settings: Settings) -> Predictor:
     """Return the predictor fitted on labelled rows, wherever they live."""
     rng = as_generator(settings.random_state)
     key, models, blend, roles, learnt = draw_key(rng), rows.models, None, None, None
-    given: Any = rows
-    each_row = bool(getattr(rows, "each_row", False))
+    given, each_row = rows, rows.each_row
     if each_row:
         refuse_each_row(settings)
     if settings.blends:
@@ -212,17 +214,12 @@ def with_settled_weights(
 
 def recalibrated(predictor: Predictor, outputs: Any, y: Any, **rows: Any) -> Predictor:
     """Return the predictor with the same weights and a fresh threshold, from fresh rows."""
-    fresh = predictor.check(outputs)
-    labels = predictor.labels(y, fresh.n)
-    data = predictor.row_data(fresh.n, **rows)
     return predictor.afresh(
-        lambda one: _with_fresh_rows(one, fresh, labels, data), fresh, labels, data
+        lambda one: _with_fresh_rows(one, _fresh_rows(one, outputs, y, **rows)), outputs, y, rows
     )
 
 
-def _with_fresh_rows(
-    predictor: Predictor, fresh: Outputs, labels: IntArray, data: RowData
-) -> Calibrated:
+def _with_fresh_rows(predictor: Predictor, fresh: Scored) -> Calibrated:
     old: Any = predictor.fitted
     if not old.nested:
         raise InvalidInput(
@@ -231,14 +228,28 @@ def _with_fresh_rows(
         )
     facts = old.ledger.facts
     ledger = fixed_ledger(
-        fresh.n, fresh.n_classes, len(predictor.columns), alpha=predictor.alpha,
+        len(fresh.y), predictor.n_classes, len(predictor.columns), alpha=predictor.alpha,
         delta=facts.rank.delta, n_test=facts.n_test, grouped=facts.grouped,
         n_batch=facts.n_batch, n_unlabelled=facts.n_unlabelled,
     )  # fmt: skip
     return calibrated(
-        predictor.labelled_scores(fresh, labels), labels, old.rule, alpha=predictor.alpha,
-        ledger=ledger, normalizer=old.normalizer, plan=old.plan.afresh(), data=data,
+        fresh.scores, fresh.y, old.rule, alpha=predictor.alpha, ledger=ledger,
+        normalizer=old.normalizer, plan=old.plan.afresh(), data=fresh.data,
     )  # fmt: skip
+
+
+def _fresh_rows(predictor: Predictor, outputs: Any, y: Any, **rows: Any) -> Scored:
+    """Return labelled rows that had no part in a fit, scored where they are."""
+    if is_chunked(outputs):
+        there = chunked(outputs, predictor.kind)
+        there = there.matching(predictor.models, predictor.n_classes, "outputs")
+        data = predictor.row_data(there.n, **{name: here(values) for name, values in rows.items()})
+        fresh = ChunkRows(there, y, data, classes=predictor.classes).as_fitted(predictor)
+        return fresh.scored(predictor.scoring, None, np.random.default_rng(0))
+    checked = predictor.check(outputs)
+    labels = predictor.labels(y, checked.n)
+    scores = predictor.labelled_scores(checked, labels)
+    return Scored(scores, labels, no_roles(checked.n), predictor.row_data(checked.n, **rows))
 
 
 def _tuning_rows(
@@ -275,7 +286,11 @@ def _objective(
     """Return the sizes on the size rows with the threshold set on the tuning rows."""
     same_rows = np.array_equal(scored.roles.size, scored.roles.tune)
     d = tune.true_scores.shape[1]
-    if same_rows and tune.in_order and _only_counts(search, settings, d):
+    only_counts = _only_counts(search, settings, d)
+    if only_counts and not tune.here:
+        parts = size_rows(scored.scores, scored.test, scored.roles)
+        return size_objective(tune.true_scores, parts, tune.reach(k), k, threads=settings.threads)
+    if same_rows and tune.in_order and only_counts:
         labels = tune.within_reach(k)
         return SizeObjective(
             tune.true_scores, [labels.scores], k, threads=settings.threads,
@@ -284,9 +299,8 @@ def _objective(
     if same_rows:
         size_scores = [tune.scores]
     else:
-        size_scores = [
-            tune.transform(part) for part in size_rows(scored.scores, scored.test, scored.roles)
-        ]
+        parts = size_rows(scored.scores, scored.test, scored.roles)
+        size_scores = [tune.transform(getattr(part, "tensor", part)) for part in parts]
     if settings.allow_empty:
         return SizeObjective(tune.true_scores, size_scores, k, threads=settings.threads)
     return NonEmptyObjective(tune.scores, tune.y, size_scores, k, threads=settings.threads)
@@ -432,11 +446,19 @@ def _n_members(
     return int(rule.reaches(scores, threshold).sum())
 
 
-def size_rows(scores: FloatArray, test: FloatArray | None, roles: Roles) -> list[FloatArray]:
-    """Return the scores of the size rows, labelled and test rows apart (no copy where whole)."""
+def size_rows(scores: Any, test: Any, roles: Roles) -> list[Any]:
+    """Return the scores of the size rows, labelled and test rows apart (no copy where whole).
+
+    Those that are elsewhere are `FarOutputs`.
+    """
     n = len(scores)
     labelled, unlabelled = roles.size[roles.size < n], roles.size[roles.size >= n] - n
-    blocks = [rows_of(scores, labelled)] if len(labelled) else []
+    blocks = []
+    if len(labelled):
+        tuning: Any = getattr(scores, "tuning", None)
+        far = tuning is not None and not tuning.here
+        blocks.append(replace(tuning, rows=labelled) if far else rows_of(scores, labelled))
     if test is not None and len(unlabelled):
-        blocks.append(rows_of(test, unlabelled))
+        far = not getattr(test, "here", True)
+        blocks.append(replace(test, rows=unlabelled) if far else rows_of(test, unlabelled))
     return blocks

@@ -19,27 +19,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from conformix.calibration import Marginal
-from conformix.data.outputs import Outputs
+from conformix.data.outputs import Outputs, Source
 from conformix.errors import InvalidInput
-from conformix.fit.rows import ArrayRows, check_test, rows_held
+from conformix.fit.rows import Rows, check_test, rows_held
 from conformix.fit.scored import Scored, with_planes
 from conformix.fit.settings import Settings, is_symmetric
 from conformix.kernels.arrays import FloatArray, IntArray
-from conformix.kernels.blocks import row_blocks
 from conformix.kernels.patterns import MOST_ROWS
 from conformix.kernels.twins import compile_for
 from conformix.scores.learnt import RowSums, parts_of
 from conformix.scores.names import Column
 from conformix.scores.ranked import Ranked
+from conformix.scores.uniforms import row_digests
 from conformix.splits import Roles, bounded
 
-# Outputs of the rows whose patterns are held at once while they are added up.
-SUMMED_ENTRIES = 2**22
 # The share of rows with outputs of their own from which on rows are told apart by them.
 DISTINCT = 0.95
 
@@ -66,20 +65,19 @@ def learn(columns: Sequence[Column]) -> bool:
 
 
 def learn_columns(
-    rows: Any, columns: tuple[Column, ...], settings: Settings, rng: np.random.Generator
+    rows: Rows, columns: tuple[Column, ...], settings: Settings, rng: np.random.Generator
 ) -> Learnt:
     """Return named scores that have learnt from the rows that tune, with the roles of all rows."""
-    refuse_out_of_core(rows)
     settings = replace(settings, frugal=False)  # one score, too, needs rows to learn from
     split = settings.split_for(len(columns))
     if split is None:
-        roles = Roles(np.arange(0), np.arange(0), np.arange(len(rows.y)))
+        roles = Roles(np.arange(0), np.arange(0), np.arange(rows.n))
     else:
         split = bounded(split, rows_held(rows.n_classes, len(columns)))
         n_test = None if rows.test is None else rows.test.n
         check_test(split, n_test)
         used = n_test if split.needs_test and n_test else 0
-        roles = split.roles(len(rows.y), used, rng, rows.groups)
+        roles = split.roles(rows.n, used, rng, rows.groups)
     if rows.each_row and not roles.separate:
         raise InvalidInput(
             'test="each" needs weights that calibration rows had no part in, and under split '
@@ -103,7 +101,7 @@ def learn_columns(
 
 
 def learn_from(
-    rows: ArrayRows, columns: Sequence[Column], roles: Roles, threads: int | None = None
+    rows: Rows, columns: Sequence[Column], roles: Roles, threads: int | None = None
 ) -> LearntScores:
     """Return the columns with what the tuning rows, and rows without labels, teach them."""
     tuning = rows.take(roles.tune)
@@ -125,15 +123,15 @@ def learn_from(
 
 
 def add_up(
-    score: Any, model: str, sources: Sequence[Outputs | None], ranked: Ranked | None = None
+    score: Any, model: str, sources: Sequence[Source | None], ranked: Ranked | None = None
 ) -> RowSums:
-    """Return what a score adds up over all rows of some outputs, block by block.
+    """Return what a score adds up over all rows of some outputs, by whoever has them.
 
-    And over rows that are `ranked` already.
+    And over rows that are `ranked` already. Sums are exact: no cut into blocks changes them.
     """
     total: RowSums | None = None
-    there = [outputs for outputs in sources if outputs is not None]
-    n = sum(outputs.n for outputs in there)
+    there = [source for source in sources if source is not None]
+    n = sum(source.n for source in there)
     if ranked is not None and len(ranked.probs):
         total = score.sums(ranked)
         n += total.n
@@ -142,19 +140,23 @@ def add_up(
             f'score "{score}" adds up at most {MOST_ROWS:,} rows; got {n:,}, so give fewer rows as '
             "unlabelled or test."
         )
-    for outputs in there:
-        for block in row_blocks(outputs.n, outputs.n_classes, SUMMED_ENTRIES):
-            part = outputs.rows(block).to_host()
-            ranked = Ranked(part.models[model][:], part.kind, arithmetic=part.arithmetic)
-            sums = score.sums(ranked)
-            total = sums if total is None else total.plus(sums)
+    for source in there:
+        sums = source.fold(partial(_sums, score, model), RowSums.plus)
+        total = sums if total is None else total.plus(sums)
     if total is None:
         raise InvalidInput(f'score "{score}" has no rows to learn from.')
     return total
 
 
+def _sums(score: Any, model: str, outputs: Outputs) -> RowSums:
+    """Return what a score adds up over a block of rows."""
+    part = outputs.to_host()
+    ranked = Ranked(part.models[model][:], part.kind, arithmetic=part.arithmetic)
+    return score.sums(ranked)  # type: ignore[no-any-return]
+
+
 def with_batch(
-    rows: ArrayRows, columns: tuple[Column, ...], roles: Roles, settings: Settings
+    rows: Rows, columns: tuple[Column, ...], roles: Roles, settings: Settings
 ) -> tuple[Column, ...]:
     """Return scores that have learnt from calibration and test rows alike, where there is a batch.
 
@@ -174,7 +176,7 @@ def with_batch(
 
 
 def taught_by_all(
-    columns: Sequence[Column], sources: Sequence[Outputs | None]
+    columns: Sequence[Column], sources: Sequence[Source | None]
 ) -> tuple[Column, ...]:
     """Return the columns with what all rows of some outputs teach them."""
     return tuple(
@@ -210,15 +212,6 @@ def with_left_out(scored: Scored, learnt: LearntScores | None) -> Scored:
     return replace(scored, scores=scores)
 
 
-def refuse_out_of_core(rows: Any) -> None:
-    """Refuse rows that are read once."""
-    if not hasattr(rows, "unlabelled"):
-        raise InvalidInput(
-            "scores that learn look at their rows before any is scored, and that takes them twice; "
-            "give NumPy arrays to fit (they may be mapped from files), or name other scores."
-        )
-
-
 def refuse_each_row(settings: Settings) -> None:
     """Refuse what speaks of one rule for all rows where every row has its own."""
     if settings.weights is None and is_symmetric(settings.split):
@@ -235,8 +228,8 @@ def refuse_each_row(settings: Settings) -> None:
 
 def refuse_teachers(rows: Any, columns: Sequence[Column]) -> None:
     """Refuse rows that are to teach scores where no score learns."""
-    asked = ["unlabelled"] if getattr(rows, "unlabelled", None) is not None else []
-    asked += ['test="each"'] if getattr(rows, "each_row", False) else []
+    asked = ["unlabelled"] if rows.unlabelled is not None else []
+    asked += ['test="each"'] if rows.each_row else []
     if asked:
         names = ", ".join(dict.fromkeys(str(column.score) for column in columns))
         raise InvalidInput(
@@ -245,7 +238,7 @@ def refuse_teachers(rows: Any, columns: Sequence[Column]) -> None:
         )
 
 
-def refuse_own_rows(rows: ArrayRows, roles: Roles, settings: Settings) -> None:
+def refuse_own_rows(rows: Rows, roles: Roles, settings: Settings) -> None:
     """Refuse calibration rows, and those of the batch, among those without labels.
 
     A row that counts twice in what is learnt differs in kind from the others.
@@ -255,11 +248,11 @@ def refuse_own_rows(rows: ArrayRows, roles: Roles, settings: Settings) -> None:
     """
     if rows.unlabelled is None:
         return
-    others = _digests(rows.unlabelled.to_host())
-    calibrate = _digests(rows.take(roles.calibrate).outputs.to_host())
+    others = _digests(rows.unlabelled)
+    calibrate = _digests(rows.outputs, roles.calibrate)
     _refuse_among(calibrate, others, "those that calibrate", roles.calibrate)
     if rows.test is not None and speaks_for_batch(rows, roles, settings):
-        test = _digests(rows.test.to_host())
+        test = _digests(rows.test)
         _refuse_among(test, others, "those of test", np.arange(len(test)))
 
 
@@ -276,8 +269,11 @@ def _refuse_among(rows: Any, others: Any, whose: str, places: IntArray) -> None:
         )
 
 
-def _digests(outputs: Outputs) -> Any:
-    """Return the outputs of every row, of all models, as one opaque value each."""
-    rows = [np.ascontiguousarray(values[:], dtype=np.float64) for values in outputs.models.values()]
-    together = np.concatenate(rows, axis=1) + 0.0  # one zero
-    return together.view([("", np.void, together.shape[1] * 8)]).ravel()
+def _digests(source: Source, rows: IntArray | None = None) -> Any:
+    """Return one value of 16 bytes per row: equal where all outputs of all models are."""
+    blocks = [digests for _, digests in source.map(_of_block, rows)]
+    return np.concatenate(blocks).view("V16").ravel() if blocks else np.empty(0, dtype="V16")
+
+
+def _of_block(outputs: Outputs) -> Any:
+    return row_digests(outputs.to_host())

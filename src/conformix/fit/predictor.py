@@ -15,10 +15,10 @@ import numpy as np
 from conformix.conformal import simple_fraction
 from conformix.data.checks import is_chunked
 from conformix.data.labels import label_indices
-from conformix.data.outputs import Arithmetic, Kind, Outputs, check_outputs
+from conformix.data.outputs import Arithmetic, Kind, Outputs, check_outputs, matching
 from conformix.data.row_data import RowData, check_rows
 from conformix.errors import InvalidInput
-from conformix.fit.chunks import predict_chunks
+from conformix.fit.predict_chunks import chunk_pvalues, predict_chunks
 from conformix.fit.rule import Fitted, Rule
 from conformix.fit.scored import Scoring, gather_rows
 from conformix.fit.upper_ends import UpperEnds, upper_ends
@@ -152,9 +152,9 @@ class Predictor:
     def afresh(
         self,
         calibrate: Callable[[Predictor], Fitted],
-        outputs: Outputs,
-        y: IntArray,
-        data: RowData,
+        outputs: Any,
+        y: Any,
+        row_data: dict[str, Any],
     ) -> Predictor:
         """Return the predictor that fresh labelled rows calibrate."""
         return replace(self, fitted=calibrate(self))
@@ -292,8 +292,8 @@ class Predictor:
             yield from zip(some, run_blocks(of_block, some, threads), strict=True)
             outputs.release_pages()
 
-    def predict_nested(self, outputs: Any, alphas: Sequence[float], **rows: Any) -> NestedSets:
-        """Return the sets at several levels, from one pass over the rows."""
+    def levels(self, alphas: Sequence[float]) -> list[float]:
+        """Return several levels, rising, for sets that are nested in them."""
         levels = sorted({float(simple_fraction(alpha)) for alpha in alphas})
         if not levels:
             raise InvalidInput("alpha must hold at least one level; got none.")
@@ -301,6 +301,11 @@ class Predictor:
             raise InvalidInput(
                 'sets of split "exact" need not be nested in alpha; predict one level at a time.'
             )
+        return levels
+
+    def predict_nested(self, outputs: Any, alphas: Sequence[float], **rows: Any) -> NestedSets:
+        """Return the sets at several levels, from one pass over the rows."""
+        levels = self.levels(alphas)
         self.fitted.warn(levels[0])
         checked = self.check(outputs, later=True)
         data = self.row_data(checked.n, **rows)
@@ -312,6 +317,8 @@ class Predictor:
     def predict_pvalues(self, outputs: Any, *, smoothed: bool = False, **rows: Any) -> FloatArray:
         """Return the p-value of every label, shape (n, K)."""
         check_flag(smoothed, "smoothed")
+        if is_chunked(outputs):
+            return chunk_pvalues(self, outputs, smoothed=smoothed, **rows)  # type: ignore[no-any-return]
         checked = self.check(outputs, later=True)
         data = self.row_data(checked.n, **rows)
         pvalues = checked.empty("float64")
@@ -359,15 +366,3 @@ def _best_first(mask: BoolArray, scores: FloatArray, rule: Rule) -> IntArray:
     values = to_host(combine(rule.transform(member_scores), rule.weights))
     small[chosen] = small[chosen[falling_within_rows(values, sizes[several])]]
     return small
-
-
-def matching(new: Outputs, models: tuple[str, ...], n_classes: int, name: str) -> Outputs:
-    """Return `new` in the order of the fitted models, or say how it differs from them."""
-    if set(new.models) != set(models):
-        expected, got = [
-            "one array" if set(names) == {""} else sorted(names) for names in (models, new.models)
-        ]
-        raise InvalidInput(f"{name} must come from the fitted models {expected}; got {got}.")
-    if new.n_classes != n_classes:
-        raise InvalidInput(f"{name} must have the {n_classes} fitted classes; got {new.n_classes}.")
-    return replace(new, models={model: new.models[model] for model in models})

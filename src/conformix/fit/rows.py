@@ -7,21 +7,24 @@ Dask arrays (`conformix.fit.chunks`). A fit never asks which it has.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 
-from conformix.data.checks import mapping, place
+from conformix.data.batches import Batches
+from conformix.data.checks import is_chunked, mapping, place
+from conformix.data.chunks import chunked
 from conformix.data.labels import check_classes, label_indices
-from conformix.data.outputs import Outputs, check_groups, check_outputs
+from conformix.data.outputs import Kind, Outputs, Source, check_groups, check_outputs, matching
+from conformix.data.passes import BatchOutputs, Passes
 from conformix.data.row_data import RowData, check_rows
 from conformix.errors import InvalidInput, SmallBatchWarning, shown, warn
-from conformix.fit.predictor import matching
+from conformix.fit.far import FarOutputs, far_scores, refuse_beyond_memory, score_bytes
 from conformix.fit.scored import OfModels, Scored, Scoring, gather_rows, no_roles
-from conformix.fit.settings import Settings
-from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.fit.settings import Settings, is_symmetric
+from conformix.kernels.arrays import IntArray
+from conformix.scores.blend import Blend
 from conformix.scores.sorted_rows import are_sorted
 from conformix.splits import Roles, Split
 
@@ -49,6 +52,36 @@ class Rows(Protocol):
     def classes(self) -> tuple[Any, ...] | None:
         """Names of the classes, where there are any."""
 
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+
+    @property
+    def outputs(self) -> Source:
+        """The outputs of all rows."""
+
+    @property
+    def groups(self) -> IntArray | None:
+        """The group of every row, where rows of one group stay together."""
+
+    @property
+    def test(self) -> Source | None:
+        """Outputs of the unlabelled test rows."""
+
+    @property
+    def unlabelled(self) -> Source | None:
+        """Outputs of rows that only teach scores."""
+
+    @property
+    def each_row(self) -> bool:
+        """Whether scores learn from every row that is predicted, one at a time."""
+
+    def take(self, rows: IntArray) -> ArrayRows:
+        """Return some of the rows, brought to the memory of this process."""
+
+    def blended(self, blend: Blend, threads: int | None = None) -> Rows:
+        """Return the rows with a blend of their models in place of these."""
+
     def scored(
         self,
         scoring: Scoring,
@@ -70,10 +103,17 @@ class ArrayRows(OfModels):
     y: IntArray
     data: RowData  # what the rows bring along for the calibration
     groups: IntArray | None = None  # rows of one group stay together
-    test: Outputs | None = None  # of the unlabelled test rows
+    test: Source | None = None  # of the unlabelled test rows
     classes: tuple[Any, ...] | None = None
-    unlabelled: Outputs | None = None  # of rows that only teach scores
+    unlabelled: Source | None = None  # of rows that only teach scores
     each_row: bool = False  # whether scores learn from every row that is predicted, one at a time
+
+    @property
+    def n(self) -> int:
+        return self.outputs.n
+
+    def blended(self, blend: Blend, threads: int | None = None) -> ArrayRows:
+        return replace(self, outputs=blend.computed(self.outputs, threads))
 
     def take(self, rows: IntArray) -> ArrayRows:
         groups = None if self.groups is None else self.groups[rows]
@@ -95,28 +135,35 @@ class ArrayRows(OfModels):
         """
         n, d = self.outputs.n, len(scoring.columns)
         large = are_too_many(self.outputs, d)
-        test = None
+        test: Any = None
         if split is None:
             roles = no_roles(n)
         else:
             check_test(split, None if self.test is None else self.test.n)
-            test = self._test_scores(split, scoring)
+            far = large and not is_symmetric(split) and not hasattr(split, "held_in")
+            test = self._test_scores(split, scoring, far=far)
             if roles is None:
                 roles = split.roles(n, 0 if test is None else len(test), rng, self.groups)
         gathered = not self.outputs.on_device or are_sorted(scoring.columns, self.outputs)
         if gathered and (split is None or hasattr(split, "held_in")):
             scores: Any = gather_rows(self.outputs, self.y, roles.tune, scoring)
+        elif split is not None and far:
+            true = gather_rows(self.outputs, self.y, np.arange(0), scoring).true
+            scores = far_scores(true, roles.tune, self.outputs, scoring, split.name)
         else:
             if large and split is not None:
                 refuse_beyond_memory(split.name, score_bytes(n, self.n_classes, d))
             scores = scoring.tensor(self.outputs.settled())
         return Scored(scores, self.y, roles, self.data, test, grouped=self.groups is not None)
 
-    def _test_scores(self, split: Split, scoring: Scoring) -> FloatArray | None:
+    def _test_scores(self, split: Split, scoring: Scoring, *, far: bool) -> Any:
         """Return the scores of the test rows where the split uses them."""
         if not split.needs_test or self.test is None:
             return None
         here, there = self.outputs, self.test
+        if far or not isinstance(there, Outputs):
+            away = FarOutputs(there, scoring)
+            return away if far else away.tensor
         if there.home != here.home and (there.on_device or here.on_device):
             raise InvalidInput(
                 "test must be where outputs are (move one with .to(device)); got outputs "
@@ -148,22 +195,37 @@ def array_rows(
     group_ids = check_groups(groups, labelled.n)
     data = check_rows(strata, sample_weight, labelled.n, scheme.needs, scheme.name)
     checked = None
-    each_row = isinstance(test, str)
-    if each_row and test != "each":
-        raise InvalidInput(f'test must hold real numbers, or be "each"; got {shown(test)}.')
-    if test is not None and not each_row and settings.weights is None:
-        checked = check_outputs(test, settings.kind, name="test")
-        checked = matching(checked, tuple(labelled.models), labelled.n_classes, "test")
-    others = None
-    if unlabelled is not None:
-        others = check_outputs(unlabelled, settings.kind, name="unlabelled")
-        others = matching(others, tuple(labelled.models), labelled.n_classes, "unlabelled")
+    each_row = is_each(test)
+    if settings.weights is None and not each_row:
+        checked = other_rows(test, settings.kind, "test", labelled)
+    others = other_rows(unlabelled, settings.kind, "unlabelled", labelled)
     return ArrayRows(labelled, labels, data, group_ids, checked, names, others, each_row)
 
 
-def score_bytes(n: int, n_classes: int, d: int) -> int:
-    """Return the memory of the scores of all labels of n rows."""
-    return 8 * n * n_classes * d
+def is_each(test: Any) -> bool:
+    """Whether scores are to learn from every row that is predicted, one at a time."""
+    if isinstance(test, str) and test != "each":
+        raise InvalidInput(f'test must hold real numbers, or be "each"; got {shown(test)}.')
+    return isinstance(test, str)
+
+
+def other_rows(values: Any, kind: Kind, name: str, like: Source) -> Source | None:
+    """Return outputs of rows without labels of the same models, wherever they live, checked.
+
+    They are arrays, Dask arrays or batches (`conformix.data.batches`).
+    """
+    if values is None:
+        return None
+    models, n_classes = tuple(like.models), like.n_classes
+    if is_chunked(values):
+        return chunked(values, kind, name).matching(models, n_classes, name)
+    if isinstance(values, Batches) or callable(values) or hasattr(values, "__next__"):
+        passes = Passes(values, kind, labelled=False, hold=True, name=name)
+        passes.head = replace(
+            passes.head, outputs=matching(passes.head.outputs, models, n_classes, name)
+        )
+        return BatchOutputs(passes)
+    return matching(check_outputs(values, kind, name=name), models, n_classes, name)
 
 
 def are_too_many(outputs: Outputs, d: int) -> bool:
@@ -182,18 +244,6 @@ def rows_held(n_classes: int, d: int) -> int:
     (223696, 22369, 1118)
     """
     return max(1, HELD_BYTES // score_bytes(1, n_classes, d))
-
-
-def refuse_beyond_memory(split: str, needed: int) -> None:
-    """Refuse a split that keeps the scores of all rows where the machine's memory is too small."""
-    if not hasattr(os, "sysconf"):
-        return
-    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if needed > there:
-        raise InvalidInput(
-            f'split "{split}" keeps the scores of all rows, {needed / 1e9:.1f} GB, and this '
-            f'machine has {there / 1e9:.1f} GB; say split="vfcp", which holds its tuning rows only.'
-        )
 
 
 def check_test(split: Split, n_test: int | None) -> None:

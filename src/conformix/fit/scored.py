@@ -8,13 +8,15 @@ A tensor (n, K, d) of all rows and what is gathered here go through the same pip
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
-from conformix.data.outputs import Kind, Outputs, one_below_the_other
+from conformix.data.outputs import Kind, Outputs, Source, chosen, cut, one_below_the_other
 from conformix.data.row_data import NO_DATA, RowData
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, IntArray, of_labels, some_rows, to_device
@@ -73,7 +75,7 @@ class Scored:
     y: IntArray  # of any width: the labels of many rows come in few bytes
     roles: Roles
     data: RowData = NO_DATA
-    test: FloatArray | None = None  # (m, K, d), for the transductive splits
+    test: Any = None  # (m, K, d), for the transductive splits
     grouped: bool = False
     n_batch: int = 0  # test rows that scores have learnt from, as from the calibration rows
     n_unlabelled: int = 0  # further rows that they have learnt from
@@ -106,8 +108,15 @@ class TrueScores(Protocol):
 
     def __len__(self) -> int: ...
 
+    @property
+    def values(self) -> FloatArray:
+        """All of them, here, (n, d)."""
+
     def take(self, rows: IntArray) -> TrueScores:
         """Return those of some rows, whose numbers rise."""
+
+    def changed(self, rows: IntArray, values: FloatArray) -> TrueScores:
+        """Return them with other values (r, d) of some rows."""
 
     def combined(self, combine: Combination) -> FloatArray:
         """Return what `combine` makes of them, in the order of the rows, (n,)."""
@@ -136,6 +145,10 @@ class HeldScores:
 
     def take(self, rows: IntArray) -> HeldScores:
         return HeldScores(self.values[rows])
+
+    def changed(self, rows: IntArray, values: FloatArray) -> HeldScores:
+        self.values[rows] = values
+        return self
 
     def combined(self, combine: Combination) -> FloatArray:
         return combine(self.values)
@@ -188,25 +201,26 @@ class Reader(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class BlockReader:
-    """Rows that this process reads."""
+class SourceReader:
+    """Rows that are scored where their outputs are read."""
 
-    blocks: Callable[[], Iterable[Outputs]]  # begins again: the outputs of all rows, in order
+    source: Source
     scoring: Scoring
 
     def map(
         self, function: Callable[..., Any], rows: IntArray, arrays: tuple[Any, ...]
     ) -> Iterator[tuple[slice, Any]]:
-        first = 0
-        for outputs in self.blocks():
-            places, within = chosen(rows, first, outputs.n)
-            first += outputs.n
-            if len(within):
-                some = outputs if len(within) == outputs.n else outputs.rows(within)
-                yield places, function(self.scoring.tensor(some), *cut(arrays, places))
+        return self.source.map(partial(_of_scores, self.scoring, function), rows, arrays)
 
     def sum(self, function: Callable[..., int], rows: IntArray, arrays: tuple[Any, ...]) -> int:
-        return sum(total for _, total in self.map(function, rows, arrays))
+        scored = partial(_of_scores, self.scoring, function)
+        return int(self.source.fold(scored, operator.add, rows, arrays) or 0)
+
+
+def _of_scores(
+    scoring: Scoring, function: Callable[..., Any], outputs: Outputs, *values: Any
+) -> Any:
+    return function(scoring.tensor(outputs), *values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,23 +246,6 @@ class TensorReader:
         return sum(total for _, total in self.map(function, rows, arrays))
 
 
-def chosen(rows: IntArray, first: int, n: int) -> tuple[slice, IntArray]:
-    """Return the places in rising `rows` of a block of n rows, and where in the block they are.
-
-    Examples
-    --------
-    >>> chosen(np.array([1, 4, 5]), 3, 2)
-    (slice(1, 2, None), array([1]))
-    """
-    start, stop = np.searchsorted(rows, [first, first + n])
-    return slice(int(start), int(stop)), rows[start:stop] - first
-
-
-def cut(arrays: tuple[Any, ...], rows: Any) -> list[Any]:
-    """Return the same rows of several arrays, None where there is none."""
-    return [None if array is None else array[rows] for array in arrays]
-
-
 @dataclass(frozen=True, eq=False)
 class HeldTensor:
     """The scores (m, K, d) of all labels of some rows."""
@@ -259,6 +256,7 @@ class HeldTensor:
     ordered: ClassVar[None] = None
     chosen: ClassVar[None] = None
     threads: ClassVar[int] = 1
+    here: ClassVar[bool] = True
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -286,6 +284,7 @@ class HeldOutputs:
     chosen: IntArray | None = None  # rising: which of the outputs' rows are meant; None: all
 
     spare: ClassVar[bool] = True  # every `tensor` is a new one
+    here: ClassVar[bool] = True
 
     @property
     def threads(self) -> int | None:
@@ -344,7 +343,7 @@ class Gathered:
 
     shape: tuple[int, int, int]  # n, K and d
     tensor_rows: IntArray  # rising numbers of the m rows whose scores of all labels can be had
-    tuning: HeldOutputs | HeldTensor  # their outputs, or their scores
+    tuning: HeldOutputs | HeldTensor | Any  # their outputs, or their scores, here or elsewhere
     true: TrueScores  # the scores (n, d) of the true labels of all rows
     reader: Reader | None = None  # None where rows came from an iterator, which ends
 
@@ -357,6 +356,8 @@ class Gathered:
 
     def take(self, rows: IntArray) -> Any:
         """Return the scores of some rows: an array where all are here, else `GatheredRows`."""
+        if not self.tuning.here:
+            return GatheredRows(self, rows)
         if np.array_equal(rows, self.tensor_rows):
             return self.tensor
         first_is_here = bool(len(rows)) and bool(np.isin(rows[:1], self.tensor_rows).all())
@@ -488,9 +489,9 @@ def with_planes(scores: Any, y: IntArray, rows: IntArray, planes: Mapping[int, F
         tensor[some, :, j] = to_device(plane, tensor)
     if not gathered:
         return tensor
-    true: Any = scores.true
-    true.values[rows] = of_labels(tensor, y[rows])
-    return replace(scores, tuning=HeldTensor(tensor, spare=True))
+    true = scores.true.changed(rows, of_labels(tensor, y[rows]))
+    # Rows that are elsewhere tune and calibrate: their scores are needed as they are.
+    return replace(scores, tuning=HeldTensor(tensor, spare=scores.tuning.here), true=true)
 
 
 def can_be_read(scores: Any) -> bool:
@@ -510,17 +511,18 @@ def assembled(
     true: TrueScores,
     models: dict[str, FloatArray],
     tensor_rows: IntArray,
-    like: Outputs,
+    source: Source,
     scoring: Scoring,
     *,
     reader: Reader | None,
 ) -> Gathered:
     """Return the scores of a pass: `models` hold the outputs of the rows with all scores.
 
-    `like` are any outputs of the same models.
+    `source` has the rows.
     """
-    models = models or {name: values[:0] for name, values in like.models.items()}
-    tuning = with_order(HeldOutputs(replace(like, models=models, unchecked=None), scoring))
+    if not models:
+        models = dict.fromkeys(source.models, np.empty((0, source.n_classes)))
+    tuning = with_order(HeldOutputs(Outputs(models, source.kind), scoring))
     return Gathered((len(true), *tuning.shape[1:]), tensor_rows, tuning, true, reader)
 
 
@@ -545,13 +547,6 @@ def gather_rows(outputs: Outputs, y: IntArray, tensor_rows: IntArray, scoring: S
     >>> scores.true.rising(np.ravel)
     array([0.5, 0.7, 0.8])
     """
-
-    def blocks() -> Iterator[Outputs]:
-        for rows in outputs.blocks():
-            yield outputs.read(rows)
-            outputs.release_pages()
-
-    reader = BlockReader(blocks, scoring)
     # A device has room for what fits on it.
     few = outputs.n * outputs.n_classes <= SORTED_TOGETHER or outputs.on_device
     if few and are_sorted(scoring.columns, outputs):
@@ -559,26 +554,26 @@ def gather_rows(outputs: Outputs, y: IntArray, tensor_rows: IntArray, scoring: S
         outputs = replace(outputs, unchecked=None)
         tuning = HeldOutputs(outputs, scoring, ordered, tensor_rows)
         true = ordered.true_scores(y, np.arange(outputs.n))
-        shape = (outputs.n, *tuning.shape[1:])
+        shape, reader = (outputs.n, *tuning.shape[1:]), SourceReader(outputs, scoring)
         return Gathered(shape, tensor_rows, tuning, HeldScores(true), reader)
     # The true labels of the tuning rows are scored with all their others.
     others = np.setdiff1d(np.arange(outputs.n), tensor_rows, assume_unique=True)
     true = np.empty((outputs.n, len(scoring.columns)))
-    kept, first = [], 0
-    for block in blocks():
+    kept = []
+    for places, block in outputs.map(lambda block: block):
+        first = places.start
         kept.append(block.rows(chosen(tensor_rows, first, block.n)[1]))
         rest = chosen(others, first, block.n)[1]
         if len(rest):
             part = block if len(rest) == block.n else block.rows(rest)
             true[first + rest] = scoring.of_true_labels(part, y[first + rest])
-        first += block.n
     outputs = replace(outputs, unchecked=None)  # for whoever reads the rows again
     tuning = HeldOutputs(one_below_the_other(kept), scoring)
     kept.clear()  # what is kept of the outputs is held once
     if len(tensor_rows):
         tuning = with_order(tuning)
         true[tensor_rows] = tuning.true_scores(y[tensor_rows])
-    shape = (outputs.n, *tuning.shape[1:])
+    shape, reader = (outputs.n, *tuning.shape[1:]), SourceReader(outputs, scoring)
     return Gathered(shape, tensor_rows, tuning, HeldScores(true), reader)
 
 

@@ -302,20 +302,3 @@ def _check_symmetry(settings: Settings) -> None:
 def is_symmetric(split: Split) -> bool:
     """Whether a candidate label takes part in the choice of its weights, as under ``exact``."""
     return bool(getattr(split, "symmetric", False))
-
-
-def check_out_of_core(settings: Settings) -> None:
-    """Refuse what rows that are not all in memory cannot do."""
-    if settings.blends:
-        raise InvalidInput(
-            'scores="auto" learns a blend before it scores, and that takes the rows twice; give '
-            "NumPy arrays to fit (they may be mapped from files), or name the scores."
-        )
-    split = settings.split
-    if settings.weights is None and not hasattr(split, "held_in"):
-        raise InvalidInput(
-            f'split "{split.name}" keeps the scores of all labels of all rows; for batches and '
-            'Dask arrays say split="vfcp", or give NumPy arrays to fit.'
-        )
-    if settings.weights is None and hasattr(split, "check"):
-        split.check()

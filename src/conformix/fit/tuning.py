@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
+from conformix.fit.far import FarOutputs, Reach
 from conformix.fit.scored import HeldOutputs, HeldTensor
-from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, is_tensor, joined, stacked
+from conformix.kernels.arrays import FloatArray, IntArray, is_tensor
 from conformix.kernels.blocks import row_blocks
 from conformix.scores.names import Column
 from conformix.scores.scale import CACHE_ENTRIES, Normalizer, Transform
-from conformix.scores.sorted_rows import upper_windows
 
 # How far above a label true-label scores must lie to count as above it, relative to the largest of
 # them: thousands of times what rounding does to a sum of such numbers. Of a label that scores much
@@ -46,7 +46,7 @@ class TuningRows:
 
     Parameters
     ----------
-    source : HeldTensor or HeldOutputs
+    source : HeldTensor, HeldOutputs or FarOutputs
         Their scores, or the outputs that these are made of. Scores that nobody else needs are
         normalised where they are, and the search of a large fit holds them once.
     y : integer array of shape (m,)
@@ -68,7 +68,7 @@ class TuningRows:
 
     def __init__(
         self,
-        source: HeldTensor | HeldOutputs,
+        source: HeldTensor | HeldOutputs | FarOutputs,
         y: IntArray,
         normalizer: Normalizer,
         columns: Sequence[Column],
@@ -85,6 +85,7 @@ class TuningRows:
         # A transform of the user's may hold on to the rows that it was learnt from.
         self._ours = not getattr(self.transform, "holds_rows", True)
         self.in_order = self._ours and source.ordered is not None
+        self.here = source.here
 
     @cached_property
     def scores(self) -> FloatArray:
@@ -99,6 +100,10 @@ class TuningRows:
             raw[block] = self.transform(raw[block])
         return raw  # type: ignore[no-any-return]
 
+    def reach(self, k: int) -> Reach:
+        """Return which labels may be in a set under some weights, none of them negative."""
+        return Reach(self.transform, reach(self.true_scores, k))
+
     def within_reach(self, k: int) -> WithinReach:
         """Return the labels that are in a set under some weights, none of them negative.
 
@@ -106,31 +111,9 @@ class TuningRows:
         rise with the outputs (`in_order`).
         """
         source: HeldOutputs = self._source
-        columns = source.scoring.columns
-        d = len(columns)
-        cuts = reach(self.true_scores, k)
-        raw_floors = getattr(self.transform, "raw_floors", None)
-        if raw_floors is not None:
-            cuts = raw_floors(cuts)
-
-        def may_be_in(scores: FloatArray, _: IntArray) -> BoolArray:
-            # Labels that are out need not be normalised; a few more that are out do no harm.
-            values = self.transform(scores) if raw_floors is None else scores
-            inside = values[..., 0] > cuts[0]
-            for j in range(1, d):
-                inside |= values[..., j] > cuts[j]
-            return inside
-
-        def of_block(block: Any, rows: IntArray, places: slice) -> FloatArray:
-            planes: list[list[FloatArray]] = [[] for _ in range(d)]
-            for _, scores, inside in upper_windows(block, columns, may_be_in, rows):
-                for j in range(d):
-                    planes[j].append(scores[..., j][inside])
-            return self.transform(stacked([joined(plane) for plane in planes]).T).T
-
-        lists = source.ordered.map(of_block, source.rows)  # type: ignore[union-attr]
-        planes = joined(lists, axis=1)  # one per score
-        return WithinReach(planes.T[:, None, :], *source.shape[:2])
+        ordered: Any = source.ordered
+        labels = self.reach(k).of_sorted(ordered, source.scoring.columns, source.rows)
+        return WithinReach(labels[:, None, :], *source.shape[:2])
 
 
 def reach(true_scores: FloatArray, k: int) -> list[float]:

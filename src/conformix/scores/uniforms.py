@@ -27,12 +27,28 @@ def _mix(bits: np.ndarray) -> np.ndarray:
     return bits ^ (bits >> np.uint64(31))
 
 
+def _bits(values: FloatArray) -> np.ndarray:
+    """Return the bits of numbers, the same of equal ones: adding 0.0 turns -0.0 into 0.0."""
+    return (np.ascontiguousarray(to_host(values), dtype=np.float64) + 0.0).view(np.uint64)
+
+
 def row_uniforms(outputs: Outputs, rows: slice, key: int) -> FloatArray:
     """Return one number in [0, 1) per row of a block, shape (rows,)."""
     seed = _mix(np.full(1, key, dtype=np.uint64) + _STEP)
     total = np.zeros(rows.stop - rows.start, dtype=np.uint64)
     for values in outputs.models.values():
-        # Adding 0.0 turns -0.0 into 0.0, so that equal numbers have equal bits.
-        numbers = np.ascontiguousarray(to_host(values[rows]), dtype=np.float64) + 0.0
-        total += _mix(numbers.view(np.uint64) ^ seed).sum(axis=1, dtype=np.uint64)
+        total += _mix(_bits(values[rows]) ^ seed).sum(axis=1, dtype=np.uint64)
     return (_mix(total ^ seed) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def row_digests(outputs: Outputs) -> np.ndarray:
+    """Return 128 bits per row, (n, 2): equal where all outputs are, and by chance never."""
+    digests = np.zeros((outputs.n, 2), dtype=np.uint64)
+    for half in range(2):
+        seed = np.uint64(half)
+        for values in outputs.models.values():
+            labels = np.arange(outputs.n_classes, dtype=np.uint64) * _STEP
+            seeds = _mix(labels + _mix(np.full(1, seed) + _STEP))
+            digests[:, half] += _mix(_bits(values[:]) ^ seeds).sum(axis=1, dtype=np.uint64)
+            seed += np.uint64(2)
+    return digests

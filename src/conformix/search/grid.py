@@ -116,6 +116,12 @@ class Candidates:
         weights = np.unique(check_candidates(self.weights, d), axis=0)
         return weights[preference(weights)]
 
+    def only_counts(self, d: int) -> bool:
+        """Return whether labels are counted for weights that are not negative, and no more."""
+        weights = check_candidates(self.weights, d)
+        totals = weights.sum(axis=1)  # of which neither vanishes nor overflows beside scores
+        return bool((weights >= 0).all() and (totals > 1e-6).all() and (totals < 1e6).all())
+
     def only(self, d: int) -> FloatArray | None:
         """Return the one candidate (d,), or None where there are several."""
         weights = self.candidate_weights(d)

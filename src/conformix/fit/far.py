@@ -1,0 +1,244 @@
+"""Rows whose scores are not held here: what a search asks of them, block by block.
+
+Splits that tune on all rows would hold all scores of all rows. But a search that only counts labels
+needs the scores of the true labels, d numbers per row, and those of the labels that some weights
+may put into a set (`conformix.fit.tuning` has the proof), which are few. Whoever has the rows finds
+these labels, and only they come here; where even they are too many, the sizes of the sets are
+counted there for all weights, and integers are added up. What looks at all scores of all labels
+(sets that are never empty, other objectives, line searches) brings them here, where memory allows.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from conformix.conformal import kth_largest
+from conformix.data.outputs import Outputs, Source, taken
+from conformix.errors import InvalidInput
+from conformix.fit.scored import Gathered, Scoring, SourceReader, TrueScores
+from conformix.kernels import combine
+from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, joined, stacked
+from conformix.kernels.blocks import row_blocks
+from conformix.kernels.plain.engine import count_reached
+from conformix.scores.names import Column
+from conformix.scores.scale import Transform
+from conformix.scores.sorted_rows import SortedOutputs, are_sorted, upper_windows
+from conformix.search.objective import CACHE_ENTRIES, SizeObjective
+
+# What the labels within reach may take here (2 GiB); beyond it they are counted where they are.
+REACHED_BYTES = 2**31
+
+
+@dataclass(frozen=True, eq=False)
+class FarOutputs:
+    """Outputs that are read where they are; they stand for the scores (m, K, d) of their rows."""
+
+    source: Source
+    scoring: Scoring
+    rows: IntArray | None = None  # rising: which are meant; None: all
+    true: TrueScores | None = None  # of all rows of the source, where these have labels
+    split: str = ""  # for errors
+
+    ordered: ClassVar[None] = None
+    chosen: ClassVar[None] = None
+    spare: ClassVar[bool] = True  # every `tensor` is a new one
+    here: ClassVar[bool] = False
+
+    def __len__(self) -> int:
+        return self.source.n if self.rows is None else len(self.rows)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return len(self), self.source.n_classes, len(self.scoring.columns)
+
+    @property
+    def threads(self) -> int | None:
+        return self.scoring.threads
+
+    @property
+    def tensor(self) -> FloatArray:
+        """The scores (m, K, d) of all labels, brought here where memory allows."""
+        refuse_beyond_memory(self.split, score_bytes(*self.shape))
+        return self.scoring.tensor(taken(self.source, self.rows))
+
+    def true_scores(self, y: IntArray) -> FloatArray:
+        """Return the scores (m, d) of the true labels."""
+        true: Any = self.true
+        return (true if self.rows is None else true.take(self.rows)).values  # type: ignore[no-any-return]
+
+    def some(self, rows: slice) -> FloatArray:
+        """Return the scores (r, K, d) of some rows."""
+        every = np.arange(len(self)) if self.rows is None else self.rows
+        if not len(every[rows]):
+            return np.empty((0, *self.shape[1:]))
+        return self.scoring.tensor(taken(self.source, every[rows]))
+
+
+def far_scores(
+    true: TrueScores, tune: IntArray, source: Source, scoring: Scoring, split: str = ""
+) -> Gathered:
+    """Return the scores of n rows of which only those of the true labels are held."""
+    tuning = FarOutputs(source, scoring, tune, true, split)
+    shape = (len(true), *tuning.shape[1:])
+    return Gathered(shape, tune, tuning, true, SourceReader(source, scoring))
+
+
+@dataclass(frozen=True, eq=False)
+class Reach:
+    """Which labels may be in a set: those with a normalised score above its number.
+
+    They are told apart by their raw scores where the scale says from where on these exceed it.
+    """
+
+    transform: Transform
+    cuts: Sequence[float]  # (d,), see `conformix.fit.tuning.reach`
+
+    def labels(self, scoring: Scoring, outputs: Outputs) -> FloatArray:
+        """Return the normalised scores (L, d) of the labels of a block that may be in."""
+        columns = scoring.columns
+        rises = not getattr(self.transform, "holds_rows", True)  # as every scale of ours
+        if rises and are_sorted(columns, outputs):
+            ordered = SortedOutputs(outputs, columns, scoring.key, scoring.threads)
+            return self.of_sorted(ordered, columns, np.arange(outputs.n))
+        scores = scoring.tensor(outputs)
+        return self.transform(scores[self._may_be_in(scores)])
+
+    def of_sorted(
+        self, ordered: SortedOutputs, columns: Sequence[Column], rows: IntArray
+    ) -> FloatArray:
+        """Return the same of sorted rows: the labels that may be in are their upper ends."""
+        d = len(columns)
+
+        def of_block(block: Any, some: IntArray, places: slice) -> FloatArray:
+            planes: list[list[FloatArray]] = [[] for _ in range(d)]
+            for _, scores, inside in upper_windows(block, columns, self._may_be_in, some):
+                for j in range(d):
+                    planes[j].append(scores[..., j][inside])
+            return self.transform(stacked([joined(plane) for plane in planes]).T).T
+
+        return joined(ordered.map(of_block, rows), axis=1).T  # type: ignore[no-any-return]
+
+    def _may_be_in(self, scores: FloatArray, _: IntArray | None = None) -> BoolArray:
+        # Labels that are out need not be normalised; a few more that are out do no harm.
+        raw_floors = getattr(self.transform, "raw_floors", None)
+        values = self.transform(scores) if raw_floors is None else scores
+        cuts = self.cuts if raw_floors is None else self._floors
+        inside = values[..., 0] > cuts[0]
+        for j in range(1, scores.shape[-1]):
+            inside |= values[..., j] > cuts[j]
+        return inside
+
+    @cached_property
+    def _floors(self) -> list[float]:
+        return self.transform.raw_floors(self.cuts)  # type: ignore[attr-defined,no-any-return]
+
+    def counts(
+        self, scoring: Scoring, weights: FloatArray, thresholds: FloatArray, outputs: Outputs
+    ) -> IntArray:
+        """Return the labels in the sets of a block for every weight vector, int64 (m,)."""
+        planes = self.labels(scoring, outputs).T
+        counts = np.zeros(len(weights), dtype=np.int64)
+        for some in row_blocks(planes.shape[1], 1, CACHE_ENTRIES):
+            count_reached(np.ascontiguousarray(planes[:, some]), weights, thresholds, counts)
+        return counts
+
+
+def size_objective(
+    true_scores: FloatArray,
+    parts: Sequence[FarOutputs],
+    reach: Reach,
+    k: int,
+    *,
+    threads: int | None,
+) -> SizeObjective:
+    """Return the sizes on rows that are elsewhere, for weights that are not negative."""
+    labels = _labels_within_reach(parts, reach)
+    if labels is None:
+        return FarObjective(true_scores, parts, reach, k, threads=threads)
+    shape = sum(len(part) for part in parts), parts[0].shape[1]
+    return SizeObjective(true_scores, [labels[:, None, :]], k, threads=threads, shape=shape)
+
+
+def _labels_within_reach(parts: Sequence[FarOutputs], reach: Reach) -> FloatArray | None:
+    """Return the normalised scores (L, d) of labels that may be in; None where they are many."""
+    found, held_bytes = [np.empty((0, parts[0].shape[2]))], 0
+    for part in parts:
+        for _, labels in part.source.map(partial(reach.labels, part.scoring), part.rows):
+            held_bytes += labels.nbytes
+            if held_bytes > REACHED_BYTES:
+                return None
+            found.append(labels)
+    return np.concatenate(found)
+
+
+class FarObjective(SizeObjective):
+    """Set sizes as a function of the weights, counted where the rows are.
+
+    Parameters
+    ----------
+    true_scores, k, threads
+        As in `conformix.search.objective.SizeObjective`.
+    parts : sequence of FarOutputs
+        The size rows.
+    reach : Reach
+        Which of their labels may be in.
+    """
+
+    plain = False  # no engine has the scores
+
+    def __init__(
+        self,
+        true_scores: FloatArray,
+        parts: Sequence[FarOutputs],
+        reach: Reach,
+        k: int,
+        *,
+        threads: int | None = None,
+    ) -> None:
+        shape = sum(len(part) for part in parts), parts[0].shape[1]
+        super().__init__(true_scores, (), k, threads=threads, shape=shape)
+        self.parts, self.reach = tuple(parts), reach
+
+    def thresholds(self, weights: FloatArray) -> FloatArray:
+        """Return the k-th largest combined true-label score for every weight vector, (m,)."""
+
+        def threshold(w: FloatArray) -> float:
+            return kth_largest(combine(self.true_scores, w), self.k)
+
+        return np.array(self.run(threshold, list(weights)))
+
+    def counts(self, weights: FloatArray) -> IntArray:
+        """Return the labels in all sets of the size rows for every weight vector, int64 (m,)."""
+        if self.k > len(self.true_scores):
+            return np.full(len(weights), self.n_pairs)
+        weights = np.ascontiguousarray(weights, dtype=np.float64)
+        thresholds = self.thresholds(weights)
+        total = np.zeros(len(weights), dtype=np.int64)
+        for part in self.parts:
+            count = partial(self.reach.counts, part.scoring, weights, thresholds)
+            total += part.source.fold(count, operator.add, part.rows)
+        return total
+
+
+def score_bytes(n: int, n_classes: int, d: int) -> int:
+    """Return the memory of the scores of all labels of n rows."""
+    return 8 * n * n_classes * d
+
+
+def refuse_beyond_memory(split: str, needed: int) -> None:
+    """Refuse a split that keeps the scores of all rows where the machine's memory is too small."""
+    if not hasattr(os, "sysconf"):
+        return
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > there:
+        raise InvalidInput(
+            f'split "{split}" keeps the scores of all rows, {needed / 1e9:.1f} GB, and this '
+            f'machine has {there / 1e9:.1f} GB; say split="vfcp", which holds its tuning rows only.'
+        )
