@@ -37,12 +37,14 @@ def inner(function: F) -> F:
 
 
 def regrouped(function: F) -> F:
-    """Return the function with sums in whatever order is fastest, products fused with them or not.
+    """Return an inner function with sums in whatever order is fastest, fused or not.
 
-    For what is rounded later to far fewer digits: its last bits differ between machines.
+    For what is rounded later to far fewer digits. It must call no compiled function: numba would
+    compile that one with the same freedom, and keep it.
     """
     grouping = {"reassoc", "contract", "nsz"}
-    return _compiled(function, nogil=True, no_cfunc_wrapper=True, fastmath=grouping)
+    options: Any = {"no_cfunc_wrapper": True, "no_cpython_wrapper": True}
+    return _compiled(function, nogil=True, fastmath=grouping, **options)
 
 
 def inlined(function: F) -> F:
