@@ -6,6 +6,7 @@ a batch of this one row, the identity of `recalibrate`, and how it fails.
 
 from __future__ import annotations
 
+import pickle
 from functools import reduce
 from typing import Any
 
@@ -114,6 +115,35 @@ def test_a_batch_is_its_rows_one_by_one_in_any_order() -> None:
     single = np.concatenate([cp.predict_set(probs[i : i + 1]).mask for i in range(50, 60)])
     assert np.array_equal(whole, turned)
     assert np.array_equal(whole, single)
+
+
+def test_the_explanation_of_a_row_is_that_of_its_own_matrices_and_threshold() -> None:
+    probs, y = rows_without_ties(1, 60)
+    cp = average(FirstRowsTune(20), 0.3).fit(probs[:50], y[:50], test="each")
+    told = cx.plots.explain_numbers(cp, probs[50:], 3)
+    batch = cp.fit(probs[:50], y[:50], test=probs[53:54])
+    alone = cx.plots.explain_numbers(batch, probs[53:54], 0)
+    for name in ("labels", "combined", "thresholds", "included", "contributions"):
+        assert np.array_equal(getattr(told, name), getattr(alone, name))
+
+
+def test_a_pickled_average_predicts_the_same() -> None:
+    probs, y = rows_without_ties(1, 60)
+    cp = average(FirstRowsTune(20), 0.3).fit(probs[:50], y[:50], test="each")
+    sets = cp.predict_set(probs[50:]).mask
+    again = pickle.loads(pickle.dumps(cp))
+    assert np.array_equal(again.predict_set(probs[50:]).mask, sets)
+
+
+def test_tensors_come_back_as_tensors_with_the_same_sets() -> None:
+    torch = pytest.importorskip("torch")
+    probs, y = rows_without_ties(1, 60)
+    cp = average(FirstRowsTune(20), 0.3).fit(probs[:50], y[:50], test="each")
+    sets = cp.predict_set(probs[50:]).mask
+    cp.fit(torch.tensor(probs[:50]), torch.tensor(y[:50]), test="each")
+    theirs = cp.predict_set(torch.tensor(probs[50:])).mask
+    assert isinstance(theirs, torch.Tensor)
+    assert np.array_equal(theirs.numpy(), sets)
 
 
 @pytest.mark.parametrize("scores", [NAMES, "auto"], ids=["named", "automatic"])

@@ -91,6 +91,10 @@ class CalibrationRows:
     key: int
     threads: int | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what is made again at first use."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
+
     @cached_property
     def ranked(self) -> dict[str, Ranked]:
         return ranked_rows(self.outputs)
@@ -206,7 +210,8 @@ class EachRow(Predictor):
         >>> one.fitted.threshold(0.1) == batch.fitted.threshold(0.1)
         True
         """
-        columns, rows = self.rows.taught_by(row), self.rows
+        rows = self.rows
+        columns = rows.taught_by(row.to_host())
         held = rows.with_held(columns)
         if self.blend is None:
             one = replace(self.plain, columns=columns)

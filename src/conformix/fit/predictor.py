@@ -149,6 +149,10 @@ class Predictor:
         """Return true labels of n rows, given by index or by class name, as indices (n,)."""
         return label_indices(y, self.classes, n, self.n_classes)
 
+    def for_row(self, row: Outputs) -> Predictor:
+        """Return the predictor of one row: this one, unless scores learn from the row."""
+        return self
+
     def afresh(
         self,
         calibrate: Callable[[Predictor], Fitted],

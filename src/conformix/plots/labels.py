@@ -116,11 +116,12 @@ def explain_numbers(
     truth = _truth(predictor, y, int(i), checked.n)
     row = slice(int(i), int(i) + 1)
     data = predictor.row_data(checked.n, strata, sample_weight).take(row)
-    scores = to_host(predictor.scores(checked.rows(row)))
-    weights, thresholds = _rule(predictor.fitted, scores, level, data)
-    values = predictor.fitted.rule.transform(scores)[0]
+    one = predictor.for_row(checked.rows(row))
+    scores = to_host(one.scores(checked.rows(row)))
+    weights, thresholds = _rule(one.fitted, scores, level, data)
+    values = one.fitted.rule.transform(scores)[0]
     combined = combine(values, weights)
-    member = predictor.fitted.member(scores, level, data)[0]
+    member = one.fitted.member(scores, level, data)[0]
     # Thresholds may differ by label: those in the set come first.
     order = np.lexsort((np.arange(len(combined)), -combined, ~member))
     shown = order[:top]
