@@ -320,7 +320,6 @@ ELSEWHERE = {
     "tensors.": "tests/data/tensors",
     "ScoreAverage.save": "what fails is the disk: tests/estimators, tests/environments",
     "CrossAverage.save": "as ScoreAverage.save; tests/estimators/test_cross_by_cell.py",
-    "CrossAverage.load": "tests/estimators/test_cross_by_cell.py",
     "ConformalClassifier.score": "scikit-learn's own",
     "CrossConformalClassifier.score": "scikit-learn's own",
     "small_sets_scorer": "called by scikit-learn",

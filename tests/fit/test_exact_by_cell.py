@@ -227,7 +227,7 @@ def test_the_identity_holds_in_every_cell_of_many_bags(drawn, ties) -> None:
     assert_identity(*drawn, ties=ties)
 
 
-def failing_share(fit, name: str, n_bags: int = 20) -> float:
+def failing_share(fit, name: str, n_bags: int = 12) -> float:
     """The share of bags without ties in which some cell has too few covered rows."""
     scheme, failed = SCHEMES[name][0], 0
     for seed in range(n_bags):
@@ -259,7 +259,7 @@ def test_the_identity_fails_where_the_cell_of_the_candidate_is_ignored() -> None
 
 def test_the_identity_holds_for_a_weighted_row_in_the_law_of_its_bag() -> None:
     """Which row of a bag is new is a draw by weight: missed rows weigh at most alpha."""
-    for seed in range(25):
+    for seed in range(8):
         rng = np.random.default_rng(seed)
         probs, y, _ = bag(seed, 11, ties=seed % 2 == 0)
         weight = rng.integers(1, 5, size=11) / 2.0
@@ -375,7 +375,7 @@ def test_groups_that_no_row_had_take_the_fallback() -> None:
 
 
 def test_no_row_is_spent_and_every_row_calibrates() -> None:
-    probs, y, group = bag(7, 24, ties=False)
+    probs, y, group = bag(7, 14, ties=False)
     for name in ("class", "class, pooled", "group"):
         scheme, _ = SCHEMES[name]
         cp = model(scheme, 0.3)
@@ -398,7 +398,7 @@ def test_clusters_are_learnt_from_rows_that_were_set_aside() -> None:
     assert one.fit(probs, y).guarantee_.facts.n_cal == 30  # rows apart, though none has to choose
     report = audit_roles(
         model(Clustered(2, min_rows=1), 0.3, split=Exact(shortlist=3, share=0.5),
-              random_state=0).fit, probs[:30], y[:30],
+              random_state=0).fit, probs[:20], y[:20],
     )  # fmt: skip
     assert report.holds, report
 

@@ -181,7 +181,7 @@ def _check_cross(predictor: CrossPredictor) -> None:
     for fold in predictor.folds:
         weights = fold.rule.weights
         proper = weights.shape == (d,) and weights.dtype == np.float64
-        proper = proper and bool(np.isfinite(weights).all())
+        proper = bool(proper and np.isfinite(weights).all())
         require(proper, "its folds.weights are not one finite number per score")
         check_transform(fold.rule.transform, d, "")
         check_rising(fold.values, "folds.calibration", infinite=not fold.rule.allow_empty)
