@@ -18,7 +18,7 @@ from conformix.fit import far, rows
 from conformix.search import GridSearch
 from conformix.splits import ValidityFirst
 from doors.cells import N_CLASSES, SOURCES, Cell, cells, in_memory, outcome, rows_of, verdict
-from doors.page import PAGE, plain, read
+from doors.page import PAGE, plain, read, render
 
 da = pytest.importorskip("dask.array")
 pytest.importorskip("torch")
@@ -33,19 +33,15 @@ def page() -> dict[Cell, str]:
 def paired(some: list[Cell], seed: int) -> list[Cell]:
     """Few of the cells in which every two values of two axes meet that meet in any of them."""
 
-    def pairs(cell: Cell) -> set[Any]:
-        values = [(axis, getattr(cell, axis)) for axis in AXES]
-        return set(itertools.combinations(values, 2))
-
-    missing = set().union(*map(pairs, some))
+    values = {cell: [(axis, getattr(cell, axis)) for axis in AXES] for cell in some}
+    pairs = {cell: set(itertools.combinations(values[cell], 2)) for cell in some}
     order = [some[i] for i in np.random.default_rng(seed).permutation(len(some))]
-    chosen = []
+    missing, chosen = sorted(set().union(*pairs.values())), []
     while missing:
-        start = next(pair for pair in sorted(missing))
-        fits = [cell for cell in order if start in pairs(cell)]
-        best = max(fits, key=lambda cell: len(pairs(cell) & missing))
-        missing -= pairs(best)
-        chosen.append(best)
+        wanted = set(missing)
+        fits = [cell for cell in order if missing[0] in pairs[cell]]
+        chosen.append(max(fits, key=lambda cell: len(pairs[cell] & wanted)))
+        missing = [pair for pair in missing if pair not in pairs[chosen[-1]]]
     return chosen
 
 
@@ -57,6 +53,7 @@ def drawn() -> list[Cell]:
 def test_the_page_says_something_of_every_cell() -> None:
     assert len(page()) == len(list(cells()))
     assert set(page()) == set(cells())
+    assert render(page().__getitem__) == PAGE.read_text("utf-8")
 
 
 @pytest.mark.parametrize("cell", drawn(), ids=lambda cell: "-".join(vars(cell).values()))
@@ -127,7 +124,7 @@ ALL_ROWS = {
     "efcp, a learnt scale": {"split": "efcp", "normalize": "ecdf"},
     "efcp, two scores of one model": {"split": "efcp", "scores": ("thr", "rank")},
     "efcp, given weights": {"split": "efcp", "search": [[0.5, 0.2, 0.3], [0.0, 2.0, 1.0]]},
-    "efcp, weights below zero": {"split": "efcp", "search": [[-1.0, 0.3, -0.2], [-0.4, -0.5, 0.1]]},
+    "efcp, weights below zero": {"split": "efcp", "search": [[0.2, -1.0, 1.2], [-0.5, 1.5, -0.4]]},
     "efcp, lines": {"split": "efcp", "search": "line"},
     "efcp, another objective": {"split": "efcp", "objective": "singletons"},
     "efcp, scores that learn": {"split": "efcp", "scores": ("thr", "kin")},
@@ -169,6 +166,11 @@ def test_what_needs_all_scores_of_all_rows_is_refused_beyond_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(far, "score_bytes", lambda *shape: 10**15)
+    learning = {"split": "efcp", "scores": ("thr", "kin")}
+    with pytest.raises(cx.InvalidInput, match=r"bring the outputs of 96 rows here, 1000000\.0 GB"):
+        average(**learning).fit(CHUNKS, Y)
+    with pytest.raises(cx.InvalidInput, match=r"bring the outputs of 96 rows here, 1000000\.0 GB"):
+        average(**learning).fit_batches(batches())
     for options in ({"split": "efcp", "allow_empty": False}, {"split": "exact"}):
         sentence = f'split "{options["split"]}" keeps the scores of all rows, 1000000'
         with pytest.raises(cx.InvalidInput, match=sentence):

@@ -72,6 +72,8 @@ class Passes:
         What their outputs are.
     labelled : bool
         Whether rows have labels.
+    hold : bool
+        Whether to hold what the first pass reads of an iterator, for later ones.
     name : str
         What to call the outputs in errors.
 

@@ -172,11 +172,11 @@ class ScoreAverage(Params):
 
         Parameters
         ----------
-        outputs : array of shape (n, K), `TopK`, or a mapping or sequence of such
+        outputs : array or Dask array of shape (n, K), `TopK`, or a mapping or sequence of such
             Outputs of one or several models on labelled rows that trained none of them.
         y : array of shape (n,)
             True class indices, or class names where `classes` are given.
-        test : like `outputs`, or "each", optional
+        test : like `outputs`, a source of `conformix.data.batches`, or "each", optional
             Outputs on the unlabelled test rows; the transductive splits need them. Under "vfcp",
             scores that learn (`likeness`, `kin`, `rarity`, ``scores="auto"``) learn from them and
             from the calibration rows alike, and the guarantee is for these test rows alone.
@@ -193,7 +193,7 @@ class ScoreAverage(Params):
             The group of every row (text or integers), for ``calibration="group"``.
         sample_weight : array of shape (n,), optional
             The importance of every row, for ``calibration="weighted"``.
-        unlabelled : like `outputs`, optional
+        unlabelled : like `outputs`, or a source of `conformix.data.batches`, optional
             Outputs on further rows without labels, for scores that learn. The guarantee stays if
             they are neither rows of this fit nor rows that will be predicted; rows that are found
             among the calibration rows are refused.
@@ -256,6 +256,12 @@ class ScoreAverage(Params):
         **rows
             ``strata=`` and ``sample_weight=`` of the new rows, arrays of shape (n,), where the
             calibration needs them.
+
+        Returns
+        -------
+        PredictionSets or NestedSets
+            Of Dask arrays: a Dask array of booleans (n, K) in the same chunks, and of several
+            levels a dictionary of such, by level; nothing is computed yet.
         """
         return self._check_fitted().predict_set(outputs, alpha, **rows)  # type: ignore[arg-type]
 

@@ -14,7 +14,7 @@ from conformix.data.outputs import Source, check_groups, chosen, taken
 from conformix.data.passes import BatchOutputs, Block, Passes
 from conformix.data.row_data import RowData, check_rows
 from conformix.errors import InvalidInput
-from conformix.fit.far import FarOutputs, far_scores
+from conformix.fit.far import FarOutputs, far_scores, refuse_rows_beyond_memory
 from conformix.fit.rows import ArrayRows, check_test, is_each, other_rows
 from conformix.fit.scored import (
     HeldScores,
@@ -71,10 +71,12 @@ class BatchRows(OfModels):
         return check_groups(np.concatenate(self.outputs.passes.row_data["groups"]), n)
 
     def take(self, rows: IntArray) -> ArrayRows:
+        refuse_rows_beyond_memory(len(rows), self.outputs)
+        outputs = taken(self.outputs, rows)  # the labels are noted on the way
         y = self.outputs.passes.survey()
         groups = None if self.groups is None else self.groups[rows]
         return ArrayRows(
-            taken(self.outputs, rows), y[rows], self.data.take(rows), groups, self.test,
+            outputs, y[rows], self.data.take(rows), groups, self.test,
             self.classes, self.unlabelled,
         )  # fmt: skip
 

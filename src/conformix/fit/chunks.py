@@ -18,7 +18,7 @@ from conformix.data.labels import check_classes, label_indices
 from conformix.data.outputs import Arithmetic, Outputs, Source, check_groups, chosen, taken
 from conformix.data.row_data import RowData, check_rows
 from conformix.data.workers import computed, fold, persisted
-from conformix.fit.far import FarOutputs, far_scores
+from conformix.fit.far import FarOutputs, far_scores, refuse_rows_beyond_memory
 from conformix.fit.predictor import Predictor
 from conformix.fit.rows import ArrayRows, check_test, is_each, other_rows
 from conformix.fit.scored import (
@@ -118,6 +118,7 @@ class ChunkRows(OfModels):
         return self.outputs.n
 
     def take(self, rows: IntArray) -> ArrayRows:
+        refuse_rows_beyond_memory(len(rows), self.outputs)
         y = label_indices(here(self.y), self.classes, self.n, self.n_classes)
         groups = None if self.groups is None else self.groups[rows]
         return ArrayRows(

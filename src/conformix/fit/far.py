@@ -10,6 +10,7 @@ counted there for all weights, and integers are added up. What looks at all scor
 
 from __future__ import annotations
 
+import math
 import operator
 import os
 from collections.abc import Sequence
@@ -232,11 +233,26 @@ def score_bytes(n: int, n_classes: int, d: int) -> int:
     return 8 * n * n_classes * d
 
 
+def machine_memory() -> float:
+    """Return the bytes of memory that this machine has; no bound where it does not say."""
+    if not hasattr(os, "sysconf"):
+        return math.inf
+    return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+
+
+def refuse_rows_beyond_memory(n: int, source: Source) -> None:
+    """Refuse to bring the outputs of so many rows here that they do not fit."""
+    needed, there = score_bytes(n, source.n_classes, len(tuple(source.models))), machine_memory()
+    if needed > there:
+        raise InvalidInput(
+            f"these settings bring the outputs of {n:,} rows here, {needed / 1e9:.1f} GB, and this "
+            f'machine has {there / 1e9:.1f} GB; say split="vfcp", whose tuning rows are bounded.'
+        )
+
+
 def refuse_beyond_memory(split: str, needed: int) -> None:
     """Refuse a split that keeps the scores of all rows where the machine's memory is too small."""
-    if not hasattr(os, "sysconf"):
-        return
-    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    there = machine_memory()
     if needed > there:
         raise InvalidInput(
             f'split "{split}" keeps the scores of all rows, {needed / 1e9:.1f} GB, and this '
