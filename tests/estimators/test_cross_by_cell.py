@@ -268,7 +268,7 @@ def test_the_classifier_has_cells_jobs_progress_and_whole_groups() -> None:
     from sklearn.naive_bayes import GaussianNB
 
     X, y = blobs(np.random.default_rng(5), 120)
-    strata, groups = np.arange(120) % 2, np.arange(120) // 3
+    strata, groups = (np.arange(120) < 45).astype(int), np.arange(120) // 3
     options = {"cv": 4, "alpha": 0.2, "random_state": 0, "calibration": "group"}
     calls: list[tuple[int, int]] = []
     one = cx.CrossConformalClassifier(GaussianNB(), **options).fit(
@@ -284,7 +284,8 @@ def test_the_classifier_has_cells_jobs_progress_and_whole_groups() -> None:
     assert_array_equal(np.asarray(sets), one.predict_pvalues(X, strata=strata) > 0.2)
     assert "P(y in set | group of the row) >= 0." in one.guarantee_.statement
     rows = one._fold_rows(groups, np.random.default_rng(0), tunes=True)
-    for parts in rows:
+    for fold, parts in zip(one.cross_.predictor_.folds, rows, strict=True):
+        assert_array_equal(np.sort(fold.data.strata), np.sort(strata[parts[0]]))
         assert sum(len(part) for part in parts) == 120
         whole = [set(groups[part]) for part in parts]
         assert not whole[0] & whole[1]
