@@ -117,6 +117,29 @@ def test_a_batch_is_its_rows_one_by_one_in_any_order() -> None:
     assert np.array_equal(whole, single)
 
 
+@pytest.mark.parametrize("scores", [("thr", "kin"), "auto"])
+def test_batches_and_chunks_give_every_row_the_sets_of_memory(scores: Any) -> None:
+    """The calibration rows are brought to memory from wherever they live."""
+    da = pytest.importorskip("dask.array")
+    data = cx.datasets.load("cifar10")
+    outputs, y = data.outputs["vgg16"][:220], data.labels[:220]
+    later = outputs[200:]
+    cp = cx.ScoreAverage(scores, kind="logits", random_state=0)
+    here = cp.fit(outputs[:200], y[:200], test="each").predict_set(later, alpha=LEVELS).depth
+    pvalues = cp.predict_pvalues(later)
+    chunks = da.from_array(later, chunks=(7, -1))
+    there = cp.predict_set(chunks, alpha=LEVELS)
+    for level in LEVELS:
+        assert np.array_equal(there[level].compute(), cp.predict_set(later, alpha=level).mask)
+    assert np.array_equal(cp.predict_pvalues(chunks).compute(), pvalues)
+    rows = cx.stream.from_arrays(outputs[:200], y[:200], rows=30)
+    cp.fit_batches(rows, test="each")
+    assert np.array_equal(cp.predict_set(later, alpha=LEVELS).depth, here)
+    cp.fit(da.from_array(outputs[:200], chunks=(70, -1)), y[:200], test="each")
+    assert isinstance(cp.predictor_, EachRow)
+    assert np.array_equal(cp.predict_set(later, alpha=LEVELS).depth, here)
+
+
 def test_the_explanation_of_a_row_is_that_of_its_own_matrices_and_threshold() -> None:
     probs, y = rows_without_ties(1, 60)
     cp = average(FirstRowsTune(20), 0.3).fit(probs[:50], y[:50], test="each")
