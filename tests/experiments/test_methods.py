@@ -5,7 +5,13 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import conformix as cx
-from conformix.experiments.methods import Choices, Task, method_names, resolve_method
+from conformix.experiments.methods import (
+    TEMPERATURES,
+    Choices,
+    Task,
+    method_names,
+    resolve_method,
+)
 from conformix.experiments.pool import Pool
 from conformix.metrics import size_at_coverage
 
@@ -201,6 +207,15 @@ def test_every_listed_method_runs_and_says_what_it_guarantees(trio: Pool) -> Non
         assert found.guarantee in {"exact", "approximate", "none", "1 - 2 alpha"}
 
 
-def test_a_selected_score_refuses_the_exact_split(pool: Pool) -> None:
-    with pytest.raises(cx.InvalidInput, match='split "exact" averages'):
-        resolve_method("tuned-thr:exact")(task_of(pool))
+def test_a_score_selected_by_every_label_alike_promises_what_the_exact_split_does(
+    pool: Pool,
+) -> None:
+    task = task_of(pool)
+    found = resolve_method("tuned-thr:exact")(task)
+    logits, y, test = outputs_of(task)
+    temperatures = [f"thr(temperature={t})" for t in TEMPERATURES]
+    corners = cx.ScoreAverage(
+        temperatures, alpha=0.05, split="exact", search=np.eye(len(temperatures)), kind="logits"
+    )
+    assert found.guarantee == "exact"
+    assert_array_equal(found.mask, np.asarray(corners.fit(logits, y).predict_set(test)))

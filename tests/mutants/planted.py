@@ -52,6 +52,17 @@ BUGS = [
         'return places(calibration, scores, "right")'),
     Bug("smoothed p-value without the row itself", "conformal.py",
         "tau * as_float64(up_to - below + 1)", "tau * as_float64(up_to - below)"),
+    # A vote of scores, and a mean of models.
+    Bug("vote that half of the scores win", "calibration/vote.py",
+        "place = d - (d // 2 + 1)", "place = d - -(-d // 2)"),
+    Bug("vote one rank too low", "calibration/vote.py",
+        "float(self.n + 2 - k)", "float(self.n + 1 - k)"),
+    Bug("vote that promises what one score does", "calibration/vote.py",
+        'statement="P(y in set) >= 1 - 2 alpha"', 'statement="P(y in set) >= 1 - alpha"'),
+    Bug("ensemble that adds up and does not divide", "scores/ensemble.py",
+        "total += part / len(outputs.models)", "total += part"),
+    Bug("selected score that may be an average", "experiments/methods.py",
+        "CORNERS = GridSearch(1)", "CORNERS = GridSearch(2)"),
     # Membership and roles.
     Bug("`>` for `>=`", "fit/rule.py",
         "return values >= cut  #", "return values > cut  #"),

@@ -8,6 +8,7 @@ from conformix.calibration.clusters import Clustered
 from conformix.calibration.cuts import Calibration, Marginal
 from conformix.calibration.rc3p import RankedPerClass
 from conformix.calibration.strata import PerClass, PerGroup
+from conformix.calibration.vote import Vote
 from conformix.calibration.weighted import Weighted
 from conformix.registry import Registry
 
@@ -19,6 +20,7 @@ CALIBRATIONS: Registry[Calibration] = Registry(
         "cluster": Clustered(),
         "group": PerGroup(),
         "rc3p": RankedPerClass(),
+        "vote": Vote(),
         "weighted": Weighted(),
     },
 )

@@ -23,13 +23,14 @@ from conformix.cli.options import (
     Resolution,
     Scores,
     Seed,
-    Split,
+    SplitOrNone,
     check_target,
     listed,
     sources,
     unnamed_if_single,
 )
 from conformix.cli.output import record_table, wants_json, working, write_json, write_table
+from conformix.errors import InvalidInput
 
 EXAMPLE = "conformix fit calibration.csv -o model.json --alpha 0.05"
 
@@ -39,7 +40,11 @@ def fit(
     *,
     out: Annotated[Path, typer.Option("--out", "-o", help="The model, a JSON file.")],
     alpha: Alpha = 0.1,
-    split: Split = "vfcp",
+    split: SplitOrNone = None,
+    method: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A method by the name that compare prints."),
+    ] = None,
     scores: Scores = "thr,aps,rank",
     seed: Seed = 0,
     normalize: Normalize = "auto",
@@ -49,7 +54,7 @@ def fit(
     ] = "marginal",
     delta: Annotated[float, typer.Option(help="See --guarantee.")] = 0.1,
     calibration: Annotated[
-        str, typer.Option(help="One threshold (marginal), or more: class, cluster, rc3p.")
+        str, typer.Option(help="One threshold (marginal), or more: class, cluster, rc3p, vote.")
     ] = "marginal",
     model: NamedFiles = None,
     labels: LabelFile = None,
@@ -68,9 +73,10 @@ def fit(
     as_json: Json = None,
 ) -> None:
     """Weights and threshold from labelled outputs."""
-    from conformix.estimators.average import ScoreAverage  # noqa: PLC0415  late
-    from conformix.search import GridSearch  # noqa: PLC0415
-
+    if method is not None and split is not None:
+        raise InvalidInput(
+            "--method names its own split, as in average:efcp; leave --split out, or --method."
+        )
     shared: dict[str, Any] = {"drop": drop, "models": models, "max_memory": max_memory}
     shared["label_column"] = label_column
     source = sources(file, model, labels=labels, part=part, kind=kind, **shared)
@@ -78,28 +84,47 @@ def fit(
     with working("reading"):
         batch = source.read(labelled=True)
         tests = None if not test else _test_rows(test, batch, shared)
-    chosen = listed(scores)
-    estimator = ScoreAverage(
-        chosen[0] if len(chosen) == 1 else chosen,
-        alpha=alpha,
-        split=split,
-        search="auto" if resolution is None else GridSearch(resolution),
-        normalize=normalize,
-        kind=batch.kind,
-        guarantee=guarantee,
-        delta=delta,
-        calibration=calibration,
+    estimator = _estimator(
+        listed(scores), method, split or "vfcp", normalize, resolution,
+        alpha=alpha, kind=batch.kind, guarantee=guarantee, delta=delta, calibration=calibration,
         random_state=seed,
-    )
+    )  # fmt: skip
     with working("searching weights"):
         y = batch.labels_for(batch.classes)
         estimator.fit(unnamed_if_single(batch.outputs), y, test=tests, classes=batch.classes)
     estimator.save(out)
     record = _record(estimator, batch, out)
+    if method is not None:
+        record["method"] = method
     if wants_json(as_json):
         write_json(record)
     else:
         write_table(_table(record))
+
+
+def _estimator(
+    scores: tuple[str, ...],
+    method: str | None,
+    split: str,
+    normalize: str,
+    resolution: int | None,
+    **settings: Any,
+) -> Any:
+    """Return the estimator of a method, or of scores and a split."""
+    from conformix.estimators.average import ScoreAverage  # noqa: PLC0415  late
+    from conformix.search import GridSearch  # noqa: PLC0415
+
+    if method is not None:
+        from conformix.experiments.methods import Choices, estimator_of  # noqa: PLC0415
+
+        return estimator_of(method, Choices(scores, normalize, resolution), **settings)
+    return ScoreAverage(
+        scores[0] if len(scores) == 1 else scores,
+        split=split,
+        search="auto" if resolution is None else GridSearch(resolution),
+        normalize=normalize,
+        **settings,
+    )
 
 
 def _test_rows(test: list[str], batch: Any, shared: dict[str, Any]) -> dict[str, Any]:
@@ -150,6 +175,8 @@ def _table(record: dict[str, Any]) -> Any:
         f"{record['model']}: {record['rows']:,} rows of {record['classes']} classes "
         f"({record['kind']}), alpha = {record['alpha']:g}, split {record['split']}"
     )
+    if "method" in record:
+        title += f", method {record['method']}"
     used = f"{record['n_tune']:,} rows chose the weights, {record['n_calibrate']:,} the threshold"
     size = record["held_out_size"]
     notes = [

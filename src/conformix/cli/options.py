@@ -25,6 +25,10 @@ OtherAlpha = Annotated[
     float | None, typer.Option(help="Another level than the model's, chosen beforehand.")
 ]
 Split = Annotated[str, typer.Option(help="Who may see what: vfcp, efcp, dlcp, dlcp+ or exact.")]
+SplitOrNone = Annotated[
+    str | None,
+    typer.Option(help="Who may see what: vfcp (the default), efcp, dlcp, dlcp+ or exact."),
+]
 Scores = Annotated[str, typer.Option(help="What is averaged, by commas; auto leaves it to us.")]
 Seed = Annotated[int, typer.Option(help="Root of all randomness.")]
 Models = Annotated[str, typer.Option(help="Which models of a file, by commas; by default all.")]
@@ -87,6 +91,16 @@ def listed(text: str) -> tuple[str, ...]:
         else:
             items[-1] += character
     return tuple(item.strip() for item in items if item.strip())
+
+
+def levels(text: str, option: str = "--alpha") -> tuple[float, ...]:
+    """Return the numbers of a list by commas."""
+    try:
+        return tuple(float(one) for one in listed(text))
+    except ValueError:
+        raise InvalidInput(
+            f"{option} takes numbers by commas, such as 0.05,0.1; got {text!r}."
+        ) from None
 
 
 def sources(

@@ -22,12 +22,11 @@ from conformix.cli.options import (
     Part,
     Seed,
     check_target,
-    listed,
     sources,
     unnamed_if_single,
 )
+from conformix.cli.options import levels as parsed_levels
 from conformix.cli.output import wants_json, working, write_json, write_line
-from conformix.errors import InvalidInput
 
 EXAMPLE = "conformix report model.json test.csv -o report.html"
 ENDINGS = (".html", ".htm")
@@ -84,7 +83,7 @@ def report(
             unnamed_if_single(batch.outputs),
             batch.labels_for(predictor.classes),
             class_names=batch.classes,
-            alphas=_levels(levels),
+            alphas=parsed_levels(levels, "--levels") or None,
             title=title or f"{Path(model_file).stem} on {batch.name}",
             given={
                 "command": command_line("report", named, options),
@@ -126,15 +125,6 @@ def write_comparison(
     made = compare_report(data, given=facts, **settings)
     made.report.save(out)
     return made.comparison
-
-
-def _levels(text: str) -> list[float] | None:
-    try:
-        return [float(one) for one in listed(text)] or None
-    except ValueError:
-        raise InvalidInput(
-            f"--levels takes numbers by commas, such as 0.05,0.1; got {text!r}."
-        ) from None
 
 
 def command_line(name: str, arguments: list[str], options: dict[str, Any]) -> str:

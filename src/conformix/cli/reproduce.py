@@ -8,8 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from conformix.cli.options import SCALES, Dask, Json, Kind, Resolution, Rows, Seed, Workers
+from conformix.cli.options import (
+    SCALES,
+    Dask,
+    Json,
+    Kind,
+    Resolution,
+    Rows,
+    Seed,
+    Workers,
+    levels,
+    listed,
+)
 from conformix.cli.output import reporting, wants_json, write_json, write_line, write_table
+from conformix.errors import InvalidInput
 from conformix.tables import Table
 
 if TYPE_CHECKING:
@@ -32,6 +44,13 @@ def reproduce(
     model: Annotated[
         str | None, typer.Option(help="Whose scores are averaged, of several models.")
     ] = None,
+    alpha: Annotated[str, typer.Option(help="Levels, by commas; by default the paper's.")] = "",
+    split: Annotated[
+        str, typer.Option(help="Splits of the averages, by commas; by default the paper's.")
+    ] = "",
+    scores: Annotated[
+        str, typer.Option(help="What is averaged, by commas; by default the paper's.")
+    ] = "",
     normalize: Annotated[
         str | None, typer.Option(help=f"{SCALES}; by default ecdf for models, else scale.")
     ] = None,
@@ -52,11 +71,23 @@ def reproduce(
         # All workers of a cluster take part.
         workers = workers if dask is None else None
         if what.endswith(".toml"):
+            typed = {
+                "--alpha": alpha,
+                "--split": split,
+                "--scores": scores,
+                "--normalize": normalize,
+            }
+            option = next((name for name, value in typed.items() if value), None)
+            if option:
+                raise InvalidInput(
+                    f"{what} says of every experiment what it is; set {option[2:]} there, not with "
+                    f"{option}."
+                )
             run_specs(what, out, workers, json_lines=json_lines)
             return
         setup = Setup(
             data, model=model, runs=runs, normalize=normalize, resolution=resolution, rows=rows,
-            kind=kind, seed=seed,
+            kind=kind, seed=seed, alphas=levels(alpha), splits=listed(split), scores=listed(scores),
         )  # fmt: skip
         run_paper(what, setup, out, workers, json_lines=json_lines)
 

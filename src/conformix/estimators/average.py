@@ -64,9 +64,9 @@ class ScoreAverage(Params):
         also for one score, which has the same sets on every scale.
     kind : {"probs", "logits"}
         What the outputs are, in `fit` and in every prediction.
-    weights : array of shape (d,), optional
-        Weights fixed by hand: no search, all rows calibrate, and the guarantee is exact if these
-        rows had no part in choosing them.
+    weights : array of shape (d,) or "equal", optional
+        Weights fixed by hand, or the same for all scores: no search, all rows calibrate, and the
+        guarantee is exact if these rows had no part in choosing them.
     tune_alpha : float, optional
         Level used while searching; by default alpha.
     allow_empty : bool
@@ -77,9 +77,10 @@ class ScoreAverage(Params):
         but a share `delta` of the calibration draws, not only on average over them.
     delta : float
         See `guarantee`.
-    calibration : {"marginal", "class", "cluster", "group", "weighted"} or an object
+    calibration : {"marginal", "class", "cluster", "group", "weighted", "vote"} or an object
         How thresholds are taken from the calibration scores (`conformix.calibration`): one for
-        all, or one per class, cluster of classes or given group, or with importance weights.
+        all, or one per class, cluster of classes or given group, or with importance weights; or
+        one per score, and a vote of the scores.
     random_state : int, Generator or None
         Draws the split.
     objective : str or goal
@@ -87,6 +88,9 @@ class ScoreAverage(Params):
         ``"size_stratified"``, or a goal of `conformix.search` such as ``CappedSize(5)``.
     threads : int or None
         Threads of the search; None takes the available cores.
+    ensemble : {"probs", "logits"}, optional
+        Average the probabilities, or the log-probabilities, of several models first, and score the
+        mean as one model. By default every model is scored by itself.
 
     Attributes
     ----------
@@ -139,6 +143,7 @@ class ScoreAverage(Params):
         objective: Any = "size",
         random_state: RandomState = None,
         threads: int | None = None,
+        ensemble: str | None = None,
     ) -> None:
         self.scores = scores
         self.alpha = alpha
@@ -155,6 +160,7 @@ class ScoreAverage(Params):
         self.objective = objective
         self.random_state = random_state
         self.threads = threads
+        self.ensemble = ensemble
 
     def fit(
         self,

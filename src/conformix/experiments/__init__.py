@@ -5,7 +5,7 @@ killed and resumed, `compare` and `reproduce` turn rows into verdicts, tables an
 """
 
 from conformix.experiments.compare import compare, judge
-from conformix.experiments.methods import Choices, method_names, resolve_method
+from conformix.experiments.methods import Choices, estimator_of, method_names, resolve_method
 from conformix.experiments.paper import Setup
 from conformix.experiments.pool import load_data
 from conformix.experiments.reproduce import reproduce, resolve_experiments
@@ -25,6 +25,7 @@ __all__ = [
     "Spec",
     "Table",
     "compare",
+    "estimator_of",
     "interval",
     "judge",
     "load_data",

@@ -4,7 +4,8 @@ Untuned methods calibrate on all calibration rows; tuned ones tune on the rows o
 of the average are tuned. Every method says what it guarantees. ``average`` is the paper's method
 under VFCP; ``average:efcp`` under another split. ``thr``, ``raps(penalty=0.2)`` or ``vgg16.aps``,
 any score in the notation of `conformix.scores`, is that score alone. To add a method, write a
-frozen dataclass that turns a `Task` into an `Outcome`, and one line in `TUNED` or `UNTUNED`.
+frozen dataclass that turns a `Task` into an `Outcome` and says which estimator does the same, and
+one line in `TUNED` or `UNTUNED`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from conformix.conformal import conformal_rank, kth_largest
 from conformix.errors import InvalidInput
 from conformix.estimators.average import ScoreAverage
-from conformix.experiments.pool import Ensembling, Pool
+from conformix.experiments.pool import Pool
 from conformix.fit.fit import fit_scores
 from conformix.fit.predictor import Predictor
 from conformix.fit.rule import Rule
@@ -27,6 +28,7 @@ from conformix.guarantees.oracle import find_oracle
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
 from conformix.registry import unknown_name
 from conformix.scores import Column
+from conformix.scores.ensemble import Ensembling
 from conformix.scores.names import SCORES, is_score, is_score_of_a_model
 from conformix.scores.scale import resolve_normalizer
 from conformix.search import GridSearch, first_best
@@ -82,6 +84,9 @@ class Method(Protocol):
     def __call__(self, task: Task) -> Outcome:
         """Return the sets of the test rows."""
 
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of the `ScoreAverage` that is this method, to be fitted and saved."""
+
 
 @dataclass(frozen=True)
 class Fixed:
@@ -115,6 +120,13 @@ class Fixed:
             normalizer=normalizer.name,
         )
 
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of the estimator."""
+        how = {} if self.ensemble is None else {"ensemble": self.ensemble}
+        return {
+            "scores": self.scores, "weights": "equal", "normalize": self.normalize, **how
+        }  # fmt: skip
+
 
 @dataclass(frozen=True)
 class MajorityVote:
@@ -138,9 +150,15 @@ class MajorityVote:
             votes += task.pool.plane(column, task.test) >= threshold
         return Outcome(mask=2 * votes > len(columns), guarantee="1 - 2 alpha")
 
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of the estimator."""
+        return {"scores": self.scores, "calibration": "vote"}
+
 
 # Columns whose scores are computed together, from one sort.
 AT_ONCE = 8
+# The weights that are one score alone.
+CORNERS = GridSearch(1)
 
 
 @dataclass(frozen=True)
@@ -158,8 +176,8 @@ class Selected:
     def __call__(self, task: Task) -> Outcome:
         """Return the sets of the test rows."""
         split = resolve_split(self.split)
-        if is_symmetric(split):
-            raise InvalidInput('split "exact" averages; a selected score takes another split.')
+        if is_symmetric(split):  # every candidate label selects
+            return fitted_outcome(task, self.scores, self.split, CORNERS, "none")
         columns = task.pool.columns(self.scores)
         n_test = len(task.test) if split.needs_test else 0
         places = split.roles(len(task.calibrate), n_test, task.rng())
@@ -172,6 +190,11 @@ class Selected:
         threshold = kth_largest(true_scores, conformal_rank(len(true_scores), task.alpha))
         combined = task.pool.plane(best, task.test)
         return Outcome(combined >= threshold, split.guarantee.kind, combined, {str(best): 1.0})
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of the estimator."""
+        split = resolve_split(self.split)
+        return {"scores": self.scores, "split": split, "search": CORNERS, "normalize": "none"}
 
 
 def set_counts(task: Task, columns: Sequence[Column], roles: Roles) -> IntArray:
@@ -202,6 +225,13 @@ class Average:
         search = GridSearch(self.resolution)
         return fitted_outcome(task, self.scores, self.split, search, self.normalize)
 
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of the estimator."""
+        return {
+            "scores": self.scores, "split": resolve_split(self.split),
+            "search": GridSearch(self.resolution), "normalize": self.normalize,
+        }  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Oracle:
@@ -225,6 +255,13 @@ class Oracle:
         combined = Rule(transform, best.weights).combined(scores)
         weights = named(columns, best.weights)
         return Outcome(combined >= best.threshold, "none", combined, weights, normalizer.name)
+
+    def settings(self) -> dict[str, Any]:
+        """Refuse: rows to come have no labels to choose by."""
+        raise InvalidInput(
+            "oracle chooses its weights with the labels of the test rows: it is a measure, and "
+            "nothing that could predict; fit average:vfcp, which it is the limit of."
+        )
 
 
 def fitted_outcome(
@@ -281,6 +318,38 @@ class Auto:
             weights={str(column): float(c) for column, c in pairs if c},
             normalizer=cp.normalizer_,
         )
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of the estimator."""
+        return {"scores": "auto", "split": self.split}
+
+
+def estimator_of(name: str, choices: Choices | None = None, **settings: Any) -> ScoreAverage:
+    """Return the estimator, not fitted yet, of a method by the name that `compare` prints.
+
+    Parameters
+    ----------
+    name : str
+        As in `resolve_method`: ``tuned-thr:vfcp``, ``probability-ensemble``, ``vgg16.aps``, ...
+    choices : Choices, optional
+        What is averaged, and how.
+    **settings
+        Further settings of `conformix.ScoreAverage`: ``alpha``, ``kind``, ``random_state``, ...
+
+    Examples
+    --------
+    >>> estimator_of("majority-vote", alpha=0.05)
+    ScoreAverage(alpha=0.05, calibration='vote')
+    >>> estimator_of("oracle")
+    Traceback (most recent call last):
+    conformix.errors.InvalidInput: oracle chooses its weights with the labels of the test rows: ...
+    """
+    chosen = resolve_method(name, choices).settings()
+    plain = {"calibration": "marginal"}
+    for option, value in settings.items():
+        if option in chosen and plain.get(option) != value:
+            raise InvalidInput(f"method {name!r} fixes {option} itself; leave {option} out.")
+    return ScoreAverage(**(settings | chosen))
 
 
 def _rows(task: Task, rows: IntArray) -> Any:

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from conformix.conformal import simple_fraction
 from conformix.errors import InvalidInput
 from conformix.experiments.pool import load_data
 from conformix.experiments.spec import Spec
 from conformix.experiments.statistics import Estimate, Results, in_words, percent
 from conformix.plots import new_figure, plot_boxes, plot_size_coverage
+from conformix.scores import parse_score
+from conformix.splits import resolve_split
 from conformix.tables import Table
 
 if TYPE_CHECKING:
@@ -32,6 +35,7 @@ LABELS = {
     "average:efcp": "EFCP",
     "average:dlcp": "DLCP",
     "average:dlcp+": "DLCP+",
+    "average:exact": "EXACT",
     "aps": "APS",
     "thr": "THR",
     "rank": "RANK",
@@ -69,6 +73,9 @@ class Setup:
         are not on one scale.
     resolution, rows, kind, seed
         As in `conformix.experiments.Spec`.
+    alphas, splits, scores : tuple
+        Levels, splits of the averages, and what is averaged, where they are not the paper's. Of
+        the model experiment `scores` are those whose models are weighted, one after the other.
 
     Examples
     --------
@@ -84,6 +91,49 @@ class Setup:
     rows: int | None = None
     kind: str = "auto"
     seed: int = 0
+    alphas: tuple[float, ...] = ()
+    splits: tuple[str, ...] = ()
+    scores: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for alpha in self.alphas:
+            simple_fraction(alpha)
+        for split in self.splits:
+            resolve_split(split)
+        for score in self.scores:
+            if score == "auto":
+                raise InvalidInput(
+                    'scores that are averaged have names, and "auto" finds its own; compare ranks '
+                    "it beside the others."
+                )
+            parse_score(score)
+
+    def levels(self, usual: tuple[float, ...]) -> tuple[float, ...]:
+        """Return the levels, rising: those asked for, else the usual ones."""
+        return tuple(sorted({float(simple_fraction(a)) for a in self.alphas})) or usual
+
+    def level(self, what: str, usual: float) -> float:
+        """Return the one level of an experiment."""
+        if len(self.alphas) > 1:
+            given = ", ".join(f"{alpha:g}" for alpha in self.alphas)
+            raise InvalidInput(f"{what} is drawn at one level; got {given}.")
+        return self.levels((usual,))[0]
+
+    def averages(self, usual: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the averages, one per split."""
+        return tuple(f"average:{split}" for split in dict.fromkeys(self.splits)) or usual
+
+    def average(self, what: str) -> str:
+        """Return the average of an experiment with one split."""
+        if len(self.splits) > 1:
+            given = ", ".join(self.splits)
+            raise InvalidInput(f"{what} shows one split of the average; got {given}.")
+        return self.averages(SPLITS[:1])[0]
+
+    @property
+    def singles(self) -> tuple[str, ...]:
+        """The single scores that stand beside the averages, those that are averaged among them."""
+        return tuple(dict.fromkeys((*SINGLES, *self.scores)))
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -113,6 +163,8 @@ class Setup:
             "kind": self.kind,
             "seed": self.seed,
         }
+        if self.scores:
+            settings["scores"] = self.scores
         return Spec(self.data, methods=methods, alphas=alphas, **(settings | changes))
 
 
@@ -158,86 +210,108 @@ TABLE1: dict[float, dict[str, tuple[float, float, float, float]]] = {
         "saps": (0.950, 0.006, 5.036, 0.302),
     },
 }
+Numbers = dict[float, dict[str, tuple[float, float, float, float]]]
 # The data set of the table.
 TABLE1_DATA = "cifar100"
 
 
 TABLE_ALPHAS = (0.01, 0.05)
-SHOWN = ("average:vfcp", *SINGLES)
 
 
 def table1_specs(setup: Setup) -> list[Spec]:
     """Return the nine methods of table 1, tuned baselines and the oracle beside them."""
-    methods = (*SPLITS, *SINGLES, *TUNED, "majority-vote", "oracle")
-    return [setup.spec(methods, TABLE_ALPHAS)]
+    averages = setup.averages(SPLITS)
+    methods = (*averages, *setup.singles, *TUNED, "majority-vote", "oracle")
+    return [setup.spec(methods, setup.levels(TABLE_ALPHAS))]
 
 
 def table1(setup: Setup, results: list[Results]) -> Product:
     """Return table 1 of the paper beside ours, and what follows from it."""
     (measured,) = results
-    paper = setup.data == TABLE1_DATA
+    alphas = setup.levels(TABLE_ALPHAS)
+    # The paper's numbers stand beside ours where both averaged the same scores.
+    known = setup.data == TABLE1_DATA and not setup.scores
+    paper = {alpha: TABLE1[alpha] for alpha in alphas if known and alpha in TABLE1}
     header = ["method"]
-    for alpha in TABLE_ALPHAS:
+    for alpha in alphas:
         header += [f"coverage {alpha:g}", f"size {alpha:g}", f"matched {alpha:g}"]
-        header += [f"paper {alpha:g}"] if paper else []
-    blocks = (SPLITS, SINGLES, (*TUNED, "majority-vote"), ("oracle",))
+        header += [f"paper {alpha:g}"] if alpha in paper else []
+    averages = setup.averages(SPLITS)
+    blocks = (averages, setup.singles, (*TUNED, "majority-vote"), ("oracle",))
     rows: list[tuple[str, ...]] = []
     for block in blocks:
         rows += [()] if rows else []
-        rows += [_table1_row(measured, method, paper=paper) for method in block]
+        rows += [_table1_row(measured, method, alphas, paper) for method in block]
+    tuning = "tuned ones and VFCP" if SPLITS[0] in averages else "tuned ones"
     notes = (
         f"Mean (standard deviation) over {setup.runs} random splits, 80:20, of the same rows.",
-        "Untuned methods calibrate on all calibration rows; tuned ones and VFCP tune on one half.",
+        f"Untuned methods calibrate on all calibration rows; {tuning} tune on one half.",
         '"matched" is the size when the coverage on the test rows is just 1 - alpha.',
     )
     table = Table(
         f"Coverage and set size, {setup.title}", (*header, "guarantee"), tuple(rows), notes
     )
     lines = [
-        line for alpha in TABLE_ALPHAS for line in _table1_findings(measured, alpha, paper=paper)
+        line
+        for alpha in alphas
+        for line in _table1_findings(measured, alpha, averages, setup.singles, paper)
     ]
     return Product(table, findings=tuple(lines))
 
 
-def _table1_row(results: Results, method: str, *, paper: bool) -> tuple[str, ...]:
+def _table1_row(
+    results: Results, method: str, alphas: tuple[float, ...], paper: Numbers
+) -> tuple[str, ...]:
     cells = [label(method)]
-    for alpha in TABLE_ALPHAS:
+    for alpha in alphas:
         coverage = results.estimate(method, alpha=alpha, field="coverage")
         size = results.estimate(method, alpha=alpha)
         matched = results.values(method, alpha=alpha, field="size_at_matched_coverage")
         cells += [f"{coverage.mean:.3f} ({coverage.sd:.3f})", f"{size.mean:.2f} ({size.sd:.2f})"]
         cells.append("-" if np.isnan(matched).any() else f"{matched.mean():.2f}")
-        if paper:
-            known = TABLE1[alpha].get(method)
+        if alpha in paper:
+            known = paper[alpha].get(method)
             cells.append("-" if known is None else f"{known[2]:.2f} ({known[3]:.2f})")
-    return (*cells, results.guarantee(method, TABLE_ALPHAS[0]))
+    return (*cells, results.guarantee(method, alphas[0]))
 
 
-def _table1_findings(results: Results, alpha: float, *, paper: bool) -> list[str]:
-    ours = SPLITS[0]
-    single, tuned = (results.smallest(some, alpha=alpha) for some in (SINGLES, TUNED))
+def _table1_findings(
+    results: Results,
+    alpha: float,
+    averages: tuple[str, ...],
+    singles: tuple[str, ...],
+    paper: Numbers,
+) -> list[str]:
+    ours, name = averages[0], label(averages[0])
+    single, tuned = (results.smallest(some, alpha=alpha) for some in (singles, TUNED))
     saved, lost = (in_words(results.saving(ours, other, alpha=alpha)) for other in (single, tuned))
     gap = results.saving("oracle", ours, alpha=alpha, field="size_at_matched_coverage")
-    hindsight = in_words(gap)
-    largest = max(SPLITS, key=lambda split: results.estimate(split, alpha=alpha).mean)
+    best = in_words(gap)
+    largest = max(averages, key=lambda split: results.estimate(split, alpha=alpha).mean)
+    covered = _coverages(results, alpha, averages)
+    count = {2: "two", 3: "three", 4: "four", 5: "five"}.get(len(averages), str(len(averages)))
     lines = [
-        f"sets of VFCP are {saved} than those of the best fixed score ({label(single)})",
-        f"sets of VFCP are {lost} than those of the best other baseline ({label(tuned)})",
-        _pairs_below(results, alpha),
-        f"the largest of the four splits is {label(largest)}; {_coverages(results, alpha)}",
-        f"with the best weights in hindsight sets are {hindsight} than VFCP's at matched coverage",
+        f"sets of {name} are {saved} than those of the best fixed score ({label(single)})",
+        f"sets of {name} are {lost} than those of the best other baseline ({label(tuned)})",
+        _pairs_below(results, alpha, averages, singles),
+        f"the largest of the {count} splits is {label(largest)}; {covered}",
+        f"with the best weights in hindsight sets are {best} than {name}'s at matched coverage",
     ]
-    if paper:
-        theirs = {method: numbers[2] for method, numbers in TABLE1[alpha].items()}
+    if len(averages) == 1:
+        del lines[3]
+    if alpha in paper and ours in paper[alpha]:
+        theirs = {method: numbers[2] for method, numbers in paper[alpha].items()}
         rival = min(SINGLES, key=theirs.__getitem__)
         share = 100 * (1 - theirs[ours] / theirs[rival])
         lines[0] += f"; in the paper {share:.0f} % smaller than those of {label(rival)}"
     return [f"alpha = {alpha:g}: {line}." for line in lines]
 
 
-def _pairs_below(results: Results, alpha: float) -> str:
+def _pairs_below(
+    results: Results, alpha: float, averages: tuple[str, ...], singles: tuple[str, ...]
+) -> str:
     """Say in how many pairs of an averaged split and a fixed score the average is smaller."""
-    pairs = [(split, single) for split in SPLITS for single in SINGLES]
+    pairs = [(split, single) for split in averages for single in singles]
     savings = [results.saving(*pair, alpha=alpha, comparisons=len(pairs)) for pair in pairs]
     below = sum(saving.low > 0 for saving in savings)
     return (
@@ -246,46 +320,54 @@ def _pairs_below(results: Results, alpha: float) -> str:
     )
 
 
-def _coverages(results: Results, alpha: float) -> str:
-    means = [results.estimate(split, alpha=alpha, field="coverage").mean for split in SPLITS]
+def _coverages(results: Results, alpha: float, averages: tuple[str, ...]) -> str:
+    means = [results.estimate(split, alpha=alpha, field="coverage").mean for split in averages]
     return f"their mean coverages are {', '.join(f'{mean:.4f}' for mean in means)}"
 
 
 def fig2_specs(setup: Setup) -> list[Spec]:
-    """Return the methods of figure 2 at alpha = .01."""
-    return [setup.spec(SHOWN, (0.01,))]
+    """Return the methods of figure 2, in the paper at alpha = .01."""
+    return [setup.spec(_shown(setup, "fig2"), (setup.level("fig2", 0.01),))]
+
+
+def _shown(setup: Setup, what: str) -> tuple[str, ...]:
+    """Return the average and the single scores beside it."""
+    return (setup.average(what), *setup.singles)
 
 
 def fig2(setup: Setup, results: list[Results]) -> Product:
     """Return the box plots of coverage and size."""
     (measured,) = results
+    alpha = setup.level("fig2", 0.01)
     figure = new_figure(6.8, 2.7)
-    for place, (measure, target) in enumerate((("coverage", 0.99), ("size", None)), start=1):
-        values = {label(m): measured.values(m, alpha=0.01, field=measure) for m in SHOWN}
+    for place, (measure, target) in enumerate((("coverage", 1 - alpha), ("size", None)), start=1):
+        shown = _shown(setup, "fig2")
+        values = {label(m): measured.values(m, alpha=alpha, field=measure) for m in shown}
         ax = figure.add_subplot(1, 2, place)
         name = measure if measure == "coverage" else "mean set size"
         plot_boxes(values, ylabel=name, target=target, ax=ax)
-    figure.suptitle(f"{setup.title}, alpha = 0.01, {setup.runs} splits", fontsize=9)
+    figure.suptitle(f"{setup.title}, alpha = {alpha:g}, {setup.runs} splits", fontsize=9)
     return Product(figures={"fig2": figure})
 
 
 def fig3_specs(setup: Setup) -> list[Spec]:
-    """Return the methods of figure 3 at five levels, two tuned scores beside them."""
-    return [setup.spec((*SHOWN, "tuned-thr", "tuned-raps"), ALPHAS)]
+    """Return the methods of figure 3 at several levels, two tuned scores beside them."""
+    return [setup.spec((*_shown(setup, "fig3"), "tuned-thr", "tuned-raps"), setup.levels(ALPHAS))]
 
 
 def fig3(setup: Setup, results: list[Results]) -> Product:
-    """Return size against coverage for alpha = .01 to .05."""
+    """Return size against coverage, in the paper for alpha = .01 to .05."""
     (measured,) = results
     tuned = ("tuned-thr", "tuned-raps")
+    shown, alphas = _shown(setup, "fig3"), setup.levels(ALPHAS)
     figure = new_figure(4.6, 3.4)
-    curves = {label(m): curve(measured, m) for m in (*SHOWN, *tuned)}
+    curves = {label(m): curve(measured, m) for m in (*shown, *tuned)}
     ax = figure.add_subplot()
     plot_size_coverage(curves, title=setup.title, dashed=[label(m) for m in tuned], ax=ax)
-    header = ("method", *(f"alpha = {alpha:g}" for alpha in ALPHAS))
+    header = ("method", *(f"alpha = {alpha:g}" for alpha in alphas))
     rows = tuple(
-        (label(m), *(f"{measured.estimate(m, alpha=a).mean:.2f}" for a in ALPHAS))
-        for m in (*SHOWN, *tuned)
+        (label(m), *(f"{measured.estimate(m, alpha=a).mean:.2f}" for a in alphas))
+        for m in (*shown, *tuned)
     )
     notes = (f"Mean set size over {setup.runs} random splits, 80:20.",)
     return Product(
@@ -306,34 +388,34 @@ RATIO_ALPHA = 0.05
 
 
 def ratios_specs(setup: Setup) -> list[Spec]:
-    """Return the four splits at two ratios of calibration to test rows."""
-    return [setup.spec(SPLITS, (RATIO_ALPHA,), share=share) for share, _ in RATIOS]
+    """Return the splits at two ratios of calibration to test rows."""
+    level = (setup.level("ratios", RATIO_ALPHA),)
+    return [setup.spec(setup.averages(SPLITS), level, share=share) for share, _ in RATIOS]
 
 
 def ratios(setup: Setup, results: list[Results]) -> Product:
-    """Return box plots and a table of the four splits at both ratios."""
+    """Return box plots and a table of the splits at both ratios."""
+    alpha, averages = setup.level("ratios", RATIO_ALPHA), setup.averages(SPLITS)
     figure = new_figure(6.8, 4.8)
     rows: list[tuple[str, ...]] = []
     findings = []
     for place, ((_, ratio), measured) in enumerate(zip(RATIOS, results, strict=True)):
-        for side, (measure, target) in enumerate((("coverage", 1 - RATIO_ALPHA), ("size", None))):
-            values = {
-                label(m): measured.values(m, alpha=RATIO_ALPHA, field=measure) for m in SPLITS
-            }
+        for side, (measure, target) in enumerate((("coverage", 1 - alpha), ("size", None))):
+            values = {label(m): measured.values(m, alpha=alpha, field=measure) for m in averages}
             ax = figure.add_subplot(2, 2, 2 * place + side + 1)
             name = measure if measure == "coverage" else "mean set size"
-            plot_boxes(values, ylabel=name, title=ratio, target=target, ours=4, ax=ax)
+            plot_boxes(values, ylabel=name, title=ratio, target=target, ours=len(values), ax=ax)
         rows += [()] if rows else []
-        rows += [_ratios_row(measured, method, ratio) for method in SPLITS]
-        least = measured.smallest(SPLITS, alpha=RATIO_ALPHA)
-        saving = measured.saving(least, SPLITS[0], alpha=RATIO_ALPHA, comparisons=2)
+        rows += [_ratios_row(measured, method, ratio, alpha) for method in averages]
+        least = measured.smallest(averages, alpha=alpha)
+        saving = measured.saving(least, averages[0], alpha=alpha, comparisons=2)
         findings.append(
             f"{ratio}: the smallest sets are those of {label(least)}, {in_words(saving)} "
-            "than those of VFCP."
+            f"than those of {label(averages[0])}."
         )
-    figure.suptitle(f"{setup.title}, alpha = {RATIO_ALPHA:g}, {setup.runs} splits", fontsize=9)
+    figure.suptitle(f"{setup.title}, alpha = {alpha:g}, {setup.runs} splits", fontsize=9)
     table = Table(
-        f"Splits at two ratios of calibration to test rows, {setup.title}, alpha = {RATIO_ALPHA:g}",
+        f"Splits at two ratios of calibration to test rows, {setup.title}, alpha = {alpha:g}",
         ("split", "ratio", "coverage", "size", "guarantee"),
         tuple(rows),
         (f"Mean (standard deviation) over {setup.runs} random splits of the same rows.",),
@@ -341,9 +423,9 @@ def ratios(setup: Setup, results: list[Results]) -> Product:
     return Product(table, {"ratios": figure}, tuple(findings))
 
 
-def _ratios_row(results: Results, method: str, ratio: str) -> tuple[str, ...]:
-    coverage = results.estimate(method, alpha=RATIO_ALPHA, field="coverage")
-    size = results.estimate(method, alpha=RATIO_ALPHA)
+def _ratios_row(results: Results, method: str, ratio: str, alpha: float) -> tuple[str, ...]:
+    coverage = results.estimate(method, alpha=alpha, field="coverage")
+    size = results.estimate(method, alpha=alpha)
     return (
         label(method),
         ratio,
@@ -354,8 +436,6 @@ def _ratios_row(results: Results, method: str, ratio: str) -> tuple[str, ...]:
 
 
 MODEL_SCORES = ("thr", "aps", "raps", "saps")
-MODEL_CASES = len(MODEL_SCORES) * len(ALPHAS)
-OURS = "average:vfcp"
 RIVALS = (
     "best-single", "uniform", "probability-ensemble", "logit-ensemble", "majority-vote",
 )  # fmt: skip
@@ -370,14 +450,19 @@ def models_specs(setup: Setup) -> list[Spec]:
         )
     return [
         setup.spec(
-            (OURS, *(f"{model}.{score}" for model in models), *RIVALS),
-            ALPHAS,
+            (setup.average("models"), *(f"{model}.{score}" for model in models), *RIVALS),
+            setup.levels(ALPHAS),
             models=models,
             scores=(score,),
             normalize=scale_of(setup),
         )
-        for score in MODEL_SCORES
+        for score in model_scores(setup)
     ]
+
+
+def model_scores(setup: Setup) -> tuple[str, ...]:
+    """Return the scores whose models are weighted, one after the other."""
+    return tuple(dict.fromkeys(setup.scores)) or MODEL_SCORES
 
 
 def scale_of(setup: Setup) -> str:
@@ -387,7 +472,7 @@ def scale_of(setup: Setup) -> str:
 
 def models(setup: Setup, results: list[Results]) -> Product:
     """Return size against coverage for every score, the savings, and what holds for all."""
-    by_score = dict(zip(MODEL_SCORES, results, strict=True))
+    by_score = dict(zip(model_scores(setup), results, strict=True))
     return Product(
         _models_table(setup, by_score),
         {"models": _models_figure(setup, by_score)},
@@ -397,12 +482,13 @@ def models(setup: Setup, results: list[Results]) -> Product:
 
 def _best_models(setup: Setup, by_score: dict[str, Results]) -> dict[tuple[str, float], Estimate]:
     """Return the saving against the best single model of every case, by simultaneous intervals."""
-    savings = {}
+    savings, ours, alphas = {}, setup.average("models"), setup.levels(ALPHAS)
+    n_cases = len(by_score) * len(alphas)
     for score, results in by_score.items():
         singles = [f"{model}.{score}" for model in setup.all_models]
-        for alpha in ALPHAS:
+        for alpha in alphas:
             best = results.smallest(singles, alpha=alpha)
-            savings[score, alpha] = results.saving(OURS, best, alpha=alpha, comparisons=MODEL_CASES)
+            savings[score, alpha] = results.saving(ours, best, alpha=alpha, comparisons=n_cases)
     return savings
 
 
@@ -411,8 +497,9 @@ def _models_table(setup: Setup, by_score: dict[str, Results]) -> Table:
     rows: list[tuple[str, ...]] = []
     for score, results in by_score.items():
         rows += [()] if rows else []
-        shown = (OURS, *(f"{model}.{score}" for model in setup.all_models), *RIVALS)
-        for alpha in ALPHAS:
+        singles = [f"{model}.{score}" for model in setup.all_models]
+        shown = (setup.average("models"), *singles, *RIVALS)
+        for alpha in setup.levels(ALPHAS):
             cells = [f"{results.estimate(method, alpha=alpha).mean:.2f}" for method in shown]
             rows.append((score.upper(), f"{alpha:g}", *cells, percent(savings[score, alpha])))
     header = ("score", "alpha", "weighted", *setup.all_models, *(label(m) for m in RIVALS), "saved")
@@ -423,7 +510,7 @@ def _models_table(setup: Setup, by_score: dict[str, Results]) -> Table:
             "others calibrate on all of them."
         ),
         (
-            f'"saved" is against the best single model of the row; its {MODEL_CASES} intervals '
+            f'"saved" is against the best single model of the row; its {len(savings)} intervals '
             "hold together with probability 95 %."
         ),
         "Majority vote guarantees 1 - 2 alpha only.",
@@ -432,9 +519,10 @@ def _models_table(setup: Setup, by_score: dict[str, Results]) -> Table:
 
 
 def _models_figure(setup: Setup, by_score: dict[str, Results]) -> Figure:
-    figure = new_figure(6.8, 5.6)
+    n_rows = -(-len(by_score) // 2)
+    figure = new_figure(6.8, 2.8 * n_rows)
     for place, (score, results) in enumerate(by_score.items(), start=1):
-        shown = {"weighted": curve(results, OURS)}
+        shown = {"weighted": curve(results, setup.average("models"))}
         shown |= {model: curve(results, f"{model}.{score}") for model in setup.all_models}
         ensemble = label("probability-ensemble")
         shown[ensemble] = curve(results, "probability-ensemble")
@@ -443,7 +531,7 @@ def _models_figure(setup: Setup, by_score: dict[str, Results]) -> Figure:
             title=score.upper(),
             dashed=[ensemble],
             legend=False,
-            ax=figure.add_subplot(2, 2, place),
+            ax=figure.add_subplot(n_rows, 2, place),
         )
     handles = figure.axes[0].get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower center", ncols=5, fontsize=7.5, frameon=False)
@@ -457,23 +545,23 @@ def _models_findings(setup: Setup, by_score: dict[str, Results]) -> tuple[str, .
     named = f" ({', '.join(lost)})" if lost else ""
     first = (
         "Sets of the weighted models are larger than those of the best single model in "
-        f"{len(lost)} of {MODEL_CASES} cases{named}, by intervals that hold together."
+        f"{len(lost)} of {len(savings)} cases{named}, by intervals that hold together."
     )
     lines = [first]
     for score in by_score:
-        low = [savings[score, alpha].low for alpha in ALPHAS]
+        low = [savings[score, alpha].low for alpha in setup.levels(ALPHAS)]
         lines.append(
             f"{score.upper()}: they are smaller at {sum(bound > 0 for bound in low)} of "
             f"{len(low)} levels, by the same intervals."
         )
     for rival in ("probability-ensemble", "logit-ensemble", "uniform"):
         against = [
-            results.saving(OURS, rival, alpha=alpha, comparisons=MODEL_CASES)
+            results.saving(setup.average("models"), rival, alpha=alpha, comparisons=len(savings))
             for results in by_score.values()
-            for alpha in ALPHAS
+            for alpha in setup.levels(ALPHAS)
         ]
         lines.append(
             f"Against the {label(rival)} they are smaller in {sum(s.low > 0 for s in against)} "
-            f"and larger in {sum(s.high < 0 for s in against)} of {MODEL_CASES} cases."
+            f"and larger in {sum(s.high < 0 for s in against)} of {len(savings)} cases."
         )
     return tuple(lines)

@@ -11,7 +11,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -23,13 +23,11 @@ from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.registry import unknown_name
 from conformix.scores import Column, ScoreLike, score_columns
-from conformix.scores.ranked import Ranked
+from conformix.scores.ensemble import Ensemble, Ensembling
 from conformix.scores.tensor import fill_tensor
 
 # Score planes kept in memory; older ones are computed again when they are needed.
 CACHE_BYTES = 2**30
-
-Ensembling = Literal["probs", "logits"]
 
 
 class Pool:
@@ -93,26 +91,15 @@ class Pool:
         adds to its logits carries no weight.
         """
         if how not in self._ensembles:
-            models = list(self.outputs.models.values())
-            if len(models) < 2:
+            if len(self.outputs.models) < 2:
                 raise InvalidInput(
                     f"an ensemble needs at least two models; {self.name} gives one here."
                 )
-            mean = np.zeros(models[0].shape)
-            for values in models:
-                mean += _outputs_of(values, self.outputs, how) / len(models)
+            blocks = [self.outputs.rows(rows) for rows in self.outputs.blocks()]
+            mean = np.concatenate([Ensemble(how).mean(block) for block in blocks])
             ensemble = Dataset(self.name, self.labels, {how: mean}, kind=how)
             self._ensembles[how] = Pool(ensemble)
         return self._ensembles[how]
-
-
-def _outputs_of(values: FloatArray, outputs: Outputs, how: Ensembling) -> FloatArray:
-    """Return the probabilities or log-probabilities of one model, block by block."""
-    out = np.empty(values.shape)
-    for rows in outputs.blocks():
-        ranked = Ranked(values[rows], outputs.kind, arithmetic=outputs.arithmetic)
-        out[rows] = ranked.probs if how == "probs" else ranked.log_probs
-    return out
 
 
 def load_data(name: str, kind: str = "auto") -> Dataset:

@@ -85,6 +85,10 @@ def contributions(
     'lenet5'
     """
     predictor: Predictor = getattr(estimator, "predictor_", estimator)
+    if predictor.fitted.nested and not predictor.fitted.additive:
+        raise InvalidInput(
+            "every score of a vote has one voice; there are no weights to share out."
+        )
     columns, weights, scores = _weighted_scores(predictor, outputs)
     labels = predictor.labels(y, len(scores))
     blended = None if predictor.blend is None else predictor.arithmetic

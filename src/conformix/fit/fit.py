@@ -44,6 +44,7 @@ from conformix.fit.scored import (
 from conformix.fit.settings import Settings, is_symmetric
 from conformix.fit.tuning import TuningRows
 from conformix.fit.upper_ends import n_members
+from conformix.fit.vote import true_label_scores, voted
 from conformix.guarantees import (
     EXACT,
     UNBOUNDED,
@@ -56,6 +57,7 @@ from conformix.guarantees import (
 from conformix.guarantees.verdict import n_chosen_among
 from conformix.kernels.arrays import FloatArray, IntArray, as_generator
 from conformix.kernels.combine import RankLimits
+from conformix.scores.ensemble import scored_models
 from conformix.scores.names import Column, score_columns
 from conformix.scores.scale import Normalizer, Scaled
 from conformix.scores.tensor import draw_key
@@ -76,7 +78,12 @@ def fit(rows: Rows, settings: Settings) -> Predictor:
     if settings.blends:
         columns, rows, settings, blend, roles = learn_blend(rows, settings, rng)
     else:
-        columns = score_columns(models, settings.scores)
+        columns = score_columns(scored_models(models, settings.ensemble), settings.scores)
+        if learn(columns) and settings.ensemble is not None:
+            raise InvalidInput(
+                "scores that learn compare the labels of one model; name other scores of the "
+                "ensemble, or leave ensemble out."
+            )
         if learn(columns):
             learnt, settings, roles = learn_columns(rows, columns, settings, rng)
             columns = learnt.columns
@@ -86,14 +93,15 @@ def fit(rows: Rows, settings: Settings) -> Predictor:
     if split is not None and roles is None:
         # Roles that are drawn already stay: who has taught or tuned must not calibrate.
         split = bounded(split, rows_held(rows.n_classes, len(columns)))
-    scored = rows.scored(Scoring(columns, key, settings.threads), split, rng, roles)
+    scoring = Scoring(columns, key, settings.threads, settings.ensemble)
+    scored = rows.scored(scoring, split, rng, roles)
     scored = with_left_out(scored, learnt)
     taught = columns if blend is None else blend.columns
     scored = taught_by(rows, scored, taught, settings)
     fitted = fit_scored(scored, columns, settings, rng)
     predictor = Predictor(
         columns, models, rows.n_classes, settings.kind, key, settings.alpha, fitted,
-        threads=settings.threads, classes=rows.classes, blend=blend,
+        threads=settings.threads, classes=rows.classes, blend=blend, ensemble=settings.ensemble,
     )  # fmt: skip
     if each_row and learn(taught):
         return EachRow.of(predictor, given, scored.roles)
@@ -187,6 +195,8 @@ def with_settled_weights(
 ) -> Calibrated:
     """Return the calibration of settled weights on all rows: nothing is left to tune."""
     scores, y, data, alpha = scored.scores, scored.y, scored.data, settings.alpha
+    if settings.votes:
+        return with_votes(scored, settings, len(columns))
     normalizer = settings.normalizer(separate=False)
     if normalizer.learns:
         raise InvalidInput(
@@ -210,6 +220,17 @@ def with_settled_weights(
         return fitted
     every = rows_in_place(scores, y, np.arange(len(y)))
     return replace(fitted, held_out_size=mean_size(every, fitted, alpha, data))
+
+
+def with_votes(scored: Scored, settings: Settings, d: int) -> Calibrated:
+    """Return the vote of d scores, each calibrated on all rows by itself."""
+    scores, y, alpha = scored.scores, scored.y, settings.alpha
+    ledger = fixed_ledger(
+        *scores.shape, alpha=alpha, grouped=scored.grouped, n_unlabelled=scored.n_unlabelled
+    )
+    fitted = voted(true_label_scores(scores, y, d), ledger, alpha)
+    every = rows_in_place(scores, y, np.arange(len(y)))
+    return replace(fitted, held_out_size=mean_size(every, fitted, alpha, scored.data))
 
 
 def recalibrated(predictor: Predictor, outputs: Any, y: Any, **rows: Any) -> Predictor:

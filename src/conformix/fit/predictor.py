@@ -38,6 +38,7 @@ from conformix.kernels.twins import compile_for
 from conformix.registry import check_flag
 from conformix.scores import Column
 from conformix.scores.blend import Blend, Blending
+from conformix.scores.ensemble import Ensemble, scored_models
 from conformix.scores.sorted_rows import sorted_slices
 from conformix.scores.uniforms import row_uniforms
 from conformix.sets import NestedSets, PredictionSets
@@ -83,6 +84,8 @@ class Predictor:
         The expert that ``scores="auto"`` made of the models; the columns are then its scores.
     arithmetic : {"exact", "numpy"}
         Whose exponential and logarithm; NumPy's in models that were saved by 0.1.0.
+    ensemble : Ensemble, optional
+        How the models are averaged before they are scored; the columns are then its scores.
 
     Examples
     --------
@@ -104,6 +107,7 @@ class Predictor:
     classes: tuple[Any, ...] | None = None
     blend: Blend | None = None
     arithmetic: Arithmetic = "exact"
+    ensemble: Ensemble | None = None
 
     def check(self, outputs: Any, name: str = "outputs", *, later: bool = False) -> Outputs:
         """Return checked outputs of the fitted models, in the fitted order.
@@ -123,7 +127,12 @@ class Predictor:
     @property
     def scoring(self) -> Scoring:
         """How outputs become scores."""
-        return Scoring(self.columns, self.key, self.threads)
+        return Scoring(self.columns, self.key, self.threads, self.ensemble)
+
+    @property
+    def scored_models(self) -> tuple[str, ...]:
+        """The models that scores are named after: all of them, or the one that is their mean."""
+        return scored_models(self.models, self.ensemble)
 
     def scores(self, outputs: Outputs) -> FloatArray:
         """Return the score tensor (n, K, d) of checked outputs."""

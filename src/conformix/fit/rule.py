@@ -188,6 +188,10 @@ class Fitted(Protocol):
         """Whether one rule gives the sets of all levels, which are then nested in alpha."""
 
     @property
+    def additive(self) -> bool:
+        """Whether a label is in where one weighted sum of its scores reaches a threshold."""
+
+    @property
     def needs(self) -> tuple[str, ...]:
         """What every row must bring along for its thresholds."""
 
@@ -288,6 +292,7 @@ class Calibrated:
             object.__setattr__(self, "cuts", Single(self.calibration))
 
     nested: ClassVar[bool] = True
+    additive: ClassVar[bool] = True
 
     @property
     def n(self) -> int:

@@ -21,6 +21,7 @@ from conformix.data.row_data import NO_DATA, RowData
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, IntArray, of_labels, some_rows, to_device
 from conformix.kernels.blocks import row_blocks
+from conformix.scores.ensemble import Ensemble
 from conformix.scores.names import Column
 from conformix.scores.sorted_rows import SortedOutputs, are_sorted, true_label_scores
 from conformix.scores.tensor import fill_tensor
@@ -34,14 +35,20 @@ class Scoring:
     columns: tuple[Column, ...]  # which score of which model every plane holds
     key: int  # of the row uniforms of randomised scores
     threads: int | None = None
+    ensemble: Ensemble | None = None  # whose scores the columns are
 
     def tensor(self, outputs: Outputs) -> FloatArray:
         """Return the scores (n, K, d) of all labels of some rows."""
+        outputs = self._scored(outputs)
         return fill_tensor(outputs, self.columns, key=self.key, threads=self.threads)
 
     def of_true_labels(self, outputs: Outputs, y: IntArray) -> FloatArray:
         """Return the scores (n, d) of the true labels of some rows, without a tensor."""
+        outputs = self._scored(outputs)
         return true_label_scores(outputs, y, self.columns, key=self.key, threads=self.threads)
+
+    def _scored(self, outputs: Outputs) -> Outputs:
+        return outputs if self.ensemble is None else self.ensemble.over(outputs)
 
 
 class OfModels:

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from conformix.calibration import Marginal, resolve_calibration
 from conformix.calibration.cuts import Calibration
 from conformix.conformal import simple_fraction
@@ -18,12 +20,16 @@ from conformix.guarantees.order import check_delta
 from conformix.kernels import available_threads
 from conformix.kernels.arrays import FloatArray
 from conformix.registry import check_flag
+from conformix.scores.ensemble import Ensemble, resolve_ensemble
 from conformix.scores.scale import Normalizer, resolve_normalizer
 from conformix.search import MeanSize, resolve_objective, resolve_search
 from conformix.search.goals import Goal, is_mean_size
 from conformix.search.grid import check_simplex
 from conformix.search.weights import AutoSearch, Search, only_candidate
 from conformix.splits import Exact, Split, ValidityFirst, resolve_split
+
+# The name of weights that treat all scores alike, however many there are.
+EQUAL = "equal"
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,8 @@ class Settings:
         Where randomness comes from.
     threads : int or None
         Threads to use; None takes the available cores.
+    ensemble : Ensemble or None
+        How models are averaged before they are scored.
 
     Examples
     --------
@@ -83,6 +91,7 @@ class Settings:
     goal: Goal = field(default_factory=MeanSize)
     random_state: Any = None
     threads: int | None = None
+    ensemble: Ensemble | None = None
 
     @property
     def blends(self) -> bool:
@@ -98,6 +107,11 @@ class Settings:
     def learns_apart(self) -> bool:
         """Whether scale or calibration learn from rows that do not calibrate."""
         return self.calibration_learns or self.normalizer(separate=False).learns
+
+    @property
+    def votes(self) -> bool:
+        """Whether every score has a threshold of its own, so that no weight is chosen."""
+        return bool(getattr(self.calibration, "votes", False))
 
     @property
     def calibration_learns(self) -> bool:
@@ -125,6 +139,8 @@ class Settings:
         anything. Settings decide, never labels. A split object keeps the share that it asks for:
         only ``split="vfcp"``, by name, leaves it to the library.
         """
+        if self.votes or are_equal(self.weights):
+            return np.full(d, 1 / d)
         if self.weights is not None:
             return check_simplex(self.weights, d)
         return self.only_weights(d) if self.frugal and not self.calibration_learns else None
@@ -145,6 +161,13 @@ class Settings:
         rising scale, and so takes one that learns nothing.
         """
         return None if self.normalizer(separate=d > 1).learns else only_candidate(self.search, d)
+
+
+def are_equal(weights: Any) -> bool:
+    """Whether weights are asked for by the name of those that treat all scores alike."""
+    if isinstance(weights, str) and weights != EQUAL:
+        raise InvalidInput(f'weights must be numbers, "{EQUAL}" or None; got {shown(weights)}.')
+    return isinstance(weights, str)
 
 
 def is_auto(scores: Any) -> bool:
@@ -177,6 +200,7 @@ def resolve(
     objective: Any = "size",
     random_state: Any = None,
     threads: int | None = None,
+    ensemble: Any = None,
 ) -> Settings:
     """Return the settings of `conformix.ScoreAverage`, checked against each other.
 
@@ -212,9 +236,16 @@ def resolve(
         goal=resolve_objective(objective),
         random_state=random_state,
         threads=threads,
+        ensemble=resolve_ensemble(ensemble),
     )
+    are_equal(weights)
     _check_calibration(resolved)
+    _check_vote(resolved)
     _check_exact(resolved)
+    if resolved.ensemble is not None and resolved.blends:
+        raise InvalidInput(
+            'scores="auto" averages the models itself; leave ensemble out, or name the scores.'
+        )
     return resolved
 
 
@@ -296,6 +327,27 @@ def _check_symmetry(settings: Settings) -> None:
             f'calibration "{scheme.name}" learns from labelled rows, and under split "exact" all '
             "of them calibrate: the candidate would be the only row that it has not seen; set rows "
             'aside with Exact(shortlist=...), or say split="vfcp".'
+        )
+
+
+def _check_vote(settings: Settings) -> None:
+    """Refuse what a vote has no room for: it has neither weights nor a scale nor a best label."""
+    if not settings.votes:
+        return
+    scale = settings.scale
+    asked = {
+        "weights": settings.weights is not None,
+        "search": settings.search != AutoSearch(),
+        "normalize": scale is not None and scale.name != "none",
+        "allow_empty=False": not settings.allow_empty,
+        "tune_alpha": settings.tune_alpha is not None,
+        "another objective": not is_mean_size(settings.goal),
+    }
+    option = next((name for name, is_asked in asked.items() if is_asked), None)
+    if option:
+        raise InvalidInput(
+            'calibration "vote" compares every score with its own calibration scores and counts; '
+            f"{option} does not apply."
         )
 
 

@@ -185,6 +185,8 @@ class Ledger:
             return
         if f.calibration != "marginal":
             says = f"no one number: every {f.calibration} has its own threshold and rows"
+            if f.calibration == "vote":
+                says = "no one number: every score has its own threshold"
             if f.calibration in ("weighted", "label shift"):
                 says = "does not apply to weighted rows"
             yield Entry("order statistic", says, "one threshold for all rows", True)

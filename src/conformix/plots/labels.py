@@ -152,6 +152,11 @@ def _rule(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the weights (d,) or (K, d) of the labels and their thresholds (K,)."""
     n_classes = scores.shape[1]
+    if fitted.nested and not fitted.additive:
+        raise InvalidInput(
+            "a vote lets a label in by counting its scores, so there is no sum of parts to show; "
+            "predict_pvalues has the middle p-value of every label."
+        )
     if fitted.nested:
         return fitted.rule.weights, np.broadcast_to(fitted.at(alpha, data), (1, n_classes))[0]
     weights, thresholds = fitted.selected(scores, alpha, data)

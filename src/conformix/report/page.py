@@ -196,7 +196,7 @@ def render(report: Report) -> str:
         num=moving.num,
         kinds=KINDS,
         promised=report.measured.promised,
-        one_rule=report.rows.predictor.fitted.nested,
+        one_rule=report.rows.predictor.fitted.additive,
         pac=report.rows.predictor.fitted.ledger.kind == "pac",
         most_classes=MOST_CLASSES,
         version=__version__,

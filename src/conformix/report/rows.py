@@ -108,11 +108,12 @@ class Rows:
     def thresholds(self, rows: IntArray) -> FloatArray:
         """Return the thresholds (A, len(rows), K) of some rows; NaN where there is no one weight.
 
-        Under split "exact" every label has weights and a threshold of its own.
+        Under split "exact" every label has weights and a threshold of its own, and in a vote every
+        score has.
         """
         fitted: Any = self.predictor.fitted
         shape = (len(rows), len(self.classes))
-        if not fitted.nested:
+        if not fitted.additive:
             return np.full((len(self.alphas), *shape), np.nan)
         data = self.data.take(rows)
         return np.stack([np.broadcast_to(fitted.at(a, data), shape) for a in self.alphas])

@@ -631,6 +631,8 @@ def are_symmetric(columns: Sequence[Column]) -> bool:
 
 def rise(columns: Sequence[Column], outputs: Outputs) -> bool:
     """Whether all scores are of one model, and rise with its outputs."""
+    if columns[0].model not in outputs.models:
+        return False  # an ensemble, which has no model's order
     model = outputs.models[columns[0].model]
     one_model = len({column.model for column in columns}) == 1
     blended_in_order = getattr(model, "rises", True)

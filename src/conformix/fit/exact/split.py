@@ -78,6 +78,7 @@ class FullFitted:
     cuts: ClassVar[None] = None
     limits: ClassVar[None] = None
     nested: ClassVar[bool] = False
+    additive: ClassVar[bool] = False
 
     @property
     def needs(self) -> tuple[str, ...]:

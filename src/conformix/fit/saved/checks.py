@@ -71,9 +71,15 @@ def check_predictor(predictor: Predictor) -> None:
         require(distinct, "its blend.columns are not distinct")
         known = all(column.model in predictor.models for column in blend.columns)
         require(known, "its predictor.columns name a model that is not among predictor.models")
-    check_columns(predictor, predictor.models if blend is None else (blend.name,))
+    both = blend is not None and predictor.ensemble is not None
+    require(not both, "its blend averages the models, and so does its ensemble")
+    check_columns(predictor, predictor.scored_models if blend is None else (blend.name,))
     simple_fraction(predictor.alpha, "its predictor.alpha")
-    (_check_rule if predictor.fitted.nested else _check_exact)(predictor.fitted, predictor)
+    fitted: Any = predictor.fitted
+    if fitted.additive:
+        _check_rule(fitted, predictor)
+    else:
+        (_check_vote if fitted.nested else _check_exact)(fitted, predictor)
 
 
 def check_columns(predictor: Any, scored: tuple[str, ...]) -> None:
@@ -222,6 +228,25 @@ def _check_search(fitted: Calibrated, n_classes: int) -> None:
     require(1 <= result.n_evaluated < MOST, "its search.n_evaluated cannot be")
     counted = facts.n_weights in (0, result.n_evaluated)
     require(counted, "its facts.n_weights is not the number of weights that the search says")
+
+
+def check_votes(votes: FloatArray, facts: Facts) -> None:
+    """Refuse scores of a vote that are not one finite number per calibration row and score."""
+    proper = votes.shape == (facts.n_cal, facts.d) and votes.dtype == np.float64
+    require(
+        proper and np.isfinite(votes).all(), "its fitted.votes are not (n_cal, d) finite scores"
+    )
+    agree("facts.calibration", facts.calibration, "its fitted.type is", "vote")
+    agree("facts.split", facts.split, "a vote has", "fixed")
+
+
+def _check_vote(fitted: Any, predictor: Predictor) -> None:
+    facts = fitted.ledger.facts
+    agree("facts.alpha", facts.alpha, "predictor.alpha is", float(predictor.alpha))
+    agree("facts.n_classes", facts.n_classes, "predictor.n_classes is", predictor.n_classes)
+    agree("facts.d", facts.d, "the number of predictor.columns is", len(predictor.columns))
+    _check_teachers(predictor, facts.n_batch, facts.n_unlabelled)
+    _check_search(fitted, predictor.n_classes)
 
 
 def _check_exact(fitted: Any, predictor: Predictor) -> None:
@@ -407,10 +432,12 @@ def check_settings(params: dict[str, Any], predictor: Predictor) -> None:
     delta = float(params["delta"]) if params["guarantee"] == "pac" else None
     ranked = None if facts.rank.delta is None else float(facts.rank.delta)
     agree("params.guarantee at delta", delta, "that of the fit is", ranked)
+    how = None if predictor.ensemble is None else predictor.ensemble.how
+    agree("params.ensemble", params.get("ensemble"), "that of the fit is", how)
     blended = isinstance(params["scores"], str) and params["scores"] == "auto"
     agree("params.scores auto", blended, "a blend in the fit is", predictor.blend is not None)
     if not blended:
-        same = score_columns(predictor.models, params["scores"]) == predictor.columns
+        same = score_columns(predictor.scored_models, params["scores"]) == predictor.columns
         require(same, "its params.scores are not its predictor.columns")
     if facts.split not in ("fixed", "exact") and not blended:
         level = params["tune_alpha"] if params["tune_alpha"] is not None else alpha

@@ -36,6 +36,7 @@ from conformix.fit.saved.checks import (
     check_plan,
     check_settings,
     check_strata,
+    check_votes,
 )
 from conformix.fit.saved.codec import (
     Arrays,
@@ -63,10 +64,13 @@ from conformix.fit.saved.settings import (
     settings_in,
     settings_out,
 )
+from conformix.fit.settings import are_equal
+from conformix.fit.vote import Voted, voted
 from conformix.guarantees import EXACT, Facts, Ledger, RankRule
 from conformix.kernels.arrays import FloatArray, IntArray, to_host
 from conformix.kernels.combine import RankLimits
 from conformix.scores.blend import Blend
+from conformix.scores.ensemble import resolve_ensemble
 from conformix.scores.scale import Interpolated, Scaled
 from conformix.search import SearchResult
 from conformix.splits import SPLITS
@@ -74,12 +78,13 @@ from conformix.splits import SPLITS
 _DOCUMENT = ("format", "schema", "version", "params", "predictor", "npz", "npz_sha256")
 _PREDICTOR = (
     "columns", "models", "n_classes", "kind", "key", "alpha", "classes", "fitted", "blend",
-    "arithmetic",
+    "arithmetic", "ensemble",
 )  # fmt: skip
 _RULE = (
     "type", "weights", "transform", "allow_empty", "calibration", "guarantee", "facts",
     "normalizer", "search", "held_out_size", "cuts", "limits", "reference",
 )  # fmt: skip
+_VOTE = ("type", "votes", "facts", "held_out_size")
 _EXACT = ("type", "scores", "y", "weights", "transform", "alpha", "normalizer", "grouped",
           "n_unlabelled", "plan", "strata", "sample_weight", "tuned")  # fmt: skip
 _PARTITION = ("cells", "names", "what", "fallback", "n_rare", "fixed")
@@ -115,6 +120,8 @@ def write_model(params: dict[str, Any], predictor: Predictor, path: str | os.Pat
             "model file holds; keep these rows and fit again."
         )
     arrays = Arrays()
+    if are_equal(params["weights"]):  # a file has the numbers
+        params = params | {"weights": predictor.fitted.rule.weights}
     document = {
         "format": "conformix model",
         "schema": SCHEMA,
@@ -243,7 +250,9 @@ def _predictor_out(predictor: Predictor, arrays: Arrays) -> dict[str, Any]:
         "alpha": float(predictor.alpha),
         "classes": None if predictor.classes is None else list(predictor.classes),
         "fitted": FITTED.write(predictor.fitted, arrays),
-    } | ({} if predictor.blend is None else {"blend": _blend_out(predictor.blend, arrays)})
+        **({} if predictor.blend is None else {"blend": _blend_out(predictor.blend, arrays)}),
+        **({} if predictor.ensemble is None else {"ensemble": predictor.ensemble.how}),
+    }
 
 
 def _predictor_in(document: Any, arrays: Arrays) -> Predictor:
@@ -265,6 +274,7 @@ def _predictor_in(document: Any, arrays: Arrays) -> Predictor:
         fitted=FITTED.read(field_of(document, "fitted", "dict", where), arrays, "fitted"),
         classes=check_classes(field_of(document, "classes", "list | None", where), n_classes),
         blend=_blend_in(document["blend"], arrays, n_classes) if "blend" in document else None,
+        ensemble=resolve_ensemble(document.get("ensemble")),
     )
 
 
@@ -349,6 +359,22 @@ def _rule_in(document: dict[str, Any], arrays: Arrays, where: str) -> Calibrated
         cuts=cuts,
         reference=array_or_none(document, "reference", arrays, where),
     )
+
+
+def _vote_out(fitted: Voted, arrays: Arrays) -> dict[str, Any]:
+    facts, size = asdict(fitted.ledger.facts), fitted.held_out_size
+    return {"votes": arrays.put(fitted.votes), "facts": facts, "held_out_size": size}
+
+
+def _vote_in(document: dict[str, Any], arrays: Arrays, where: str) -> Voted:
+    """Return the vote that a file holds: the scores of its calibration rows say all of it."""
+    refuse_unknown(document, _VOTE, "vote")
+    facts = _facts_in(field_of(document, "facts", "dict", where))
+    votes = _array(document, "votes", arrays, where)
+    check_votes(votes, facts)
+    ledger = Ledger(stated(EXACT, facts), replace(facts, calibration=Marginal.name))
+    size = field_of(document, "held_out_size", "float | None", where)
+    return replace(voted(votes, ledger, facts.alpha), held_out_size=size)
 
 
 def _facts_in(document: dict[str, Any]) -> Facts:
@@ -448,6 +474,7 @@ FITTED = Codec(
     {
         "rule": Form(Calibrated, _rule_out, _rule_in),
         "exact": Form(FullFitted, _exact_out, _exact_in),
+        "vote": Form(Voted, _vote_out, _vote_in),
     },
     "type",
 )

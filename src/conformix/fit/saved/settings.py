@@ -34,9 +34,10 @@ _PARAMS = {
     "normalize": "str | list", "kind": "str", "weights": "dict | None",
     "tune_alpha": "float | None", "allow_empty": "bool", "guarantee": "str", "delta": "float",
     "calibration": "str | dict", "objective": "str | dict", "random_state": "int | None",
+    "ensemble": "str | None",
 }  # fmt: skip
 # What files hold that were written before there was a choice.
-_DEFAULTS = {"calibration": "marginal", "objective": "size"}
+_DEFAULTS = {"calibration": "marginal", "objective": "size", "ensemble": None}
 
 
 def _registered(registry: Any, *others: Any) -> dict[str, type]:
@@ -90,6 +91,8 @@ def settings_out(params: dict[str, Any], predictor: Any, arrays: Arrays) -> dict
         "random_state": int(state) if isinstance(state, int | np.integer) else None,
     }
     params = _DEFAULTS | params
+    if params["ensemble"] is not None:
+        document["ensemble"] = params["ensemble"]
     return document | {name: codec.write(params[name], arrays) for name, codec in CODECS.items()}
 
 
@@ -157,7 +160,7 @@ def columns_in(document: Any, where: str, arrays: Arrays, n_classes: int) -> tup
 def score_names(predictor: Any) -> list[str]:
     """Return the scores as texts, once where every model has them all, else with their models."""
     texts = list(dict.fromkeys(score_out(column.score) for column in predictor.columns))
-    if score_columns(predictor.models, texts) == predictor.columns:
+    if score_columns(predictor.scored_models, texts) == predictor.columns:
         return texts
     return [str(column) for column in predictor.columns]
 
