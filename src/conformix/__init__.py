@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     )
     from conformix.estimators.cross import CrossAverage
     from conformix.estimators.online import OnlineAverage
+    from conformix.experiments.compare import compare
     from conformix.fit.contributions import contributions
     from conformix.fit.saved import load_predictor
     from conformix.guarantees import oracle
@@ -97,6 +98,7 @@ _NAMES = {
     "SmallBatchWarning": "errors",
     "TopK": "data.topk",
     "TrivialSetsWarning": "errors",
+    "compare": "experiments.compare",
     "conformal_rank": "conformal",
     "contributions": "fit.contributions",
     "load": "estimators.average",
@@ -122,6 +124,7 @@ __all__ = [
     "blend",
     "calibration",
     "cluster",
+    "compare",
     "conformal",
     "conformal_rank",
     "contributions",

@@ -63,6 +63,12 @@ BUGS = [
         "total += part / len(outputs.models)", "total += part"),
     Bug("selected score that may be an average", "experiments/methods.py",
         "CORNERS = GridSearch(1)", "CORNERS = GridSearch(2)"),
+    # Comparisons in memory.
+    Bug("own method that keeps its own level", "experiments/own.py",
+        'params = self.estimator.get_params() | {"alpha": alpha, "kind": kind}',
+        'params = self.estimator.get_params() | {"kind": kind}'),
+    Bug("fitted model that is fitted again", "experiments/own.py",
+        "    if predictor is not None:\n        return Served(one, predictor)\n", ""),
     # Membership and roles.
     Bug("`>` for `>=`", "fit/rule.py",
         "return values >= cut  #", "return values > cut  #"),

@@ -11,7 +11,7 @@ from typing import Any
 
 from conformix import metrics
 from conformix.errors import ConformixWarning, InvalidInput
-from conformix.experiments.methods import Task
+from conformix.experiments.methods import Method, Task
 from conformix.experiments.pool import load_pool
 from conformix.experiments.rows import Row, RowLog
 from conformix.experiments.spec import Case, Spec
@@ -151,16 +151,18 @@ def run_case(case: Case, threads: int | None = None) -> Row:
     pool = load_pool(draw.data, draw.kind, draw.digest, draw.models, rows=draw.rows, seed=draw.seed)
     calibrate, test, seed = draw.roles()
     task = Task(pool, calibrate, test, case.alpha, seed, threads)
-    outcome = case.method(task)
-    y = pool.labels[test]
+    return {"key": case.key, **case.settings, **measured(case.method, task)}
+
+
+def measured(method: Method, task: Task) -> Row:
+    """Return what came out of a method on one split."""
+    outcome, y = method(task), task.pool.labels[task.test]
     matched = None
     if outcome.combined is not None:
-        matched = metrics.size_at_coverage(outcome.combined, y, coverage=1 - case.alpha)
+        matched = metrics.size_at_coverage(outcome.combined, y, coverage=1 - task.alpha)
     return {
-        "key": case.key,
-        **case.settings,
-        "n_calibrate": len(calibrate),
-        "n_test": len(test),
+        "n_calibrate": len(task.calibrate),
+        "n_test": len(task.test),
         "guarantee": outcome.guarantee,
         "normalizer": outcome.normalizer,
         "weights": outcome.weights,
