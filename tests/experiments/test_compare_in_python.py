@@ -168,3 +168,4 @@ def test_an_estimator_is_compared_at_the_level_that_was_asked_for() -> None:
     found = cx.compare(P, Y, methods=mine, alpha=0.05, runs=2)
     sizes = [found.results.values(name, alpha=0.05).tolist() for name in mine]
     assert sizes[0] == sizes[1]
+    assert found.estimator("mine").alpha == 0.05
