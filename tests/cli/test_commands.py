@@ -49,7 +49,7 @@ def test_help_lists_the_commands_and_every_command_shows_an_example(
         (["compare", "cifar10", "--alpha", "2", *QUICK], "alpha must be a number strictly betw"),
         (["compare", "cifar10", "--runs", "1"], "runs must be at least 2, for intervals over"),
         (["compare", "cifar10", "--split", "vcfp", *QUICK], "unknown split 'vcfp'; did you mean"),
-        (["compare", "cifar10", "--kind", "odds", *QUICK], 'kind must be "auto", "probs" or '),
+        (["compare", "cifar10", "--kind", "odds", *QUICK], 'kind must be "auto", "probs", "lo'),
         (["compare", "cifar10", "--normalize", "no", *QUICK], "unknown normalize 'no'; did you"),
         (["reproduce", "table2"], "unknown experiment 'table2'; did you mean 'table1'? known: "),
         (["reproduce", "absent.toml"], "absent.toml does not exist or is no file."),

@@ -57,7 +57,8 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
      "outputs must be a (n, K) matrix whose rows sum to 1; row 599998 sums to 0.75; "
      + LOGITS + "."),
     ("one dimension", lambda: fit([0.5, 0.5], [0, 0]),
-     "outputs must be a (n, K) matrix; got shape (2,); for two classes stack [1 - p, p]."),
+     "outputs must be a (n, K) matrix; got shape (2,); the probability of one of two classes is "
+     'kind="binary", and one row is x[None].'),
     ("three dimensions", lambda: fit(np.zeros((2, 2, 2))),
      "outputs must be a (n, K) matrix; got shape (2, 2, 2)."),
     ("text", lambda: fit(np.array([["a", "b"]])),
@@ -81,7 +82,8 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("one bad model", lambda: fit({"a": P, "b": P + 1}),
      "outputs['b'] must hold probabilities between 0 and 1; row 0, label 0 is 1.5; "
      + LOGITS + "."),
-    ("kind", lambda: fit(kind="prob"), "kind must be \"probs\" or \"logits\"; got 'prob'."),
+    ("kind", lambda: fit(kind="prob"),
+     'kind must be "probs", "logits", "logprobs", "shares" or "binary"; got \'prob\'.'),
     # fit and predict
     ("classes at predict", lambda: fit().predict_set([[0.5, 0.25, 0.25]]),
      "outputs must have the 2 fitted classes; got 3."),

@@ -169,3 +169,9 @@ def test_an_estimator_is_compared_at_the_level_that_was_asked_for() -> None:
     sizes = [found.results.values(name, alpha=0.05).tolist() for name in mine]
     assert sizes[0] == sizes[1]
     assert found.estimator("mine").alpha == 0.05
+
+
+def test_the_winner_takes_outputs_as_they_came() -> None:
+    found = cx.compare(P[:, 1], Y % 2, methods=["thr", "uniform"], runs=2, kind="binary")
+    assert found.winner.kind == "binary"
+    assert found.winner.fit(P[:, 1], Y % 2).n_classes_ == 2

@@ -138,7 +138,7 @@ GOOD = 'data = "cifar10"\nmethods = ["thr"]\n'
         ("scores = [1]", "scores must hold texts; got [1]."),
         ("normalize = 3", "normalize must be text; got 3."),
         ('normalize = "scal"', "unknown normalize 'scal'; did you mean 'scale'?"),
-        ('kind = "odds"', 'kind must be "auto", "probs" or "logits"; got \'odds\'.'),
+        ('kind = "odds"', '"logprobs", "shares" or "binary"; got \'odds\'.'),
         ("[[experiment]]\nrows = 3", "'data' beside its experiments; settings go into one of"),
         ("experiment = 3", "beside its experiments; settings go into one of them."),
         (f"seed = {'9' * 5000}", "is no TOML"),

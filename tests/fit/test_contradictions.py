@@ -70,7 +70,7 @@ CASES: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("two models", ("predictor", "models"), ["a", "a"], r"predictor\.models are not distinct"),
     ("two models", ("predictor", "models", 0), 3, r"predictor\.models must be text; got 3"),
     ("vfcp", ("predictor", "kind"), "logits", r"params\.kind is 'probs', but that of the fit is"),
-    ("vfcp", ("predictor", "kind"), "odds", r"predictor\.kind is neither probs nor logits"),
+    ("vfcp", ("predictor", "kind"), "odds", r"predictor\.kind is none of probs, logits, "),
     ("vfcp", ("predictor", "key"), -1, r"predictor\.key is out of range"),
     # split, rank and what may be promised
     ("efcp", (*FACTS, "split"), "vfcp", r"facts\.separate is False, but the split says True"),

@@ -18,12 +18,14 @@ from conformix.cli.options import (
     Kind,
     LabelColumn,
     LabelFile,
+    LabelsFrom,
     MaxMemory,
     Models,
     NamedFiles,
     Normalize,
     OutFolder,
     Part,
+    Renormalize,
     Resolution,
     Rows,
     Scores,
@@ -60,6 +62,8 @@ def compare(
     normalize: Normalize = "auto",
     resolution: Resolution = None,
     kind: Kind = "auto",
+    renormalize: Renormalize = False,
+    labels_from: LabelsFrom = 0,
     rows: Rows = None,
     model: NamedFiles = None,
     labels: LabelFile = None,
@@ -78,8 +82,10 @@ def compare(
 
     source = sources(
         file, model, labels=labels, label_column=label_column, drop=drop, part=part, kind=kind,
-        max_memory=max_memory,
+        max_memory=max_memory, renormalize=renormalize, labels_from=labels_from,
     )  # fmt: skip
+    if renormalize:
+        kind = "shares"
     check_report(report, source.paths)
     settings: dict[str, Any] = {
         "alpha": alpha, "split": split, "scores": listed(scores), "models": listed(models),
@@ -126,6 +132,7 @@ def _one_file(source: Any, out: Path | None) -> Iterator[str]:
     from conformix.data import bundled as datasets  # noqa: PLC0415  late
 
     plain = not (source.labels or source.part or source.choice.label or source.choice.drop)
+    plain = plain and not source.labels_from
     ready = source.file is not None and (
         source.file in datasets.names() or Path(source.file).suffix.lower() == ".npz"
     )

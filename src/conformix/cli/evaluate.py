@@ -11,6 +11,7 @@ from conformix.cli.options import (
     Json,
     LabelColumn,
     LabelFile,
+    LabelsFrom,
     MaxMemory,
     ModelFile,
     Models,
@@ -55,6 +56,7 @@ def evaluate(
     drop: Drop = "",
     models: Models = "",
     part: Part = None,
+    labels_from: LabelsFrom = 0,
     max_memory: MaxMemory = "4G",
     as_json: Json = None,
 ) -> None:
@@ -67,6 +69,7 @@ def evaluate(
     source = sources(
         file, model, classes=predictor.classes, labels=labels, label_column=label_column,
         drop=drop, models=models, part=part, kind=predictor.kind, max_memory=max_memory,
+        labels_from=labels_from,
     )  # fmt: skip
     with working("reading"):
         batch = source.read(labelled=True)

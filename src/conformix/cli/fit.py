@@ -15,11 +15,13 @@ from conformix.cli.options import (
     Kind,
     LabelColumn,
     LabelFile,
+    LabelsFrom,
     MaxMemory,
     Models,
     NamedFiles,
     Normalize,
     Part,
+    Renormalize,
     Resolution,
     Scores,
     Seed,
@@ -32,6 +34,12 @@ from conformix.cli.options import (
 from conformix.cli.output import record_table, wants_json, working, write_json, write_table
 from conformix.errors import InvalidInput
 
+# What was done to the outputs before they were scored.
+SAID = {
+    "shares": "Every row was divided by its sum (renormalised).",
+    "binary": "One column: the probability of the second of two classes; the first has the rest.",
+    "logprobs": "Log-probabilities, checked: their exponentials sum to 1.",
+}
 EXAMPLE = "conformix fit calibration.csv -o model.json --alpha 0.05"
 
 
@@ -69,6 +77,8 @@ def fit(
         ),
     ] = None,
     kind: Kind = "auto",
+    renormalize: Renormalize = False,
+    labels_from: LabelsFrom = 0,
     max_memory: MaxMemory = "4G",
     as_json: Json = None,
 ) -> None:
@@ -79,7 +89,10 @@ def fit(
         )
     shared: dict[str, Any] = {"drop": drop, "models": models, "max_memory": max_memory}
     shared["label_column"] = label_column
-    source = sources(file, model, labels=labels, part=part, kind=kind, **shared)
+    source = sources(
+        file, model, labels=labels, part=part, kind=kind, renormalize=renormalize,
+        labels_from=labels_from, **shared,
+    )  # fmt: skip
     check_target(out, [*source.paths, *(Path(one.rpartition("=")[2]) for one in test or ())])
     with working("reading"):
         batch = source.read(labelled=True)
@@ -177,9 +190,10 @@ def _table(record: dict[str, Any]) -> Any:
     )
     if "method" in record:
         title += f", method {record['method']}"
+    notes = [SAID[record["kind"]]] if record["kind"] in SAID else []
     used = f"{record['n_tune']:,} rows chose the weights, {record['n_calibrate']:,} the threshold"
     size = record["held_out_size"]
-    notes = [
+    notes += [
         f"{used}; scale {record['normalize']}.",
         *([] if size is None else [f"Mean set size on rows apart from the search: {size:.2f}."]),
         f"Guarantee {record['statement']}.",

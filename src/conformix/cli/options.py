@@ -41,7 +41,16 @@ Resolution = Annotated[
     int | None, typer.Option(help="Of the weight grid; by default what suits the scores.")
 ]
 Normalize = Annotated[str, typer.Option(help=f"{SCALES}.")]
-Kind = Annotated[str, typer.Option(help="What a file holds: auto, probs or logits.")]
+Kind = Annotated[
+    str, typer.Option(help="What a file holds: auto, probs, logits, logprobs, shares or binary.")
+]
+Renormalize = Annotated[
+    bool,
+    typer.Option("--renormalize", help="Divide probabilities that were rounded by their sums."),
+]
+LabelsFrom = Annotated[
+    int, typer.Option(min=0, max=1, help="Where labels that are numbers begin: 0 or 1.")
+]
 OutFolder = Annotated[
     Path | None, typer.Option(help="Folder that keeps the rows; a killed run goes on.")
 ]
@@ -115,6 +124,8 @@ def sources(
     part: str | None = None,
     kind: str = "auto",
     max_memory: str = "4G",
+    renormalize: bool = False,
+    labels_from: int = 0,
 ) -> Any:
     """Return the `conformix.data.files.Sources` that the options of a command describe."""
     from conformix.data.files import Choice, Limits, Sources, parse_size  # noqa: PLC0415  late
@@ -128,6 +139,8 @@ def sources(
         part,
         kind,
         Limits(parse_size(max_memory)),
+        renormalize,
+        labels_from,
     )
 
 

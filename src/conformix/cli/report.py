@@ -15,6 +15,7 @@ from conformix.cli.options import (
     Json,
     LabelColumn,
     LabelFile,
+    LabelsFrom,
     MaxMemory,
     ModelFile,
     Models,
@@ -54,6 +55,7 @@ def report(
     drop: Drop = "",
     models: Models = "",
     part: Part = None,
+    labels_from: LabelsFrom = 0,
     max_memory: MaxMemory = "4G",
     seed: Seed = 0,
     as_json: Json = None,
@@ -67,6 +69,7 @@ def report(
     source = sources(
         file, model, classes=predictor.classes, labels=labels, label_column=label_column,
         drop=drop, models=models, part=part, kind=predictor.kind, max_memory=max_memory,
+        labels_from=labels_from,
     )  # fmt: skip
     check_target(out, [Path(model_file), *source.paths], ENDINGS)
     with working("reading"):

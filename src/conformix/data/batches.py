@@ -278,11 +278,12 @@ def _brought(**columns: Any) -> dict[str, Any]:
 
 def _common_shape(shapes: dict[str, tuple[int, ...]]) -> tuple[int, int]:
     different = set(shapes.values())
-    if len(different) != 1 or len(next(iter(different))) != 2:
+    # One number per row is the probability of one of two classes, which `fit` is told.
+    if len(different) != 1 or len(next(iter(different))) not in (1, 2):
         text = ", ".join(f"{name!r} {shape}" for name, shape in shapes.items())
         raise InvalidInput(f"outputs must share one shape (n, K); got {text}.")
-    n, n_classes = next(iter(different))
-    return n, n_classes
+    n, *n_classes = next(iter(different))
+    return n, n_classes[0] if n_classes else 1
 
 
 def _rows_of(rows: int | None, width: int) -> int:

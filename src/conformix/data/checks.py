@@ -21,6 +21,9 @@ from conformix.kernels.arrays import (
     torch_module,
 )
 
+# How far rounding to two digits takes the sum of a few dozen probabilities from one.
+ROUNDED = 0.05
+
 
 def common_home(named: Mapping[str, Any], name: str) -> Any:
     """Return the device that all tensors share; None where all are arrays."""
@@ -67,11 +70,13 @@ def is_half(values: Any) -> bool:
     return getattr(values, "dtype", None) == np.float16
 
 
-def is_suspect(block: Any, *, probabilities: bool, tolerance: float) -> bool:
+def is_suspect(block: Any, *, form: str, tolerance: float) -> bool:
     """Whether a block (rows, K) on a device may be wrong: one answer, worked out there."""
     wide = block.double()
     fine = wide.isfinite().all()
-    if probabilities:
+    if form == "logprobs":
+        return True  # looked at on the host
+    if form == "probs":
         fine = fine & (wide >= 0).all() & (wide <= 1 + tolerance).all()
         fine = fine & ((wide.sum(dim=1) - 1).abs() <= tolerance).all()
     return not bool(fine)
@@ -122,7 +127,11 @@ def matrix(values: Any, name: str) -> FloatArray:
         return values  # type: ignore[no-any-return]
     array = numeric(values, name)
     if array.ndim != 2:
-        hint = "; for two classes stack [1 - p, p]" if array.ndim == 1 else ""
+        hint = ""
+        if array.ndim == 1:
+            hint = (
+                '; the probability of one of two classes is kind="binary", and one row is x[None]'
+            )
         shape = tuple(array.shape)
         raise InvalidInput(f"{name} must be a (n, K) matrix; got shape {shape}{hint}.")
     if 0 in array.shape:
@@ -159,13 +168,26 @@ def check_values(block: FloatArray, kind: str, name: str, first: int, tolerance:
     """Refuse a block (r, K) of outputs that are not finite, or no probabilities under "probs"."""
     if _are_fine(block, kind, tolerance):
         return
-    if not np.isfinite(block).all():
-        row, label = np.argwhere(~np.isfinite(block))[0]
+    # A logit of minus infinity rules a class out, which is no mistake where others are left.
+    wrong = ~np.isfinite(block)
+    if kind != "probs":
+        wrong = np.isnan(block) | (block == np.inf)
+    if wrong.any():
+        row, label = np.argwhere(wrong)[0]
         raise InvalidInput(
             f"{name} must be finite; row {first + row}, label {label} is {block[row, label]}."
         )
     if kind == "probs":
         _check_probabilities(block, name, first, tolerance)
+        return
+    out = np.isneginf(block).all(axis=1)
+    if out.any():
+        raise InvalidInput(
+            f"{name} must leave a class in every row; row {first + int(np.argmax(out))} is -inf "
+            "throughout."
+        )
+    if kind == "logprobs":
+        _check_log_probabilities(block, name, first, tolerance)
 
 
 def _are_fine(block: FloatArray, kind: str, tolerance: float) -> bool:
@@ -177,7 +199,9 @@ def _are_fine(block: FloatArray, kind: str, tolerance: float) -> bool:
     if block.dtype.kind != "f":
         return False
     with np.errstate(all="ignore"):
-        if kind != "probs":
+        if kind == "logprobs":
+            return False
+        if kind == "logits":
             return bool(np.isfinite(block.sum()))
         sums = block.sum(axis=1, dtype=np.float64)
         return bool((np.abs(sums - 1) <= tolerance).all() and block.min() >= 0)
@@ -188,6 +212,8 @@ def _check_probabilities(block: FloatArray, name: str, first: int, tolerance: fl
     outside = (block < 0) | (block > 1 + tolerance)
     if outside.any():
         row, label = np.argwhere(outside)[0]
+        if abs(float(block[row].sum(dtype=np.float64)) - 100) <= 100 * ROUNDED:
+            way_out = 'if these are per cents, say kind="shares"'
         raise InvalidInput(
             f"{name} must hold probabilities between 0 and 1; row {first + row}, label {label} is "
             f"{block[row, label]:.6g}; {way_out}."
@@ -196,10 +222,44 @@ def _check_probabilities(block: FloatArray, name: str, first: int, tolerance: fl
     off = np.abs(sums - 1) > tolerance
     if off.any():
         row = int(np.argmax(off))
+        if abs(sums[row] - 1) <= ROUNDED:
+            way_out = "if they were rounded, say renormalize=True"
         raise InvalidInput(
             f"{name} must be a (n, K) matrix whose rows sum to 1; row {first + row} sums to "
             f"{sums[row]:.6g}; {way_out}."
         )
+
+
+def _check_log_probabilities(block: FloatArray, name: str, first: int, tolerance: float) -> None:
+    way_out = 'if these are logits, say kind="logits"'
+    if (block > tolerance).any():
+        row, label = np.argwhere(block > tolerance)[0]
+        raise InvalidInput(
+            f"{name} must hold log-probabilities, which are at most 0; row {first + row}, label "
+            f"{label} is {block[row, label]:.6g}; {way_out}."
+        )
+    sums = np.exp(np.asarray(block, dtype=np.float64)).sum(axis=1)
+    off = np.abs(sums - 1) > tolerance
+    if off.any():
+        row = int(np.argmax(off))
+        raise InvalidInput(
+            f"{name} must hold log-probabilities whose exponentials sum to 1; those of row "
+            f"{first + row} sum to {sums[row]:.6g}; {way_out}, which divides by the sum."
+        )
+
+
+def check_shares(block: FloatArray, name: str) -> None:
+    """Refuse rows (n, K) that cannot be divided by their sums."""
+    wrong = ~np.isfinite(block) | (block < 0)
+    if wrong.any():
+        row, label = np.argwhere(wrong)[0]
+        raise InvalidInput(
+            f"{name} must hold numbers from 0 on; row {row}, label {label} is "
+            f'{block[row, label]:.6g}; logits are divided by nothing, say kind="logits".'
+        )
+    empty = ~(block.sum(axis=1) > 0)
+    row = int(np.argmax(empty))
+    raise InvalidInput(f"{name} must have a number above 0 in every row; row {row} has none.")
 
 
 def check_matrix(values: Any, name: str) -> FloatArray:

@@ -12,13 +12,14 @@ import numpy as np
 
 from conformix.data.checks import by_model, is_chunked
 from conformix.data.outputs import (
-    Kind,
+    Form,
     Outputs,
     added,
     check_models,
     check_outputs,
     cut,
     over_blocks,
+    two_columns,
 )
 from conformix.data.workers import computed, fold, persisted
 from conformix.errors import InvalidInput
@@ -33,7 +34,7 @@ class Chunked:
     """Outputs in chunks of rows, the same for all models; see `conformix.data.outputs.Source`."""
 
     arrays: dict[str, Any]  # Dask arrays (n, K) by model
-    kind: Kind
+    kind: Form
     # What becomes of the outputs of every block before anything is asked of them, and the names of
     # the models then.
     through: Callable[[Outputs], Outputs] | None = None
@@ -174,7 +175,7 @@ def _total(add: Callable[[Any, Any], Any], *task: Any) -> Any:
     return added(_answers(*task), add)
 
 
-def chunked(outputs: Any, kind: Kind, name: str = "outputs") -> Chunked:
+def chunked(outputs: Any, kind: Form, name: str = "outputs") -> Chunked:
     """Return the outputs of one or several models in common chunks of rows, none of them empty."""
     import dask.array as da  # noqa: PLC0415  there already where an argument is chunked
 
@@ -182,6 +183,10 @@ def chunked(outputs: Any, kind: Kind, name: str = "outputs") -> Chunked:
     arrays: dict[str, Any] = {}
     for model, values in models.items():
         array = values if isinstance(values, da.Array) else da.from_array(values)
+        if kind == "binary":
+            two_columns(np.empty((1, *array.shape[1:])), name)  # refuses another shape
+            column = array if array.ndim == 2 else array[:, None]
+            array = column.map_blocks(two_columns, name, chunks=(column.chunks[0], (2,)))
         if array.ndim != 2:
             raise InvalidInput(f"{name} must be a (n, K) matrix; got shape {array.shape}.")
         if any(math.isnan(size) for size in array.shape):
@@ -197,7 +202,7 @@ def chunked(outputs: Any, kind: Kind, name: str = "outputs") -> Chunked:
         arrays[model] = array.rechunk({0: rows, 1: -1})
     if len({array.shape for array in arrays.values()}) > 1:
         raise InvalidInput(f"{name} of several models must share one shape (n, K).")
-    return Chunked(arrays, kind)
+    return Chunked(arrays, "probs" if kind == "binary" else kind)
 
 
 def column_of(values: Any, sizes: tuple[int, ...], name: str = "y") -> Any:

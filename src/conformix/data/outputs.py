@@ -19,6 +19,7 @@ from conformix.data.checks import (
     as_wide,
     by_model,
     called,
+    check_shares,
     check_values,
     common_home,
     is_half,
@@ -39,9 +40,19 @@ from conformix.kernels.arrays import (
     torch_module,
 )
 from conformix.kernels.blocks import BLOCK_ENTRIES, DEVICE_ENTRIES, row_blocks
+from conformix.kernels.elementary import sums_of
 
+# What the arithmetic of scores tells apart.
 Kind: TypeAlias = Literal["probs", "logits"]
-KINDS = ("probs", "logits")
+# What outputs are when they come in, and what they are to the arithmetic: log-probabilities are
+# logits, shares become probabilities once they are divided by their sums, and so does the
+# probability of the second of two classes once the first has its own.
+Form: TypeAlias = Literal["probs", "logits", "logprobs", "shares", "binary"]
+KIND_OF: dict[str, Kind] = {
+    "probs": "probs", "logits": "logits", "logprobs": "logits", "shares": "probs",
+    "binary": "probs",
+}  # fmt: skip
+KINDS = tuple(KIND_OF)
 # Whose exponential and logarithm: ours, the same bits everywhere (`conformix.kernels.elementary`),
 # or NumPy's on the host, for models that were saved before there was ours.
 Arithmetic: TypeAlias = Literal["exact", "numpy"]
@@ -63,16 +74,15 @@ class Unchecked:
     name: str
     tolerances: dict[str, float]
     first: int = 0
+    form: Form = "probs"
 
     def settled(self, part: Outputs, start: int) -> Outputs:
         """Return a block of rows whose numbers are fine; `start` is where it begins."""
         for key, tolerance in self.tolerances.items():
             block = part.models[key]
-            if not on_device(block) or is_suspect(
-                block, probabilities=part.kind == "probs", tolerance=tolerance
-            ):
+            if not on_device(block) or is_suspect(block, form=self.form, tolerance=tolerance):
                 text, first = called(self.name, key), self.first + start
-                check_values(to_host(block), part.kind, text, first, tolerance)
+                check_values(to_host(block), self.form, text, first, tolerance)
         return replace(part, unchecked=None)
 
 
@@ -175,6 +185,7 @@ class Outputs:
     home: Any = None  # the device that answers go to; None: they are NumPy arrays
     unchecked: Unchecked | None = None  # how the numbers are to be checked when they are read
     arithmetic: Arithmetic = "exact"
+    form: Form | None = None  # what they were when they came in; None: `kind`
 
     @property
     def n(self) -> int:
@@ -293,7 +304,7 @@ def taken(source: Source, rows: IntArray | None = None) -> Outputs:
     blocks = [block for _, block in source.map(_kept, rows)]
     if not blocks:
         none = np.empty((0, source.n_classes))
-        return Outputs(dict.fromkeys(source.models, none), source.kind)
+        return Outputs(dict.fromkeys(source.models, none), KIND_OF[source.kind])
     return one_below_the_other(blocks)
 
 
@@ -304,7 +315,7 @@ def _kept(outputs: Outputs) -> Outputs:
 
 def check_outputs(
     outputs: Any,
-    kind: Kind = "probs",
+    kind: Form = "probs",
     *,
     name: str = "outputs",
     first: int = 0,
@@ -314,14 +325,17 @@ def check_outputs(
 
     ``{"vgg": P1, "resnet": P2}``, ``[P1, P2]``, or an object with ``.logits``, as models of
     transformers return. `first` is the number of the first row, for errors in a later batch;
-    `later` checks the numbers when rows are read, so that large outputs are read once.
+    `later` checks the numbers when rows are read, so that large outputs are read once. Shares and
+    the probabilities of one class of two are made probabilities here, in arrays of their own.
     """
     if not isinstance(kind, str) or kind not in KINDS:
-        raise InvalidInput(f'kind must be "probs" or "logits"; got {shown(kind)}.')
-    named = by_model(outputs, name)
+        allowed = ", ".join(f'"{one}"' for one in KINDS[:-1])
+        raise InvalidInput(f'kind must be {allowed} or "{KINDS[-1]}"; got {shown(kind)}.')
+    named = {"": outputs} if kind == "binary" and is_listed(outputs) else by_model(outputs, name)
     home = common_home(named, name)
     half = {key for key, value in named.items() if is_half(value)}
-    models = {key: matrix(value, called(name, key)) for key, value in named.items()}
+    read = {"binary": two_columns, "shares": divided_by_sums}.get(kind, matrix)
+    models = {key: read(value, called(name, key)) for key, value in named.items()}
     shapes = {value.shape for value in models.values()}
     if len(shapes) > 1:
         text = ", ".join(f"{key!r} {tuple(value.shape)}" for key, value in models.items())
@@ -332,7 +346,8 @@ def check_outputs(
             text = called(name, key)
             raise InvalidInput(f'{text} is a TopK of probabilities; say kind="probs".')
     widths = {key: HALF_SUM_TOLERANCE if key in half else SUM_TOLERANCE for key in dense}
-    checked = Outputs(models, kind, home, Unchecked(name, widths, first))
+    unchecked = Unchecked(name, widths, first, form_of(kind))
+    checked = Outputs(models, KIND_OF[kind], home, unchecked, form=kind)
     return checked if later else checked.settled()
 
 
@@ -355,6 +370,52 @@ def check_models(
         raise InvalidInput(f"{name} must have the {n_classes} fitted classes; got {new_classes}.")
 
 
+def form_of(kind: Form) -> Form:
+    """Return by which rule numbers are checked once they have been read."""
+    return "probs" if kind in ("shares", "binary") else kind
+
+
+def is_listed(outputs: Any) -> bool:
+    """Whether outputs are plain numbers in a list, which are one model's."""
+    listed = isinstance(outputs, list | tuple) and len(outputs) > 0
+    return listed and all(isinstance(one, int | float | np.number) for one in outputs)
+
+
+def two_columns(values: Any, name: str) -> FloatArray:
+    """Return the probabilities (n, 2) of two classes from those (n,) or (n, 1) of the second."""
+    array = numeric(values, name)
+    shape = tuple(array.shape)
+    if len(shape) not in (1, 2) or shape[1:] not in ((), (1,)):
+        raise InvalidInput(
+            f'{name} of kind "binary" must be the probability of class 1 of 0 and 1, shape (n,) or '
+            f'(n, 1); got shape {shape} (of a column per class say kind="probs").'
+        )
+    if 0 in shape:
+        raise InvalidInput(f"{name} must not be empty; got shape {shape}.")
+    if on_device(array):
+        p: Any = array.reshape(-1).double()  # type: ignore[attr-defined]
+        return torch_module().stack([1 - p, p], dim=1)  # type: ignore[no-any-return]
+    p = np.asarray(array, dtype=np.float64).reshape(-1)
+    return np.column_stack([1 - p, p])
+
+
+def divided_by_sums(values: Any, name: str) -> FloatArray:
+    """Return rows (n, K) of numbers from 0 on, each divided by the sum of its row."""
+    array = matrix(values, name)
+    if is_truncated(array):
+        raise InvalidInput(f'{name} is a TopK, whose missing mass is known; say kind="probs".')
+    if on_device(array):
+        wide: Any = array.double()  # type: ignore[attr-defined]
+    else:
+        wide = np.asarray(array, dtype=np.float64)
+    top = wide.max(1)[:, None] if isinstance(wide, np.ndarray) else wide.amax(1)[:, None]
+    fine = (wide >= 0).all() & (top > 0).all() & (top < float("inf")).all()
+    if not bool(fine):
+        check_shares(to_host(wide), name)
+    wide = wide / top  # in [0, 1], where sums are exact in any order
+    return wide / sums_of(wide)  # type: ignore[no-any-return]
+
+
 def check_labels(y: Any, n: int, n_classes: int, *, name: str = "y", first: int = 0) -> IntArray:
     """Return `y` as an integer array of shape (n,) with values in ``0 .. n_classes - 1``.
 
@@ -373,9 +434,15 @@ def check_labels(y: Any, n: int, n_classes: int, *, name: str = "y", first: int 
     wrong = (labels < 0) | (labels >= n_classes)
     if wrong.any():
         row = int(np.argmax(wrong))
+        # With two classes and one of them met, nothing tells where the count begins.
+        from_one = first == 0 and labels.min() == 1 and labels.max() == n_classes
+        cure = (
+            f"; they seem to count from 1: give {name} - 1, or name the classes "
+            f"(classes=range(1, {n_classes + 1}), in the shell --labels-from 1)"
+        )
         raise InvalidInput(
             f"{name} must hold class indices 0..{n_classes - 1}; row {first + row} holds "
-            f"{labels[row]}."
+            f"{labels[row]}{cure if from_one else ''}."
         )
     return labels.astype(np.intp)
 

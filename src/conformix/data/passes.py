@@ -15,7 +15,7 @@ import numpy as np
 
 from conformix.data.batches import Batches, from_iterable
 from conformix.data.labels import label_indices
-from conformix.data.outputs import Kind, Outputs, added, check_outputs, matching, over_blocks
+from conformix.data.outputs import Form, Outputs, added, check_outputs, matching, over_blocks
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import IntArray
 
@@ -34,7 +34,7 @@ class Block:
 
 
 def blocks_of(
-    batches: Batches, kind: Kind, *, labelled: bool = True, name: str = "outputs"
+    batches: Batches, kind: Form, *, labelled: bool = True, name: str = "outputs"
 ) -> Iterator[Block]:
     """Yield small blocks of checked rows from batches of any size."""
     first = 0
@@ -89,14 +89,14 @@ class Passes:
     def __init__(
         self,
         source: Any,
-        kind: Kind,
+        kind: Form,
         *,
         labelled: bool = True,
         hold: bool = False,
         name: str = "outputs",
     ) -> None:
         self.batches = from_iterable(source)
-        self.kind: Kind = kind
+        self.kind: Form = kind
         self.labelled, self.name = labelled, name
         self.classes: tuple[Any, ...] | None = None
         self.row_data: dict[str, list[Any]] = {}
@@ -248,7 +248,7 @@ class BatchOutputs:
         return self.passes.head.outputs.n_classes
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> Form:
         """What the outputs are."""
         return self.passes.kind
 

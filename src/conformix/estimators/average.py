@@ -10,7 +10,7 @@ import numpy as np
 
 from conformix.data.batches import from_iterable
 from conformix.data.checks import is_chunked
-from conformix.data.outputs import Kind
+from conformix.data.outputs import Form
 from conformix.data.row_data import NO_DATA
 from conformix.errors import InvalidInput, NotFitted
 from conformix.estimators.params import Params, join_sklearn
@@ -62,8 +62,11 @@ class ScoreAverage(Params):
         On which scale scores are averaged. ``auto`` never voids a guarantee: it is ``ecdf``
         where tuning and calibration rows are apart, ``none`` under ``exact``, else ``scale``,
         also for one score, which has the same sets on every scale.
-    kind : {"probs", "logits"}
-        What the outputs are, in `fit` and in every prediction.
+    kind : {"probs", "logits", "logprobs", "shares", "binary"}
+        What the outputs are, in `fit` and in every prediction: probabilities that sum to 1; logits,
+        where ``-inf`` rules a class out; log-probabilities; numbers from 0 on that are divided by
+        the sum of their row (rounded probabilities, per cents, counts); or the probability (n,) of
+        class 1 of two.
     weights : array of shape (d,) or "equal", optional
         Weights fixed by hand, or the same for all scores: no search, all rows calibrate, and the
         guarantee is exact if these rows had no part in choosing them.
@@ -91,6 +94,8 @@ class ScoreAverage(Params):
     ensemble : {"probs", "logits"}, optional
         Average the probabilities, or the log-probabilities, of several models first, and score the
         mean as one model. By default every model is scored by itself.
+    renormalize : bool
+        Divide probabilities by the sum of their row, for rows that sum to .99: ``kind="shares"``.
 
     Attributes
     ----------
@@ -133,7 +138,7 @@ class ScoreAverage(Params):
         split: str | Split = "vfcp",
         search: Any = "auto",
         normalize: Any = "auto",
-        kind: Kind = "probs",
+        kind: Form = "probs",
         weights: Any = None,
         tune_alpha: float | None = None,
         allow_empty: bool = True,
@@ -144,6 +149,7 @@ class ScoreAverage(Params):
         random_state: RandomState = None,
         threads: int | None = None,
         ensemble: str | None = None,
+        renormalize: bool = False,
     ) -> None:
         self.scores = scores
         self.alpha = alpha
@@ -161,6 +167,7 @@ class ScoreAverage(Params):
         self.random_state = random_state
         self.threads = threads
         self.ensemble = ensemble
+        self.renormalize = renormalize
 
     def fit(
         self,

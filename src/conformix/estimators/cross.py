@@ -20,7 +20,7 @@ import numpy as np
 from conformix.calibration.cuts import Marginal, Plan, SinglePlan, laid_down_alike
 from conformix.conformal import simple_fraction
 from conformix.data.checks import on_host
-from conformix.data.outputs import Kind, check_labels, check_outputs
+from conformix.data.outputs import Form, check_labels, check_outputs
 from conformix.data.row_data import check_rows, group_names
 from conformix.errors import InvalidInput, NotFitted
 from conformix.estimators.params import Params
@@ -120,7 +120,7 @@ class CrossAverage(Params):
         alpha: float = 0.1,
         search: Any = "auto",
         normalize: Any = "auto",
-        kind: Kind = "probs",
+        kind: Form = "probs",
         weights: Any = None,
         allow_empty: bool = True,
         random_state: RandomState = None,

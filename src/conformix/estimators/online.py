@@ -18,7 +18,7 @@ import numpy as np
 
 from conformix.conformal import conformal_rank, kth_largest, simple_fraction
 from conformix.data.checks import on_host
-from conformix.data.outputs import Kind, check_labels, check_outputs
+from conformix.data.outputs import Form, check_labels, check_outputs
 from conformix.errors import InvalidInput, NotFitted
 from conformix.guarantees import LABELS, Guarantee
 from conformix.guarantees.statement import at_most
@@ -321,7 +321,7 @@ class OnlineAverage:
         candidates: Any = 10,
         adapt: str | None = "leader",
         normalize: Any = "scale",
-        kind: Kind = "probs",
+        kind: Form = "probs",
         random_state: Any = None,
     ) -> None:
         simple_fraction(alpha)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from conformix.data.bundled import Dataset
-from conformix.data.checks import by_model, matrix
+from conformix.data.checks import by_model, numeric
 from conformix.data.files import check_kind, guess_kind
 from conformix.data.labels import check_classes, label_indices
 from conformix.data.outputs import check_outputs
@@ -318,13 +318,14 @@ def _dataset(outputs: Any, y: Any, classes: Any, kind: str) -> Dataset:
         raise InvalidInput("give the outputs and labels of a data set, or its name.")
     check_kind(kind)
     held = {model or "model": to_host(v) for model, v in by_model(outputs, "outputs").items()}
-    arrays = {model: matrix(values, model) for model, values in held.items()}
-    known = guess_kind(arrays) if kind == "auto" else kind
-    checked = check_outputs(arrays, known)  # type: ignore[arg-type]
+    arrays = {model: numeric(values, model) for model, values in held.items()}
+    plain = all(values.ndim == 2 for values in arrays.values())
+    known: Any = guess_kind(arrays) if kind == "auto" and plain else kind
+    checked = check_outputs(arrays, "probs" if known == "auto" else known)
     names = check_classes(classes, checked.n_classes)
     labels = label_indices(y, names, checked.n, checked.n_classes)
     shown = None if names is None else tuple(map(str, names))
-    return Dataset("outputs", labels, checked.models, kind=checked.kind, class_names=shown)
+    return Dataset("outputs", labels, arrays, kind=known, class_names=shown)
 
 
 def _rows_of_file(

@@ -28,7 +28,7 @@ import numpy as np
 from conformix.calibration.cuts import Plan
 from conformix.conformal import conformal_rank, last_rank_out, simple_fraction
 from conformix.data.checks import on_host
-from conformix.data.outputs import Arithmetic, Kind, Outputs, check_outputs, matching
+from conformix.data.outputs import Arithmetic, Form, Outputs, check_outputs, matching
 from conformix.data.row_data import NO_DATA, RowData, check_rows
 from conformix.errors import InvalidInput
 from conformix.fit.rule import Rule
@@ -116,7 +116,7 @@ class CrossPredictor:
     columns: tuple[Column, ...]
     models: tuple[str, ...]
     n_classes: int
-    kind: Kind
+    kind: Form
     key: int
     alpha: float
     folds: tuple[FoldRule, ...]

@@ -15,7 +15,7 @@ import numpy as np
 from conformix.conformal import simple_fraction
 from conformix.data.checks import is_chunked
 from conformix.data.labels import label_indices
-from conformix.data.outputs import Arithmetic, Kind, Outputs, check_outputs, matching
+from conformix.data.outputs import Arithmetic, Form, Outputs, check_outputs, matching
 from conformix.data.row_data import RowData, check_rows
 from conformix.errors import InvalidInput
 from conformix.fit.predict_chunks import chunk_pvalues, predict_chunks
@@ -68,7 +68,7 @@ class Predictor:
         Names of the models.
     n_classes : int
         K.
-    kind : {"probs", "logits"}
+    kind : {"probs", "logits", "logprobs", "shares", "binary"}
         What the outputs are.
     key : int
         Key of the row uniforms of randomised scores.
@@ -99,7 +99,7 @@ class Predictor:
     columns: tuple[Column, ...]
     models: tuple[str, ...]
     n_classes: int
-    kind: Kind
+    kind: Form
     key: int
     alpha: float
     fitted: Fitted
@@ -112,8 +112,11 @@ class Predictor:
     def check(self, outputs: Any, name: str = "outputs", *, later: bool = False) -> Outputs:
         """Return checked outputs of the fitted models, in the fitted order.
 
-        With `later` the numbers are checked as `blocks` reads them.
+        With `later` the numbers are checked as `blocks` reads them. What was checked before is
+        returned as it is.
         """
+        if isinstance(outputs, Outputs):
+            return outputs
         checked = check_outputs(outputs, self.kind, name=name, later=later)
         checked = replace(checked, arithmetic=self.arithmetic)
         checked = matching(checked, self.models, self.n_classes, name)

@@ -16,7 +16,7 @@ from conformix.data.batches import Batches
 from conformix.data.checks import is_chunked, mapping, place
 from conformix.data.chunks import chunked
 from conformix.data.labels import check_classes, label_indices
-from conformix.data.outputs import Kind, Outputs, Source, check_groups, check_outputs, matching
+from conformix.data.outputs import Form, Outputs, Source, check_groups, check_outputs, matching
 from conformix.data.passes import BatchOutputs, Passes
 from conformix.data.row_data import RowData, check_rows
 from conformix.errors import InvalidInput, SmallBatchWarning, shown, warn
@@ -209,7 +209,7 @@ def is_each(test: Any) -> bool:
     return isinstance(test, str)
 
 
-def other_rows(values: Any, kind: Kind, name: str, like: Source) -> Source | None:
+def other_rows(values: Any, kind: Form, name: str, like: Source) -> Source | None:
     """Return outputs of rows without labels of the same models, wherever they live, checked.
 
     They are arrays, Dask arrays or batches (`conformix.data.batches`).

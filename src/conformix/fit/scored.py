@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
-from conformix.data.outputs import Kind, Outputs, Source, chosen, cut, one_below_the_other
+from conformix.data.outputs import Form, Outputs, Source, chosen, cut, one_below_the_other
 from conformix.data.row_data import NO_DATA, RowData
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, IntArray, of_labels, some_rows, to_device
@@ -65,8 +65,9 @@ class OfModels:
         return int(self.outputs.n_classes)
 
     @property
-    def kind(self) -> Kind:
-        return self.outputs.kind  # type: ignore[no-any-return]
+    def kind(self) -> Form:
+        """What the outputs are as they come in."""
+        return getattr(self.outputs, "form", None) or self.outputs.kind  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ import numpy as np
 from conformix.calibration import Marginal, resolve_calibration
 from conformix.calibration.cuts import Calibration
 from conformix.conformal import simple_fraction
-from conformix.data.outputs import Kind
+from conformix.data.outputs import Form
 from conformix.errors import InvalidInput, shown
 from conformix.guarantees.order import check_delta
 from conformix.kernels import available_threads
@@ -51,7 +51,7 @@ class Settings:
         How weights are found.
     scale : Normalizer or None
         On which scale scores are averaged; None leaves it to the roles (`normalizer`).
-    kind : {"probs", "logits"}
+    kind : {"probs", "logits", "logprobs", "shares", "binary"}
         What the outputs are.
     weights : array of shape (d,) or None
         Weights given by hand.
@@ -82,7 +82,7 @@ class Settings:
     frugal: bool = False
     search: Search = field(default_factory=AutoSearch)
     scale: Normalizer | None = None
-    kind: Kind = "probs"
+    kind: Form = "probs"
     weights: Any = None
     tune_alpha: float | None = None
     allow_empty: bool = True
@@ -163,6 +163,25 @@ class Settings:
         return None if self.normalizer(separate=d > 1).learns else only_candidate(self.search, d)
 
 
+def read_as(kind: Any, *, renormalize: bool) -> Any:
+    """Return the kind of outputs, of which probabilities may be divided by the sums of their rows.
+
+    Examples
+    --------
+    >>> read_as("probs", renormalize=True)
+    'shares'
+    """
+    check_flag(renormalize, "renormalize")
+    if not renormalize or kind == "shares":
+        return kind
+    if kind != "probs":
+        raise InvalidInput(
+            f'renormalize=True divides probabilities by their sums, and kind="{kind}" has none to '
+            "divide; leave it out."
+        )
+    return "shares"
+
+
 def are_equal(weights: Any) -> bool:
     """Whether weights are asked for by the name of those that treat all scores alike."""
     if isinstance(weights, str) and weights != EQUAL:
@@ -190,7 +209,7 @@ def resolve(
     split: Any = "vfcp",
     search: Any = "auto",
     normalize: Any = "auto",
-    kind: Kind = "probs",
+    kind: Form = "probs",
     weights: Any = None,
     tune_alpha: float | None = None,
     allow_empty: bool = True,
@@ -201,6 +220,7 @@ def resolve(
     random_state: Any = None,
     threads: int | None = None,
     ensemble: Any = None,
+    renormalize: bool = False,
 ) -> Settings:
     """Return the settings of `conformix.ScoreAverage`, checked against each other.
 
@@ -227,7 +247,7 @@ def resolve(
         frugal=isinstance(split, str) and resolve_split(split).name == ValidityFirst.name,
         search=resolve_search(search),
         scale=None if _is_auto_scale(normalize) else resolve_normalizer(normalize, separate=False),
-        kind=kind,
+        kind=read_as(kind, renormalize=renormalize),
         weights=weights,
         tune_alpha=tune_alpha,
         allow_empty=bool(allow_empty),

@@ -118,7 +118,7 @@ class LabelledRows:
         exact_level = simple_fraction(level)
         if sets is None:
             row_data = {"strata": self.data.strata, "sample_weight": self.data.weight}
-            sets = self.predictor.predict_at(self.outputs.models, level, **row_data)
+            sets = self.predictor.predict_at(self.outputs, level, **row_data)
         hits = np.asarray(of_labels(np.asarray(sets), self.y), dtype=bool)
         m, asked = len(hits), float(1 - exact_level)
         ledger = self.predictor.fitted.ledger

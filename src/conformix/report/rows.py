@@ -92,14 +92,14 @@ class Rows:
         if self.predictor.fitted.nested:
             return np.asarray(self.nested.at(alpha))
         if alpha not in self._masks:
-            predicted = self.predictor.predict_at(self.outputs.models, alpha, **self._row_data)
+            predicted = self.predictor.predict_at(self.outputs, alpha, **self._row_data)
             self._masks[alpha] = np.asarray(predicted)
         return self._masks[alpha]
 
     @cached_property
     def nested(self) -> NestedSets:
         """The sets at all levels: one pass over the rows, one small number per label."""
-        return self.predictor.predict_nested(self.outputs.models, self.alphas, **self._row_data)
+        return self.predictor.predict_nested(self.outputs, self.alphas, **self._row_data)
 
     @property
     def _row_data(self) -> dict[str, Any]:

@@ -91,4 +91,10 @@ class Logit(Score):
 
     def __call__(self, ranked: Ranked) -> FloatArray:
         """Return the logit."""
-        return ranked.logits
+        values = ranked.logits
+        if bool((values == -math.inf).any()):
+            raise InvalidInput(
+                'score "logit" needs finite logits, and a class that is ruled out by -inf has '
+                "none; leave the score out."
+            )
+        return values

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from conformix.data.checks import check_numbers
-from conformix.data.outputs import Kind, Outputs, check_outputs
+from conformix.data.outputs import Form, Outputs, check_outputs
 from conformix.errors import InvalidInput
 from conformix.kernels import run_blocks
 from conformix.kernels.arrays import FloatArray, RandomState, as_generator
@@ -98,7 +98,7 @@ def score_tensor(
     outputs: Any,
     scores: ScoreLike | Sequence[ScoreLike] = ("thr", "aps", "rank"),
     *,
-    kind: Kind = "probs",
+    kind: Form = "probs",
     u: Any = None,
     random_state: RandomState = None,
 ) -> FloatArray:
@@ -111,7 +111,7 @@ def score_tensor(
     scores : sequence of names, `Score` objects or functions
         With several models every score is computed for every model, model by model;
         ``"vgg16.thr"`` asks for one model only.
-    kind : {"probs", "logits"}
+    kind : {"probs", "logits", "logprobs", "shares", "binary"}
         What `outputs` holds.
     u : array of shape (n,), optional
         The numbers in [0, 1] used by randomised scores, one per row. By default they are a

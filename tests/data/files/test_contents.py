@@ -55,7 +55,7 @@ def test_a_part_names_first_and_last_row(text, rows) -> None:
 def test_probabilities_rounded_too_much_are_not_taken_for_others() -> None:
     sentence = (
         "probabilities were rounded too much: row 0 sums to 0.999; write them with six digits or "
-        "more."
+        "more, or have rows divided by their sums: --renormalize."
     )
     with pytest.raises(InvalidInput, match=f"^{re.escape(sentence)}$"):
         check_rounding({"": np.array([[0.333, 0.333, 0.333]])})

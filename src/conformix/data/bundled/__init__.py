@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from conformix.data.outputs import Kind
+from conformix.data.outputs import Form
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.registry import unknown_name
@@ -89,7 +89,7 @@ class Dataset:
     name: str
     labels: IntArray
     outputs: dict[str, FloatArray] = field(repr=False)
-    kind: Kind = "logits"
+    kind: Form = "logits"
     class_names: tuple[str, ...] | None = field(default=None, repr=False)
     groups: IntArray | None = field(default=None, repr=False)
     group_names: tuple[str, ...] | None = field(default=None, repr=False)

@@ -11,27 +11,27 @@ from typing import Any
 import numpy as np
 
 from conformix.data import bundled as datasets
+from conformix.data.checks import ROUNDED
 from conformix.data.files.contents import (
     LABEL_NAMES,
     Choice,
     Contents,
     Labels,
     a_few,
+    common_prefix,
     indices_of,
+    is_integer,
     missing,
     same_labels,
 )
 from conformix.data.files.formats import READERS, read_contents
 from conformix.data.files.limits import Limits
 from conformix.data.labels import label_indices
-from conformix.data.outputs import HALF_SUM_TOLERANCE, KINDS, SUM_TOLERANCE, Kind
+from conformix.data.outputs import HALF_SUM_TOLERANCE, KINDS, SUM_TOLERANCE, Form
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import IntArray
 from conformix.kernels.blocks import row_blocks
 from conformix.registry import unknown_name
-
-# How far rounding to two digits takes the sum of a few dozen probabilities from one.
-ROUNDED = 0.05
 
 
 def check_kind(kind: str) -> None:
@@ -41,26 +41,28 @@ def check_kind(kind: str) -> None:
     --------
     >>> check_kind("odds")
     Traceback (most recent call last):
-    conformix.errors.InvalidInput: kind must be "auto", "probs" or "logits"; got 'odds'.
+    conformix.errors.InvalidInput: kind must be "auto", "probs", "logits", "logprobs", "shares" ...
     """
     if kind not in ("auto", *KINDS):
-        raise InvalidInput(f'kind must be "auto", "probs" or "logits"; got {kind!r}.')
+        allowed = ", ".join(f'"{one}"' for one in ("auto", *KINDS[:-1]))
+        raise InvalidInput(f'kind must be {allowed} or "{KINDS[-1]}"; got {kind!r}.')
 
 
-def guess_kind(models: Mapping[str, Any]) -> Kind:
+def guess_kind(models: Mapping[str, Any]) -> Form:
     """Return ``probs`` where all numbers of all models lie between 0 and 1, else ``logits``.
 
-    Rows need not sum to one here: probabilities that were rounded too much are still no logits,
-    and the checks of the library say what is wrong with them.
+    One such column is the probability of one of two classes, ``binary``. Rows need not sum to one
+    here: probabilities that were rounded too much are still no logits, and the checks of the
+    library say what is wrong with them.
 
     Examples
     --------
     >>> guess_kind({"a": np.array([[0.2, 0.8]])}), guess_kind({"a": np.array([[-1.0, 2.0]])})
     ('probs', 'logits')
     """
-    return (
-        "probs" if all(_are_probs(np.asarray(values)) for values in models.values()) else "logits"
-    )
+    if not all(_are_probs(np.asarray(values)) for values in models.values()):
+        return "logits"
+    return "binary" if all(np.shape(values)[1:] == (1,) for values in models.values()) else "probs"
 
 
 def _are_probs(values: Any) -> bool:
@@ -91,7 +93,7 @@ def check_rounding(models: Mapping[str, Any]) -> None:
             total = float(values[first].sum(dtype=np.float64))
             raise InvalidInput(
                 f"probabilities were rounded too much: row {first} sums to {total:.6g}; write them "
-                "with six digits or more."
+                "with six digits or more, or have rows divided by their sums: --renormalize."
             )
 
 
@@ -109,7 +111,7 @@ class Batch:
         True class indices, where they were asked for.
     classes : tuple or None
         Names of the classes.
-    kind : {"probs", "logits"}
+    kind : {"probs", "logits", "logprobs", "shares", "binary"}
         What the outputs are: as said, else as they look.
 
     Examples
@@ -123,7 +125,7 @@ class Batch:
     outputs: dict[str, Any]
     labels: IntArray | None
     classes: tuple[Any, ...] | None
-    kind: Kind
+    kind: Form
 
     @property
     def n(self) -> int:
@@ -163,10 +165,14 @@ class Sources:
         Which models of the files; empty for all.
     part : str or None
         Which rows, as ``first:last`` counted from 0, the last one left out.
-    kind : {"auto", "probs", "logits"}
+    kind : {"auto", "probs", "logits", "logprobs", "shares", "binary"}
         What the outputs are; ``auto`` looks whether all rows are distributions.
     limits : Limits
         How much memory all files together may ask for.
+    renormalize : bool
+        Whether probabilities are divided by the sum of their row.
+    labels_from : {0, 1}
+        What the first class is called where labels are numbers.
 
     Examples
     --------
@@ -183,6 +189,8 @@ class Sources:
     part: str | None = None
     kind: str = "auto"
     limits: Limits = field(default_factory=Limits)
+    renormalize: bool = False
+    labels_from: int = 0
 
     @property
     def paths(self) -> list[Path]:
@@ -203,38 +211,72 @@ class Sources:
             raise InvalidInput("give one file of outputs, or one --model NAME=FILE for each model.")
         contents = [_bundled(self.file)] if _is_bundled(self.file) else self._contents()
         outputs = _chosen(contents, self.only)
-        classes = next((one.classes for one in contents if one.classes is not None), None)
-        classes = self.choice.classes or classes
+        source = self._label_source(contents) if labelled else None
+        # A bundled data set says itself what it holds.
+        asked = "logits" if _is_bundled(self.file) else self.kind
+        kind = guess_kind(outputs) if asked == "auto" else asked
         n, n_classes = next(iter(outputs.values())).shape
+        if kind == "binary":
+            n_classes = 2
+        classes = self._classes(contents, source, kind)
         if classes is not None and len(classes) != n_classes:
             raise InvalidInput(
                 f"{contents[0].path} names {len(classes)} classes, and its outputs have "
                 f"{n_classes} columns."
             )
+        if self.labels_from and classes is None:
+            classes = tuple(range(self.labels_from, self.labels_from + n_classes))
         labels = None
-        if labelled:
-            labels = _indices(*self._label_source(contents), classes, n, n_classes)
+        if source is not None:
+            found = self._counted(source, classes)
+            labels = _indices(*found, classes, n, n_classes)
         rows = parse_part(self.part, n)
         outputs = {name: values[rows] for name, values in outputs.items()}
-        # A bundled data set says itself what it holds.
-        asked = "logits" if _is_bundled(self.file) else self.kind
-        kind = guess_kind(outputs) if asked == "auto" else asked
+        if kind == "probs" and self.renormalize:
+            kind = "shares"
         if kind == "probs":
             check_rounding(outputs)
         name = Path(self.file or next(iter(self.models or {}), "")).stem
         labels = None if labels is None else labels[rows]
         return Batch(name, outputs, labels, classes, kind)  # type: ignore[arg-type]
 
+    def _classes(
+        self, contents: list[Contents], source: tuple[Any, Path] | None, kind: str
+    ) -> tuple[Any, ...] | None:
+        """Return the names of the classes, as labels have them."""
+        if self.choice.classes is not None:
+            return self.choice.classes
+        classes = next((one.classes for one in contents if one.classes is not None), None)
+        if classes is None or source is None:
+            return None if kind == "binary" else classes
+        if kind == "binary":
+            return _two_classes(classes, *source)
+        return without_prefix(classes, source[0])
+
+    def _counted(
+        self, source: tuple[Any, Path], classes: tuple[Any, ...] | None
+    ) -> tuple[Any, Path]:
+        """Return labels that are positions counted from 0, wherever their count began."""
+        labels, path = source
+        positions = self.labels_from and not isinstance(labels, Labels)
+        texts = any(isinstance(name, str) for name in classes or ())
+        return (labels - self.labels_from, path) if positions and texts else source
+
     def _contents(self) -> list[Contents]:
         """Read every file once, the later ones in the class order of the first."""
         named = [("", self.file)] if self.file is not None else list((self.models or {}).items())
         contents: list[Contents] = []
         limits, choice = self.limits, self.choice
+        if self.kind == "binary" and choice.classes is not None:
+            # The probability of the second class; where classes are numbers, any one column.
+            texts = all(isinstance(name, str) for name in choice.classes)
+            choice = replace(choice, classes=choice.classes[1:] if texts else None)
         for name, file in named:
             one = aligned(read_contents(str(file), limits=limits, choice=choice), choice.classes)
             taken = sum(values.nbytes for values in one.models.values())
             limits = replace(limits, memory=max(limits.memory - taken, 1))
-            choice = replace(choice, classes=choice.classes or one.classes)
+            if choice.classes is None:
+                choice = replace(choice, classes=one.classes)
             contents.append(_renamed(one, name) if name else one)
         return contents
 
@@ -260,6 +302,46 @@ class Sources:
                     "same, in the same order."
                 )
         return first.labels, first.path
+
+
+# What may stand before the name of the class whose probability a file holds.
+BINARY_PREFIX = "p_"
+
+
+def without_prefix(classes: tuple[Any, ...], labels: Any) -> tuple[Any, ...]:
+    """Return names without what all of them begin with, where labels are named so: p_A, p_B.
+
+    Examples
+    --------
+    >>> without_prefix(("p_A", "p_B"), Labels(["B", "A"], np.array([0, 1])))
+    ('A', 'B')
+    >>> without_prefix(("class_1", "class_2"), Labels(["class_2"], np.array([0])))
+    ('class_1', 'class_2')
+    """
+    prefix = common_prefix(classes)
+    if not prefix:
+        return classes
+    met = labels.names if isinstance(labels, Labels) else np.unique(labels).tolist()
+    texts, bare = {str(one) for one in met}, [name[len(prefix) :] for name in classes]
+    # Numbers beside names of text are positions, unless the names are these numbers.
+    if not texts <= set(bare):
+        return classes
+    return tuple(int(one) for one in bare) if all(map(is_integer, bare)) else tuple(bare)
+
+
+def _two_classes(classes: tuple[Any, ...], labels: Any, path: Path) -> tuple[Any, ...] | None:
+    """Return the names of two classes, the one whose probability a file holds last."""
+    if not isinstance(labels, Labels):
+        return None
+    positive = str(classes[0])
+    for name in (positive, positive.removeprefix(BINARY_PREFIX)):
+        others = [one for one in labels.names if one != name]
+        if name in labels.names and len(others) == 1:
+            return (others[0], name)
+    raise InvalidInput(
+        f"{path} holds one column {positive[:40]!r}, which must be the probability of one of two "
+        f"labels and have its name; labels are {a_few(labels.names)}; or write a column per class."
+    )
 
 
 def _is_table(file: str) -> bool:

@@ -326,7 +326,7 @@ def choose_columns(path: Path, names: Sequence[str], choice: Choice) -> Columns:
             f"{path} has {label!r} as one of the fitted classes, so it cannot be the label column."
         )
     if choice.classes is not None:
-        wanted = [str(name) for name in choice.classes]
+        wanted = _spelt(names, [str(name) for name in choice.classes])
         absent = [name for name in wanted if name not in place]
         if absent:
             raise InvalidInput(
@@ -336,9 +336,9 @@ def choose_columns(path: Path, names: Sequence[str], choice: Choice) -> Columns:
     else:
         wanted = [name for name in names if name != label and name not in choice.drop]
     check_names(path, wanted)
-    named: tuple[Any, ...] = tuple(wanted)
-    if named and all(_is_integer(name) for name in named):
-        named = tuple(int(name) for name in named)
+    named: tuple[Any, ...] = choice.classes if choice.classes is not None else tuple(wanted)
+    if named and choice.classes is None and all(is_integer(name) for name in wanted):
+        named = tuple(int(name) for name in wanted)
     taken = {*wanted, label}
     return Columns(
         None if label is None else place[label],
@@ -348,5 +348,40 @@ def choose_columns(path: Path, names: Sequence[str], choice: Choice) -> Columns:
     )
 
 
-def _is_integer(name: str) -> bool:
+def _spelt(names: Sequence[str], wanted: list[str]) -> list[str]:
+    """Return how a table spells some names: as they are, or each after one prefix, as in p_A."""
+    there = set(names)
+    if not wanted or all(name in there for name in wanted):
+        return wanted
+    for name in names:
+        prefix = name.removesuffix(wanted[0])
+        spelt = [prefix + one for one in wanted]
+        if name.endswith(wanted[0]) and prefix[-1:] in PREFIX_ENDS and there.issuperset(spelt):
+            return spelt
+    return wanted
+
+
+# What may stand between a prefix of all columns and the name of a class.
+PREFIX_ENDS = ("_", ".", "-", ":", "=", " ", "/")
+
+
+def common_prefix(names: Sequence[Any]) -> str:
+    """Return what all of some names begin with, up to a mark that ends a prefix.
+
+    Examples
+    --------
+    >>> common_prefix(("p_A", "p_B")), common_prefix(("cat", "cap")), common_prefix((1, 2))
+    ('p_', '', '')
+    """
+    if len(names) < 2 or not all(isinstance(name, str) for name in names):
+        return ""
+    first, last = min(names), max(names)  # what these two share, all share
+    same = (i for i, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1])
+    shared = first[: next(same, min(len(first), len(last)))]
+    end = max(shared.rfind(mark) for mark in PREFIX_ENDS)
+    return shared[: end + 1] if end >= 0 and all(len(name) > end + 1 for name in names) else ""
+
+
+def is_integer(name: str) -> bool:
+    """Whether a text is a number as Python writes it, from 0 on."""
     return name.isascii() and name.isdigit() and name == str(int(name)) if len(name) < 19 else False

@@ -23,6 +23,7 @@ from conformix.fit.exact.split import laid_down
 from conformix.fit.predictor import Predictor
 from conformix.fit.rule import Calibrated, Fitted
 from conformix.fit.saved.codec import check_fields, check_type, shortened
+from conformix.fit.settings import read_as
 from conformix.guarantees import Facts
 from conformix.guarantees.order import MOST
 from conformix.kernels import combine
@@ -87,7 +88,7 @@ def check_columns(predictor: Any, scored: tuple[str, ...]) -> None:
     d = len(predictor.columns)
     require(d > 0, "its predictor.columns name no score")
     require(len(set(predictor.columns)) == d, "its predictor.columns name a score twice")
-    require(predictor.kind in KINDS, "its predictor.kind is neither probs nor logits")
+    require(predictor.kind in KINDS, f"its predictor.kind is none of {', '.join(KINDS)}")
     known = predictor.arithmetic in ARITHMETICS
     require(known, "its predictor.arithmetic is neither exact nor numpy")
     require(0 < predictor.n_classes < MOST, "its predictor.n_classes cannot be")
@@ -421,7 +422,8 @@ def check_settings(params: dict[str, Any], predictor: Predictor) -> None:
     facts = fitted.ledger.facts
     alpha = float(params["alpha"])
     agree("params.alpha", alpha, "that of the fit is", float(predictor.alpha))
-    agree("params.kind", params["kind"], "that of the fit is", predictor.kind)
+    kind = read_as(params["kind"], renormalize=params.get("renormalize", False))
+    agree("params.kind", kind, "that of the fit is", predictor.kind)
     split = resolve_split(params["split"]).name
     by_hand = params["weights"] is not None
     allowed = ("fixed",) if by_hand else (split, "fixed")

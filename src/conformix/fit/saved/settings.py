@@ -80,7 +80,7 @@ def settings_out(params: dict[str, Any], predictor: Any, arrays: Arrays) -> dict
         "split": None,
         "search": None,
         "normalize": _normalize_out(params["normalize"]),
-        "kind": params["kind"],
+        "kind": predictor.kind,
         "weights": None if weights is None else arrays.put(np.asarray(weights, dtype=np.float64)),
         "tune_alpha": None if params["tune_alpha"] is None else float(params["tune_alpha"]),
         "allow_empty": bool(params["allow_empty"]),
