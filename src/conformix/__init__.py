@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from conformix.data import bundled as datasets
     from conformix.data import tensors
     from conformix.data import workers as cluster
+    from conformix.data.inspection import SuspectOutputsWarning, inspect
     from conformix.data.topk import TopK
     from conformix.errors import (
         ConformixWarning,
@@ -96,11 +97,13 @@ _NAMES = {
     "PredictionSets": "sets",
     "ScoreAverage": "estimators.average",
     "SmallBatchWarning": "errors",
+    "SuspectOutputsWarning": "data.inspection",
     "TopK": "data.topk",
     "TrivialSetsWarning": "errors",
     "compare": "experiments.compare",
     "conformal_rank": "conformal",
     "contributions": "fit.contributions",
+    "inspect": "data.inspection",
     "load": "estimators.average",
     "load_predictor": "fit.saved",
     "score_tensor": "scores",
@@ -119,6 +122,7 @@ __all__ = [
     "PredictionSets",
     "ScoreAverage",
     "SmallBatchWarning",
+    "SuspectOutputsWarning",
     "TopK",
     "TrivialSetsWarning",
     "blend",
@@ -131,6 +135,7 @@ __all__ = [
     "cross",
     "datasets",
     "guarantees",
+    "inspect",
     "load",
     "load_predictor",
     "merge",

@@ -83,6 +83,18 @@ BUGS = [
         "if not texts <= set(bare):", "if not bare:"),
     Bug("labels from 1 taken for positions from 0", "data/files/batch.py",
         "return (labels - self.labels_from, path) if", "return (labels - 0, path) if"),
+    # What is looked at before a fit.
+    Bug("per cents that pass for logits", "data/inspection.py",
+        "(np.abs(sums - 100) <= 100 * ROUNDED).all()", "False"),
+    Bug("counters that pass for outputs", "data/inspection.py",
+        "(steps >= 1).all() and ranges[j] >= n - 1", "False"),
+    Bug("forests that are called rounded", "data/inspection.py",
+        "elif inside and (off <= ROUNDED).all() and (off > SUM_TOLERANCE).any():",
+        "elif inside and (off <= ROUNDED).all() and not look.continuous.all():"),
+    Bug("fit on nonsense that is not refused", "data/files/diagnosis.py",
+        "        if finding.serious:\n", "        if False:\n"),
+    Bug("models with few answers called copies", "data/inspection.py",
+        "twice > max(3, 0.02 * n) and counts.max() <= MOST_COPIES", "twice > max(3, 0.02 * n)"),
     # Membership and roles.
     Bug("`>` for `>=`", "fit/rule.py",
         "return values >= cut  #", "return values > cut  #"),

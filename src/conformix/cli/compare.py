@@ -12,6 +12,7 @@ import typer
 
 from conformix.cli.options import (
     Alpha,
+    AsIs,
     Drop,
     File,
     Json,
@@ -64,6 +65,7 @@ def compare(
     kind: Kind = "auto",
     renormalize: Renormalize = False,
     labels_from: LabelsFrom = 0,
+    as_is: AsIs = False,
     rows: Rows = None,
     model: NamedFiles = None,
     labels: LabelFile = None,
@@ -92,7 +94,7 @@ def compare(
         "runs": runs, "share": share, "normalize": normalize, "resolution": resolution,
         "kind": kind, "rows": rows, "seed": seed,
     }  # fmt: skip
-    with _one_file(source, out) as data, reporting("comparing") as progress:
+    with _one_file(source, out, as_is=as_is) as data, reporting("comparing") as progress:
         shared = {**settings, "folder": out, "workers": workers, "progress": progress}
         if report is None:
             comparison = run_comparison(data, **shared)
@@ -123,13 +125,14 @@ def compare(
 
 
 @contextmanager
-def _one_file(source: Any, out: Path | None) -> Iterator[str]:
+def _one_file(source: Any, out: Path | None, *, as_is: bool) -> Iterator[str]:
     """Give the path of one npz that all workers read, or the name of a data set.
 
     Files of other formats are read once and gathered in an npz, in the folder of the rows where
     there is one. So are those of which only some rows or arrays count.
     """
     from conformix.data import bundled as datasets  # noqa: PLC0415  late
+    from conformix.data.files.diagnosis import refuse_nonsense  # noqa: PLC0415
 
     plain = not (source.labels or source.part or source.choice.label or source.choice.drop)
     plain = plain and not source.labels_from
@@ -137,11 +140,15 @@ def _one_file(source: Any, out: Path | None) -> Iterator[str]:
         source.file in datasets.names() or Path(source.file).suffix.lower() == ".npz"
     )
     if plain and ready:
-        source.read(labelled=True)  # what is wrong with it is said before the work begins
+        batch = source.read(labelled=True)  # what is wrong is said before the work begins
+        if not as_is and source.file not in datasets.names():
+            refuse_nonsense(batch, batch.name)
         yield source.file
         return
     with working("reading"):
         batch = source.read(labelled=True)
+        if not as_is:
+            refuse_nonsense(batch, batch.name)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) if out is None else out
         folder.mkdir(parents=True, exist_ok=True)

@@ -9,6 +9,7 @@ import typer
 
 from conformix.cli.options import (
     Alpha,
+    AsIs,
     Drop,
     File,
     Json,
@@ -79,10 +80,13 @@ def fit(
     kind: Kind = "auto",
     renormalize: Renormalize = False,
     labels_from: LabelsFrom = 0,
+    as_is: AsIs = False,
     max_memory: MaxMemory = "4G",
     as_json: Json = None,
 ) -> None:
     """Weights and threshold from labelled outputs."""
+    from conformix.data.files.diagnosis import refuse_nonsense  # noqa: PLC0415  late
+
     if method is not None and split is not None:
         raise InvalidInput(
             "--method names its own split, as in average:efcp; leave --split out, or --method."
@@ -96,6 +100,8 @@ def fit(
     check_target(out, [*source.paths, *(Path(one.rpartition("=")[2]) for one in test or ())])
     with working("reading"):
         batch = source.read(labelled=True)
+        if not as_is:
+            refuse_nonsense(batch, batch.name)
         tests = None if not test else _test_rows(test, batch, shared)
     estimator = _estimator(
         listed(scores), method, split or "vfcp", normalize, resolution,

@@ -48,6 +48,9 @@ Renormalize = Annotated[
     bool,
     typer.Option("--renormalize", help="Divide probabilities that were rounded by their sums."),
 ]
+AsIs = Annotated[
+    bool, typer.Option("--as-is", help="Take a file as it is, however suspicious its numbers are.")
+]
 LabelsFrom = Annotated[
     int, typer.Option(min=0, max=1, help="Where labels that are numbers begin: 0 or 1.")
 ]

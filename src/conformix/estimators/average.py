@@ -10,6 +10,7 @@ import numpy as np
 
 from conformix.data.batches import from_iterable
 from conformix.data.checks import is_chunked
+from conformix.data.inspection import warn_if_suspect
 from conformix.data.outputs import Form
 from conformix.data.row_data import NO_DATA
 from conformix.errors import InvalidInput, NotFitted
@@ -217,6 +218,8 @@ class ScoreAverage(Params):
             outputs, y, settings, test=test, groups=groups, classes=classes, strata=strata,
             sample_weight=sample_weight, unlabelled=unlabelled,
         )  # fmt: skip
+        if rows_of is array_rows:
+            warn_if_suspect(rows.outputs.models, settings.kind)
         self.predictor_ = fit(rows, settings)
         return self
 
