@@ -159,7 +159,7 @@ def test_what_it_learnt_can_be_saved_and_served_without_it(tmp_path):
 
 def test_every_setting_of_the_average_is_a_setting_of_the_classifier():
     missing = set(cx.ScoreAverage().get_params()) - set(cx.ConformalClassifier().get_params())
-    assert missing == {"kind"}  # it makes probabilities itself
+    assert missing == {"kind", "renormalize"}  # it makes probabilities itself
     assert fitted(weights=[1.0, 0.0, 0.0]).conformal_.weights_.tolist() == [1.0, 0.0, 0.0]
 
 

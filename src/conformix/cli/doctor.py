@@ -60,8 +60,10 @@ def doctor(
     typed: dict[str, Any] = {
         "--model": model, "--labels": labels, "--label-column": label_column, "--drop": drop,
         "--kind": None if kind == "auto" else kind, "--alpha": None if alpha == 0.1 else alpha,
+        "--labels-from": labels_from or None,
     }  # fmt: skip
-    command = corrected(file, typed, found.options)
+    options = {"--renormalize": ""} | found.options if renormalize else found.options
+    command = corrected(file, typed, options)
     show(found, command, str(file or "these files"), json_lines=wants_json(as_json))
     if any(one.serious for one in found.findings):
         raise typer.Exit(1)

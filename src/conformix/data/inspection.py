@@ -508,7 +508,9 @@ def warn_if_suspect(models: Mapping[str, Any], kind: str) -> None:
     for model, values in models.items():
         if not isinstance(values, np.ndarray) or values.ndim != 2 or len(values) < 20:
             continue
-        part = np.asarray(values[:LOOKED_AT], dtype=np.float64)
+        part = np.maximum(np.asarray(values[:LOOKED_AT], dtype=np.float64), -1e30)
+        if not np.isfinite(part).all():
+            continue  # refused by those who read it
         look = Look(part, None, tuple(map(str, range(part.shape[1]))), kind, model)
         for finding in (*_columns(look), *_sums(look)):
             if finding.code in ("counter", "per cent", "probabilities"):

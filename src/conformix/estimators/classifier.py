@@ -100,7 +100,7 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
         Whose probabilities are conformalised. Already fitted ones, trained on other rows than
         these, come in a `FrozenEstimator`; when all are, every row calibrates.
     alpha, scores, split, search, normalize, allow_empty, guarantee, delta, calibration, objective
-        As in `conformix.ScoreAverage`, and so are weights, tune_alpha and threads.
+        As in `conformix.ScoreAverage`, and so are weights, tune_alpha, threads and ensemble.
     calibration_share : float
         Share of the rows (or groups) set aside for calibration.
     random_state : int, Generator or None
@@ -155,6 +155,7 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
         calibration_share: float = 0.3,
         random_state: RandomState = None,
         threads: int | None = None,
+        ensemble: str | None = None,
         classes: Any = None,
     ) -> None:
         self.estimators = estimators
@@ -173,6 +174,7 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
         self.calibration_share = calibration_share
         self.random_state = random_state
         self.threads = threads
+        self.ensemble = ensemble
         self.classes = classes
 
     def fit(

@@ -215,6 +215,8 @@ class Sources:
         # A bundled data set says itself what it holds.
         asked = "logits" if _is_bundled(self.file) else self.kind
         kind = guess_kind(outputs) if asked == "auto" else asked
+        if kind == "binary" and asked == "auto" and _has_a_lone_label(source):
+            kind = "probs"  # a slip of the pen, and no second class
         n, n_classes = next(iter(outputs.values())).shape
         if kind == "binary":
             n_classes = 2
@@ -327,6 +329,11 @@ def without_prefix(classes: tuple[Any, ...], labels: Any) -> tuple[Any, ...]:
     if not texts <= set(bare):
         return classes
     return tuple(int(one) for one in bare) if all(map(is_integer, bare)) else tuple(bare)
+
+
+def _has_a_lone_label(source: tuple[Any, Path] | None) -> bool:
+    """Whether labels are names of which one stands in a single row."""
+    return source is not None and isinstance(source[0], Labels) and source[0].counts().min() < 2
 
 
 def _two_classes(classes: tuple[Any, ...], labels: Any, path: Path) -> tuple[Any, ...] | None:
