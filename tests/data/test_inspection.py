@@ -140,6 +140,18 @@ def test_python_finds_the_same_without_raising() -> None:
     assert cx.inspect(counted, Y + 1).codes == ("counter",)
 
 
+@pytest.mark.parametrize(
+    "outputs",
+    [None, 3, [], {}, "text", np.zeros((0, 3)), np.zeros((3, 0)), [["a", "b"]], [[1j, 2]],
+     (row for row in P), {"a": P, "b": P[:-1]}, {"a": P, "b": P[:, :3]}, np.full((30, 3), np.inf)],
+    ids=str,
+)  # fmt: skip
+def test_whatever_comes_is_a_finding_and_no_error(outputs: object) -> None:
+    (finding,) = cx.inspect(outputs).findings
+    assert finding.serious
+    assert cx.inspect(P, Y, test=outputs).codes in (("unreadable",), ())
+
+
 def test_the_label_as_a_column_is_called_what_it_is() -> None:
     outputs = np.column_stack([LOGITS, Y])
     assert cx.inspect(outputs, Y).codes == ("label",)

@@ -231,6 +231,9 @@ ENTRIES: dict[str, Entry] = {
     "calibration.effective_rows": lambda sample_weight=WEIGHT: cx.calibration.effective_rows(
         sample_weight
     ),
+    "compare(fit)": lambda outputs=P, y=Y, alpha=0.2, classes=None: cx.compare(
+        outputs, y, methods=["thr"], alpha=alpha, classes=classes, kind="probs", runs=2
+    ),
     "contributions": lambda outputs=P, y=Y: cx.contributions(fitted(), outputs, y),
     "NestedSets.at": lambda alpha=0.2: fitted().predict_set(P, alpha=[0.2, 0.3]).at(alpha),
     "search.bootstrap_weights": lambda tensor=S, y=Y, alpha=0.2: search.bootstrap_weights(

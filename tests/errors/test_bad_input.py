@@ -324,6 +324,7 @@ ELSEWHERE = {
     "CrossConformalClassifier.score": "scikit-learn's own",
     "small_sets_scorer": "called by scikit-learn",
     "PredictionSets.": "tests/sets/test_exports.py",
+    "inspect": "finds, and raises nothing: tests/data/test_inspection.py",
 }  # fmt: skip
 
 

@@ -40,8 +40,8 @@ def middle(ranks: FloatArray) -> FloatArray:
 
     Examples
     --------
-    >>> middle(np.array([[3.0, 1.0, 2.0], [5.0, 5.0, 1.0]])), middle(np.array([4.0, 2.0]))
-    (array([2., 5.]), np.float64(2.0))
+    >>> middle(np.array([[3.0, 1.0, 2.0], [5.0, 5.0, 1.0]])), middle(np.array([[4.0, 2.0]]))
+    (array([2., 5.]), array([2.]))
     """
     d = ranks.shape[-1]
     place = d - (d // 2 + 1)  # of the (floor(d/2) + 1)-th largest, counted from the smallest

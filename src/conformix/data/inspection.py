@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from conformix.data.checks import ROUNDED, by_model, numeric
+from conformix.data.checks import ROUNDED, by_model, called, matrix
 from conformix.data.labels import check_classes, label_indices
-from conformix.data.outputs import HALF_SUM_TOLERANCE, SUM_TOLERANCE
+from conformix.data.outputs import HALF_SUM_TOLERANCE, SUM_TOLERANCE, two_columns
 from conformix.errors import ConformixWarning, InvalidInput, warn
 from conformix.kernels.arrays import FloatArray, IntArray, to_host
 
@@ -416,7 +416,8 @@ def _shared(arrays: Mapping[str, FloatArray], other: Mapping[str, Any]) -> Itera
         there = np.asarray(other.get(model, np.zeros((0, 0))), dtype=np.float64)
         if there.ndim != 2 or values.ndim != 2 or there.shape[1] != values.shape[1]:
             continue
-        fine = [part[Look(part, None, (), "").continuous] for part in (values, there)]
+        finite = [np.clip(np.nan_to_num(part), -1e30, 1e30) for part in (values, there)]
+        fine = [part[Look(part, None, (), "").continuous] for part in finite]
         known = {row.tobytes() for row in fine[0]}
         both = sum(row.tobytes() in known for row in fine[1])
         if both > max(1, 0.001 * len(there)):
@@ -466,12 +467,9 @@ def inspect(
     per cent: rows sum to 100: these are per cents and no logits; say kind="shares".
     """
     try:
-        named = by_model(outputs, "outputs")
-        models = {name: np.asarray(numeric(to_host(v), name)) for name, v in named.items()}
+        models = _matrices(outputs, "outputs", kind)
         known = kind_of(models) if kind == "auto" else kind
-        others = None
-        if test is not None:
-            others = {name: np.asarray(to_host(v)) for name, v in by_model(test, "test").items()}
+        others = None if test is None else _matrices(test, "test", kind)
         n, n_classes = next(iter(models.values())).shape
         labels = None
         if y is not None:
@@ -479,11 +477,19 @@ def inspect(
             labels = label_indices(y, names, n, n_classes)
     except InvalidInput as error:
         return Inspection((refusal(str(error)),))
-    except ValueError:
-        return Inspection((refusal("outputs must be (n, K) matrices of one shape."),))
     return Inspection(
         look_at(models, labels, kind=known, classes=classes, alpha=alpha, other=others)
     )
+
+
+def _matrices(outputs: Any, name: str, kind: str) -> dict[str, FloatArray]:
+    """Return outputs as (n, K) matrices of one shape, their numbers unchecked."""
+    read = two_columns if kind == "binary" else matrix
+    named = {key: read(v, called(name, key)) for key, v in by_model(outputs, name).items()}
+    arrays = {key: np.asarray(to_host(values[:])) for key, values in named.items()}
+    if len({values.shape for values in arrays.values()}) > 1:
+        raise InvalidInput(f"{name} of several models must share one shape (n, K).")
+    return arrays
 
 
 def kind_of(models: Mapping[str, Any]) -> str:

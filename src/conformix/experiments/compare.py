@@ -318,7 +318,7 @@ def _dataset(outputs: Any, y: Any, classes: Any, kind: str) -> Dataset:
         raise InvalidInput("give the outputs and labels of a data set, or its name.")
     check_kind(kind)
     held = {model or "model": to_host(v) for model, v in by_model(outputs, "outputs").items()}
-    arrays = {model: numeric(values, model) for model, values in held.items()}
+    arrays = {model: numeric(values, f"outputs[{model!r}]") for model, values in held.items()}
     plain = all(values.ndim == 2 for values in arrays.values())
     known: Any = guess_kind(arrays) if kind == "auto" and plain else kind
     checked = check_outputs(arrays, "probs" if known == "auto" else known)
