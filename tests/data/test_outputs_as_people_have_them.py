@@ -234,6 +234,13 @@ def test_a_prefix_that_labels_have_too_stays(folder: Path) -> None:
     assert shell_sets([train], table(folder, "new.csv", ",".join(names), NEW))[1] == tuple(names)
 
 
+def test_names_stay_where_labels_are_their_positions(folder: Path) -> None:
+    names = ("kind 0", "kind 1", "kind 2", "kind 3")
+    np.savez("train.npz", outputs=P, labels=Y, class_names=np.array(names))
+    np.savez("new.npz", outputs=NEW, class_names=np.array(names))
+    assert shell_sets(["train.npz"], "new.npz")[1] == names
+
+
 def test_numbers_after_a_prefix_are_the_names_that_labels_have(folder: Path) -> None:
     train = table(folder, "train.csv", "p_1,p_2,p_3,p_4,label", P, Y + 1)
     mask, classes = shell_sets([train], table(folder, "new.csv", "p_1,p_2,p_3,p_4", NEW))

@@ -80,7 +80,9 @@ BUGS = [
     Bug("row without a class let in", "data/checks.py",
         "out = np.isneginf(block).all(axis=1)", "out = np.isneginf(block).all(axis=1) & False"),
     Bug("prefix stripped though labels have it", "data/files/batch.py",
-        "if not texts <= set(bare):", "if not bare:"),
+        "if positions or not texts <= set(bare):", "if positions or not bare:"),
+    Bug("names given up for positions that say the same", "data/files/batch.py",
+        "if positions or not texts <= set(bare):", "if not texts <= set(bare):"),
     Bug("labels from 1 taken for positions from 0", "data/files/batch.py",
         "return (labels - self.labels_from, path) if", "return (labels - 0, path) if"),
     # What is looked at before a fit.

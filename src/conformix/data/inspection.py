@@ -24,6 +24,8 @@ from conformix.kernels.arrays import FloatArray, IntArray, to_host
 LOOKED_AT = 4000
 # Fewer rows say nothing about chance.
 ENOUGH = 50
+# Numbers beyond it are taken for it, so that sums and ranges stay finite.
+LARGEST = 1e30
 # Copies of one row that are somebody's mistake, and not those of a model with few answers.
 MOST_COPIES = 8
 
@@ -173,7 +175,7 @@ def look_at(
                 f"{int(rows[gaps.argmax()])}; leave these rows out, or write their outputs."
             ), serious=True))  # fmt: skip
             continue
-        part = np.maximum(part, -1e30)  # a class that is ruled out
+        part = np.clip(part, -LARGEST, LARGEST)  # a class may be ruled out by -inf
         names = tuple(map(str, classes if classes is not None else range(part.shape[1])))
         look = Look(part, labels, names, kind, model)
         findings += _columns(look) if mixed else _of_one(look)
@@ -333,7 +335,7 @@ def _scale(look: Look) -> Iterator[Finding]:
             "and counts are; give the outputs of a model."
         ), serious=True)  # fmt: skip
     gap = np.sort(values, axis=1)[:, -1] - np.sort(values, axis=1)[:, -2]
-    if np.median(gap) > 1000 and (values > -1e29).all():
+    if np.median(gap) > 1000 and (values > -LARGEST).all():
         yield Finding("huge", (
             f"the largest number of a row exceeds the next one by {np.median(gap):.3g} in the "
             "median, where a softmax knows 0 and 1 alone; divide the logits, or look whether these "
@@ -416,7 +418,7 @@ def _shared(arrays: Mapping[str, FloatArray], other: Mapping[str, Any]) -> Itera
         there = np.asarray(other.get(model, np.zeros((0, 0))), dtype=np.float64)
         if there.ndim != 2 or values.ndim != 2 or there.shape[1] != values.shape[1]:
             continue
-        finite = [np.clip(np.nan_to_num(part), -1e30, 1e30) for part in (values, there)]
+        finite = [np.clip(np.nan_to_num(part), -LARGEST, LARGEST) for part in (values, there)]
         fine = [part[Look(part, None, (), "").continuous] for part in finite]
         known = {row.tobytes() for row in fine[0]}
         both = sum(row.tobytes() in known for row in fine[1])
@@ -514,9 +516,10 @@ def warn_if_suspect(models: Mapping[str, Any], kind: str) -> None:
     for model, values in models.items():
         if not isinstance(values, np.ndarray) or values.ndim != 2 or len(values) < 20:
             continue
-        part = np.maximum(np.asarray(values[:LOOKED_AT], dtype=np.float64), -1e30)
-        if not np.isfinite(part).all():
+        part = np.asarray(values[:LOOKED_AT], dtype=np.float64)
+        if np.isnan(part).any():
             continue  # refused by those who read it
+        part = np.clip(part, -LARGEST, LARGEST)
         look = Look(part, None, tuple(map(str, range(part.shape[1]))), kind, model)
         for finding in (*_columns(look), *_sums(look)):
             if finding.code in ("counter", "per cent", "probabilities"):

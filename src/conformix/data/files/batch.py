@@ -325,8 +325,9 @@ def without_prefix(classes: tuple[Any, ...], labels: Any) -> tuple[Any, ...]:
         return classes
     met = labels.names if isinstance(labels, Labels) else np.unique(labels).tolist()
     texts, bare = {str(one) for one in met}, [name[len(prefix) :] for name in classes]
-    # Numbers beside names of text are positions, unless the names are these numbers.
-    if not texts <= set(bare):
+    # Numbers beside names of text are positions; where both are the same, names stay what they are.
+    positions = not isinstance(labels, Labels) and bare == [str(i) for i in range(len(bare))]
+    if positions or not texts <= set(bare):
         return classes
     return tuple(int(one) for one in bare) if all(map(is_integer, bare)) else tuple(bare)
 
