@@ -12,7 +12,9 @@ import numpy as np
 
 from conformix.data.checks import by_model, is_chunked
 from conformix.data.outputs import (
+    KIND_OF,
     Form,
+    Kind,
     Outputs,
     added,
     check_models,
@@ -34,11 +36,16 @@ class Chunked:
     """Outputs in chunks of rows, the same for all models; see `conformix.data.outputs.Source`."""
 
     arrays: dict[str, Any]  # Dask arrays (n, K) by model
-    kind: Form
+    form: Form  # what the numbers are as they come in
     # What becomes of the outputs of every block before anything is asked of them, and the names of
     # the models then.
     through: Callable[[Outputs], Outputs] | None = None
     named: tuple[str, ...] | None = None
+
+    @property
+    def kind(self) -> Kind:
+        """What the numbers are to the arithmetic."""
+        return KIND_OF[self.form]
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -84,7 +91,7 @@ class Chunked:
     def read(self, chunk: list[Any], first: int) -> Outputs:
         """Return a chunk as outputs whose numbers are checked when they are read."""
         models = {name: np.asarray(values) for name, values in zip(self.arrays, chunk, strict=True)}
-        return check_outputs(models, self.kind, first=first, later=True)
+        return check_outputs(models, self.form, first=first, later=True)
 
     def blocks(self, chunk: list[Any], first: int) -> Iterator[Outputs]:
         """Yield small blocks of a chunk, checked."""
@@ -96,7 +103,7 @@ class Chunked:
     @property
     def light(self) -> Chunked:
         """What a task needs to read a chunk: no arrays, which would bring their graphs along."""
-        return Chunked(dict.fromkeys(self.arrays), self.kind, self.through, self.named)
+        return Chunked(dict.fromkeys(self.arrays), self.form, self.through, self.named)
 
     def map(
         self,

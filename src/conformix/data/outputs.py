@@ -304,7 +304,7 @@ def taken(source: Source, rows: IntArray | None = None) -> Outputs:
     blocks = [block for _, block in source.map(_kept, rows)]
     if not blocks:
         none = np.empty((0, source.n_classes))
-        return Outputs(dict.fromkeys(source.models, none), KIND_OF[source.kind])
+        return Outputs(dict.fromkeys(source.models, none), source.kind)
     return one_below_the_other(blocks)
 
 

@@ -15,7 +15,16 @@ import numpy as np
 
 from conformix.data.batches import Batches, from_iterable
 from conformix.data.labels import label_indices
-from conformix.data.outputs import Form, Outputs, added, check_outputs, matching, over_blocks
+from conformix.data.outputs import (
+    KIND_OF,
+    Form,
+    Kind,
+    Outputs,
+    added,
+    check_outputs,
+    matching,
+    over_blocks,
+)
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import IntArray
 
@@ -248,9 +257,9 @@ class BatchOutputs:
         return self.passes.head.outputs.n_classes
 
     @property
-    def kind(self) -> Form:
+    def kind(self) -> Kind:
         """What the outputs are."""
-        return self.passes.kind
+        return KIND_OF[self.passes.kind]
 
     def blocks(self) -> Iterator[Block]:
         """Yield all blocks of rows in one more pass."""

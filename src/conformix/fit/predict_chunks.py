@@ -34,7 +34,7 @@ def predict_chunks(predictor: Predictor, outputs: Any, alpha: Any = None, **rows
     each_row = fitted.ledger.each_row
     whole = each_row or fitted.needs
     at = [fitted if whole else fitted.at_level(level) for level in levels]
-    light = replace(predictor, fitted=at[0], threads=1, classes=None, kind=chunks.kind)
+    light = replace(predictor, fitted=at[0], threads=1, classes=None, kind=chunks.form)
     small = np.min_scalar_type(len(levels))
     depth = _mapped(
         _depths, chunks, columns, small, predictor=light, levels=levels, at=at, names=tuple(rows),
@@ -47,7 +47,7 @@ def predict_chunks(predictor: Predictor, outputs: Any, alpha: Any = None, **rows
 def chunk_pvalues(predictor: Predictor, outputs: Any, *, smoothed: bool, **rows: Any) -> Any:
     """Return the p-values of Dask outputs as a Dask array (n, K) in the same chunks."""
     chunks, columns = _rows(predictor, outputs, rows)
-    light = replace(predictor, threads=1, classes=None, kind=chunks.kind)
+    light = replace(predictor, threads=1, classes=None, kind=chunks.form)
     return _mapped(
         _pvalues, chunks, columns, np.float64, predictor=light, smoothed=smoothed, names=tuple(rows)
     )

@@ -370,7 +370,7 @@ def _vote_in(document: dict[str, Any], arrays: Arrays, where: str) -> Voted:
     """Return the vote that a file holds: the scores of its calibration rows say all of it."""
     refuse_unknown(document, _VOTE, "vote")
     facts = _facts_in(field_of(document, "facts", "dict", where))
-    votes = _array(document, "votes", arrays, where)
+    votes = array_in(document, "votes", arrays, where)
     check_votes(votes, facts)
     ledger = Ledger(stated(EXACT, facts), replace(facts, calibration=Marginal.name))
     size = field_of(document, "held_out_size", "float | None", where)
