@@ -142,11 +142,22 @@ def test_rows_that_all_tune_are_searched_where_they_are(
     test = TEST if "dlcp" in options["split"] else None
     here = average(**options).fit(X, Y, test=test)
     monkeypatch.setattr(far, "REACHED_BYTES", reached)
+    monkeypatch.setattr(far, "PART_BYTES", 500)  # several parts
     alike(average(**options).fit_batches(batches(), test=test), here)
     there = None if test is None else da.from_array(test, chunks=(17, 2))
     alike(average(**options).fit(CHUNKS, Y, test=there), here)
     monkeypatch.setattr(rows, "TENSOR_BYTES", 0)  # as if arrays were too large
     alike(average(**options).fit(X, Y, test=test), here)
+
+
+def test_test_rows_without_a_label_within_reach_have_empty_sets_as_in_memory() -> None:
+    sure = np.full((60, N_CLASSES), 0.002)
+    sure[np.arange(60), Y[:60]] = 1 - 0.002 * (N_CLASSES - 1)
+    test = np.full((100, N_CLASSES), 1 / N_CLASSES)
+    cp = average(split="dlcp", scores=("thr", "margin"))
+    here = average(split="dlcp", scores=("thr", "margin")).fit(sure, Y[:60], test=test)
+    assert here.search_.count == 0
+    alike(cp.fit_batches([(sure, Y[:60])], test=test), here)
 
 
 @pytest.mark.parametrize("split", ["efcp", "dlcp", "dlcp+"])

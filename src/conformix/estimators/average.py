@@ -324,6 +324,11 @@ class ScoreAverage(Params):
             one key their p-values are equal, and not independent.
         **rows
             As in `predict_set`.
+
+        Returns
+        -------
+        float64 array of shape (n, K)
+            Of Dask arrays a Dask array in the same chunks, not computed yet.
         """
         return self._check_fitted().predict_pvalues(outputs, smoothed=smoothed, **rows)
 

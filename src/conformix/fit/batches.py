@@ -15,7 +15,7 @@ from conformix.data.passes import BatchOutputs, Block, Passes
 from conformix.data.row_data import RowData, check_rows
 from conformix.errors import InvalidInput
 from conformix.fit.far import FarOutputs, far_scores, refuse_rows_beyond_memory
-from conformix.fit.rows import ArrayRows, check_test, is_each, other_rows
+from conformix.fit.rows import ArrayRows, check_test, is_each, on_host, other_rows
 from conformix.fit.scored import (
     HeldScores,
     OfModels,
@@ -158,8 +158,8 @@ def batch_rows(
     scheme, kind = settings.calibration, settings.kind
     checked, each_row = None, is_each(test)
     if settings.weights is None and not each_row:
-        checked = other_rows(test, kind, "test", head.outputs)
-    others = other_rows(unlabelled, kind, "unlabelled", head.outputs)
+        checked = on_host(other_rows(test, kind, "test", head.outputs))
+    others = on_host(other_rows(unlabelled, kind, "unlabelled", head.outputs))
     return BatchRows(outputs, scheme.needs, scheme.name, passes.classes, checked, others, each_row)
 
 

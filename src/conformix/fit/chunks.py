@@ -20,7 +20,7 @@ from conformix.data.row_data import RowData, check_rows
 from conformix.data.workers import computed, fold, persisted
 from conformix.fit.far import FarOutputs, far_scores, refuse_rows_beyond_memory
 from conformix.fit.predictor import Predictor
-from conformix.fit.rows import ArrayRows, check_test, is_each, other_rows
+from conformix.fit.rows import ArrayRows, check_test, is_each, on_host, other_rows
 from conformix.fit.scored import (
     Combination,
     HeldScores,
@@ -213,8 +213,8 @@ def chunk_rows(
     names = check_classes(classes, n_classes)
     checked, each_row = None, is_each(test)
     if settings.weights is None and not each_row:
-        checked = other_rows(test, settings.kind, "test", chunks)
-    others = other_rows(unlabelled, settings.kind, "unlabelled", chunks)
+        checked = on_host(other_rows(test, settings.kind, "test", chunks))
+    others = on_host(other_rows(unlabelled, settings.kind, "unlabelled", chunks))
     ids = check_groups(here(groups), n)
     return ChunkRows(chunks, y, data, ids, names, checked, others, each_row)
 

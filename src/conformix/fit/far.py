@@ -33,8 +33,12 @@ from conformix.scores.scale import Transform
 from conformix.scores.sorted_rows import SortedOutputs, are_sorted, upper_windows
 from conformix.search.objective import CACHE_ENTRIES, SizeObjective
 
-# What the labels within reach may take here (2 GiB); beyond it they are counted where they are.
-REACHED_BYTES = 2**31
+# What the labels within reach may take here (4 GiB, and a quarter of the machine's memory at most);
+# beyond it they are counted where they are.
+REACHED_BYTES = 2**32
+# They are put together in parts of this size (64 MiB): many small ones cost the search, and one
+# of all would be held twice while it is made.
+PART_BYTES = 2**26
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,19 +168,26 @@ def size_objective(
     if labels is None:
         return FarObjective(true_scores, parts, reach, k, threads=threads)
     shape = sum(len(part) for part in parts), parts[0].shape[1]
-    return SizeObjective(true_scores, [labels[:, None, :]], k, threads=threads, shape=shape)
+    size_parts = [some[:, None, :] for some in labels]  # rows of one label each
+    return SizeObjective(true_scores, size_parts, k, threads=threads, shape=shape)
 
 
-def _labels_within_reach(parts: Sequence[FarOutputs], reach: Reach) -> FloatArray | None:
+def _labels_within_reach(parts: Sequence[FarOutputs], reach: Reach) -> list[FloatArray] | None:
     """Return the normalised scores (L, d) of labels that may be in; None where they are many."""
-    found, held_bytes = [np.empty((0, parts[0].shape[2]))], 0
+    whole: list[FloatArray] = []
+    small: list[FloatArray] = [np.empty((0, parts[0].shape[2]))]
+    held_bytes = 0
+    most = min(REACHED_BYTES, machine_memory() / 4)
     for part in parts:
         for _, labels in part.source.map(partial(reach.labels, part.scoring), part.rows):
             held_bytes += labels.nbytes
-            if held_bytes > REACHED_BYTES:
+            if held_bytes > most:
                 return None
-            found.append(labels)
-    return np.concatenate(found)
+            small.append(labels)
+            if sum(some.nbytes for some in small) > PART_BYTES:
+                whole.append(np.concatenate(small))
+                small.clear()
+    return [*whole, np.concatenate(small)] if small else whole
 
 
 class FarObjective(SizeObjective):

@@ -16,7 +16,15 @@ from conformix.data.batches import Batches
 from conformix.data.checks import is_chunked, mapping, place
 from conformix.data.chunks import chunked
 from conformix.data.labels import check_classes, label_indices
-from conformix.data.outputs import Form, Outputs, Source, check_groups, check_outputs, matching
+from conformix.data.outputs import (
+    Form,
+    Outputs,
+    Source,
+    check_groups,
+    check_outputs,
+    matching,
+    taken,
+)
 from conformix.data.passes import BatchOutputs, Passes
 from conformix.data.row_data import RowData, check_rows
 from conformix.errors import InvalidInput, SmallBatchWarning, shown, warn
@@ -161,15 +169,18 @@ class ArrayRows(OfModels):
         if not split.needs_test or self.test is None:
             return None
         here, there = self.outputs, self.test
-        if far or not isinstance(there, Outputs):
-            away = FarOutputs(there, scoring)
-            return away if far else away.tensor
-        if there.home != here.home and (there.on_device or here.on_device):
-            raise InvalidInput(
-                "test must be where outputs are (move one with .to(device)); got outputs "
-                f"{place(here.home)} and test {place(there.home)}."
-            )
-        return scoring.tensor(there)
+        if not isinstance(there, Outputs) and here.on_device:
+            there = taken(there)
+        if isinstance(there, Outputs):
+            if there.home != here.home and (there.on_device or here.on_device):
+                raise InvalidInput(
+                    "test must be where outputs are (move one with .to(device)); got outputs "
+                    f"{place(here.home)} and test {place(there.home)}."
+                )
+            if not far:
+                return scoring.tensor(there)
+        away = FarOutputs(there, scoring, split=split.name)
+        return away if far else away.tensor
 
 
 def array_rows(
@@ -226,6 +237,11 @@ def other_rows(values: Any, kind: Form, name: str, like: Source) -> Source | Non
         )
         return BatchOutputs(passes)
     return matching(check_outputs(values, kind, name=name), models, n_classes, name)
+
+
+def on_host(source: Source | None) -> Source | None:
+    """Return rows that go with others which are read on hosts: tensors are brought there."""
+    return source.to_host() if isinstance(source, Outputs) else source
 
 
 def are_too_many(outputs: Outputs, d: int) -> bool:
