@@ -237,6 +237,5 @@ class Taught:
                 total += c * pool.plane(column, rows)
         for model, terms in products.items():
             scores, weights = zip(*terms, strict=True)
-            some = of_models[model].patterns[rows]
-            total += pattern_sum(scores, weights)(Rows(total, some))
+            total += pattern_sum(scores, weights)(of_models[model].patterns[rows])
         return Ranked(total, "logits").probs

@@ -144,7 +144,7 @@ def test_python_finds_the_same_without_raising() -> None:
     "outputs",
     [None, 3, [], {}, "text", np.zeros((0, 3)), np.zeros((3, 0)), [["a", "b"]], [[1j, 2]],
      (row for row in P), {"a": P, "b": P[:-1]}, {"a": P, "b": P[:, :3]}, np.full((30, 3), np.inf)],
-    ids=str,
+    ids=range(13),
 )  # fmt: skip
 def test_whatever_comes_is_a_finding_and_no_error(outputs: object) -> None:
     (finding,) = cx.inspect(outputs).findings

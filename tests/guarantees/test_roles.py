@@ -6,7 +6,7 @@ Where coverage is promised as exact, no row may move both what was learnt and th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
@@ -25,6 +25,7 @@ from conformix.estimators.cross import CrossAverage, Fold
 from conformix.estimators.online import OnlineAverage
 from conformix.fit import rows as budget
 from conformix.guarantees import EXACT, Guarantee
+from conformix.scores import blend
 from conformix.search import GradientSearch, GridSearch, LineSearch
 from conformix.splits import Exact, Roles, ValidityFirst
 from conformix.testing import (
@@ -36,6 +37,16 @@ from conformix.testing import (
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore::conformix.errors.ConformixWarning")
+
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_rows_teach() -> Iterator[None]:
+    """An audit refits for every row, so it has fewer rows than automatic scores learn from."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blend, "FEWEST_ROWS", 1)
+        yield
+
 
 N, K = 20, 3
 GRID = GridSearch(6)
