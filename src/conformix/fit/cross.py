@@ -126,6 +126,11 @@ class CrossPredictor:
 
     blend: ClassVar[None] = None
 
+    @property
+    def scored_models(self) -> tuple[str, ...]:
+        """The models whose outputs are scored: all, since folds take no ensemble."""
+        return self.models
+
     @cached_property
     def cuts(self) -> list[Any]:
         """The rows of every fold by cell."""
