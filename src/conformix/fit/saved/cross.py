@@ -56,6 +56,7 @@ _FOLD = ("weights", "transform", "calibration", "y", "strata", "limits")
 # What a cross-conformal model has no choice in, as the settings of an average spell it.
 _SETTLED: dict[str, Any] = {
     "split": "efcp", "tune_alpha": None, "guarantee": "marginal", "delta": 0.1, "objective": "size",
+    "ensemble": None,
 }  # fmt: skip
 
 
