@@ -128,6 +128,7 @@ def main() -> None:
     parser.add_argument("old")
     parser.add_argument("new", nargs="?", default=str(ROOT))
     parser.add_argument("--rounds", type=int, default=25)
+    parser.add_argument("--only", nargs="+", help="words of the cases; all by default")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         old = Version(checkout(asked.old, one))
@@ -135,6 +136,8 @@ def main() -> None:
         names = old.cases()
         if new.cases() != names:
             raise SystemExit("the two versions do not run the same cases.")
+        if asked.only:
+            names = [name for name in names if any(word in name for word in asked.only)]
         pairs: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
         for number in range(asked.rounds):
             for name in names:

@@ -31,7 +31,7 @@ SPLITS = {
 }
 
 
-def run(logits, y, n: int, alpha: float, seed: int, calibration: str) -> np.ndarray:
+def run(logits, y, n: int, alpha: float, *, seed: int, calibration: str) -> np.ndarray:
     """Return coverage and size of every split on one draw, shape (splits, 2)."""
     rows = np.random.default_rng(seed).permutation(len(y))
     own, test = rows[:n], rows[n : n + 1000]
@@ -60,7 +60,10 @@ def main(repetitions: int, *, by_class: bool) -> None:
     print("|---|---|" + "---|" * (len(SPLITS) + 1))
     for n, alpha in CASES_BY_CLASS if by_class else CASES:
         seen = np.array(
-            [run(logits, y, n, alpha, seed, calibration) for seed in range(repetitions)]
+            [
+                run(logits, y, n, alpha, seed=seed, calibration=calibration)
+                for seed in range(repetitions)
+            ]
         )
         mean = seen.mean(axis=0)
         cells = [f"{size:.2f} ({cover:.4f})" for cover, size in mean]

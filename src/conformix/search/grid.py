@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +15,8 @@ from conformix.search.objective import SearchResult, SizeObjective
 
 # What `search="auto"` allows itself: three scores at resolution 100, four at 50, six at 20.
 AUTO_WEIGHTS = 60_000
+# Grids of so many weights at most are made once: fits on few rows ask for them again and again.
+KEPT_WEIGHTS = 10_000
 AUTO_RESOLUTIONS = (100, 50, 40, 30, 25, 20, 15, 12, 10, 8, 6, 5, 4, 3, 2, 1)
 
 
@@ -51,8 +54,8 @@ class GridSearch:
 
     def candidate_weights(self, d: int) -> FloatArray:
         """Return the grid weights (M, d) in the order that breaks ties."""
-        grid = simplex_grid(d, self.steps(d))
-        return grid[preference(grid)] / self.steps(d)
+        made = _preferred if self.n_candidates(d) <= KEPT_WEIGHTS else _preferred.__wrapped__
+        return made(d, self.steps(d)).copy()
 
     def __call__(
         self, objective: SizeObjective, rng: np.random.Generator | None = None
@@ -68,6 +71,13 @@ class GridSearch:
             n_evaluated=len(grid),
             strategy=f"grid of resolution {resolution}",
         )
+
+
+@lru_cache(maxsize=8)
+def _preferred(d: int, resolution: int) -> FloatArray:
+    """Return the weights of a grid, those that win ties first."""
+    grid = simplex_grid(d, resolution)
+    return grid[preference(grid)] / resolution
 
 
 def auto_resolution(d: int) -> int:
