@@ -21,7 +21,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from mutants.planted import BUGS, Bug
-from mutation.__main__ import Worker
+from mutation.trees import Worker
 
 ROOT = Path(__file__).resolve().parents[2]
 SUITE = [

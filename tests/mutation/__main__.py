@@ -21,7 +21,7 @@ from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Protocol
+from typing import Any
 
 from scipy.stats import beta
 
@@ -29,18 +29,16 @@ from mutation import lines
 from mutation.equivalent import PROOFS
 from mutation.generated import (
     FURTHER,
-    ROOT,
     SAMPLE,
     WHOLE,
     Mutant,
     all_of_the_whole,
-    code_of,
     sample,
 )
-from mutation.worker import only_bodies_differ
+from mutation.trees import ROOT, Worker, code_of, runs_on_import
 
-# Seconds of tests in the stages, were the whole suite to take SUITE; LIMIT of one that computes.
-SUITE, NARROW, BROAD, OTHERS, LIMIT = 1000.0, 4.0, 10.0, 4.0, 40.0
+# Seconds of tests in the stages, were the whole suite to take SUITE.
+SUITE, NARROW, BROAD, OTHERS = 1000.0, 4.0, 10.0, 4.0
 LABELS = {
     "whole": "these together",
     "sample": "a random sample of the other rooms that carry a promise",
@@ -157,74 +155,6 @@ def run_all(mutants: list[Mutant], choice: Choice) -> None:
                 if done % 50 == 0:
                     print(f"{done} of {len(mutants)}, {time.perf_counter() - began:.0f} s")
                 sys.stdout.flush()
-
-
-class Changed(Protocol):
-    """A module, and its text with a change in it."""
-
-    @property
-    def file(self) -> str: ...
-
-    @property
-    def text(self) -> str | None: ...
-
-
-def runs_on_import(mutant: Changed) -> bool:
-    """Return whether a change is of what runs on import: these take longest, and come last."""
-    return not only_bodies_differ(code_of(mutant.file), str(mutant.text))
-
-
-class Worker:
-    """Processes that run tests on a copy of the tree of their own, one with the tests at hand.
-
-    A copy stays from run to run for what is compiled there.
-    """
-
-    def __init__(self, tree: Path, tests: list[str]) -> None:
-        for name in ("src", "tests", "examples", "docs", "studies", "benchmarks"):
-            shutil.rmtree(tree / name, ignore_errors=True)
-            shutil.copytree(ROOT / name, tree / name)
-        for name in ("pyproject.toml", "README.md", "ARCHITECTURE.md"):
-            shutil.copy2(ROOT / name, tree)
-        self.tree = tree
-        self.files = sorted({test.partition("::")[0] for test in tests})
-        self.processes: dict[str, subprocess.Popen[str]] = {}
-
-    def outcome(
-        self, mutant: Changed, stages: list[list[str]], limit: float = LIMIT
-    ) -> dict[str, Any]:
-        """Return what tests, or all tests of files and folders, say of a mutant."""
-        process = self.process("fresh" if runs_on_import(mutant) else "collected")
-        assert process.stdin is not None
-        assert process.stdout is not None
-        job = {"file": mutant.file, "text": mutant.text, "stages": stages, "limit": limit}
-        process.stdin.write(json.dumps(job) + "\n")
-        process.stdin.flush()
-        answer: dict[str, Any] = json.loads(process.stdout.readline())
-        return answer
-
-    def process(self, kind: str) -> subprocess.Popen[str]:
-        """Return the process of a kind, started where there is none."""
-        if kind not in self.processes:
-            environment = os.environ | {
-                "PYTHONPATH": str(self.tree / "src"),
-                "CONFORMIX_DATA": os.environ.get("CONFORMIX_DATA", str(ROOT / "data")),
-                "NUMBA_CACHE_DIR": str(self.tree / "compiled"),
-                "PYTHONDONTWRITEBYTECODE": "",
-            }
-            script = self.tree / "tests" / "mutation" / "worker.py"
-            self.processes[kind] = subprocess.Popen(
-                [sys.executable, str(script), str(self.tree), kind, *self.files],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
-            )  # fmt: skip
-        return self.processes[kind]
-
-    def __enter__(self) -> Worker:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        for process in self.processes.values():
-            process.kill()
 
 
 class Choice:

@@ -15,8 +15,8 @@ from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
 
-ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "src" / "conformix"
+from mutation.trees import PACKAGE, ROOT, code_of
+
 KNOWN = ROOT / ".mutation" / "changes.jsonl"
 # Every mutant of these is run.
 WHOLE = ["conformal.py", "splits.py", "guarantees/verdict.py", "fit/verdict.py"]
@@ -169,12 +169,6 @@ def _alike(one: str, other: str) -> int:
     """Return how many characters at the beginning are the same."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
-
-
-@cache
-def code_of(file: str) -> str:
-    """Return the text of a module as it was when it was first asked for."""
-    return (PACKAGE / file).read_text(encoding="utf-8")
 
 
 @cache
