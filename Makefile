@@ -30,11 +30,13 @@ docs: $(STAMP) ## the documentation as HTML in docs/_build/html, without a netwo
 # Files in the order of their names: the many small ones of src come last and fill both workers.
 # A worker has a core of its own, so libraries start no threads beside it; what tests start as a
 # process of its own reads compiled modules, whatever the shell says about writing them.
+# There are half as many workers again as cores: some wait for a browser, or for another process.
+WORKERS = $(shell $(PYTHON) -c 'import os; print(3 * os.cpu_count() // 2)')
 test: export OPENBLAS_NUM_THREADS := 1
 test: export OMP_NUM_THREADS := 1
 test: export PYTHONDONTWRITEBYTECODE :=
 test: $(STAMP) ## all tests, doctests included; WHAT=long: the long forms of slow ones alone
-	@$(BIN)/python -m pytest -q -rs --numprocesses auto --dist loadfile --no-loadscope-reorder $(addprefix -m ,$(WHAT))
+	@$(BIN)/python -m pytest -q -rs --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(addprefix -m ,$(WHAT))
 
 check: $(STAMP) ## format, lint and types
 	@$(BIN)/ruff format --check .

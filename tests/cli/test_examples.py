@@ -28,7 +28,11 @@ def test_the_commands_are_those_of_the_design() -> None:
     assert {"demo", "fit", "predict", "evaluate", "compare", "reproduce", "info"} <= set(NAMES)
 
 
-@pytest.mark.parametrize("command", NAMES)
+# What compiles every kernel; `kernels/test_first_use.py` warms up in the first tier.
+SLOW = ("warmup",)
+
+
+@pytest.mark.parametrize("command", [name for name in NAMES if name not in SLOW])
 def test_the_example_of_a_help_text_runs(
     command: str,
     folder: Path,
@@ -37,6 +41,18 @@ def test_the_example_of_a_help_text_runs(
 ) -> None:
     if command == "demo":
         request.getfixturevalue("small_demo")
+    assert_example_runs(command, capsys)
+
+
+@pytest.mark.long(short="test_the_example_of_a_help_text_runs")
+@pytest.mark.parametrize("command", SLOW)
+def test_the_example_of_a_slow_command_runs(
+    command: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert_example_runs(command, capsys)
+
+
+def assert_example_runs(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     if command in ("predict", "evaluate", "info", "report"):
         assert main(example_of("fit", capsys)) == 0
     words = example_of(command, capsys)

@@ -56,9 +56,35 @@ def test_the_readme_shows_the_shell() -> None:
     assert any(name == "README.md" for name, _ in LINES)
 
 
-@pytest.mark.parametrize(("page", "line"), LINES, ids=[f"{name}: {line}" for name, line in LINES])
+# All experiments of the paper at once; `experiments/test_paper.py` runs them in the first tier.
+SLOW = [(name, line) for name, line in LINES if " reproduce all " in line]
+QUICK = [one for one in LINES if one not in SLOW]
+
+
+@pytest.mark.parametrize(("page", "line"), QUICK, ids=[f"{name}: {line}" for name, line in QUICK])
 def test_a_line_of_shell_on_a_page_runs(
     page: str,
+    line: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert_line_runs(line, tmp_path, monkeypatch, capsys)
+
+
+@pytest.mark.long(short="test_a_line_of_shell_on_a_page_runs")
+@pytest.mark.parametrize(("page", "line"), SLOW, ids=[f"{name}: {line}" for name, line in SLOW])
+def test_a_slow_line_of_shell_on_a_page_runs(
+    page: str,
+    line: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert_line_runs(line, tmp_path, monkeypatch, capsys)
+
+
+def assert_line_runs(
     line: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -39,7 +39,6 @@ from conformix.testing import (
 pytestmark = pytest.mark.filterwarnings("ignore::conformix.errors.ConformixWarning")
 
 
-
 @pytest.fixture(scope="module", autouse=True)
 def few_rows_teach() -> Iterator[None]:
     """An audit refits for every row, so it has fewer rows than automatic scores learn from."""
