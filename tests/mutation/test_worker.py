@@ -48,6 +48,8 @@ def test_half(): assert halved(12) == SIX == 6
 
 def test_wrong(): assert halved(8) == 5
 """
+# What a session sets aside after collecting is to be found all the same.
+FROZEN = "import gc\n\n\ndef pytest_collection_finish(): gc.freeze()\n"
 SETTINGS = "[tool.pytest.ini_options]\npythonpath = ['src/conformix']"
 # The first fails without any change: it kills nothing.
 NAMES = [f"tests/test_rule.py::test_{name}" for name in ("wrong", "double", "half")]
@@ -65,6 +67,7 @@ def outcomes(tree: Path, kind: str, texts: list[str]) -> list[dict[str, Any]]:
     """Return what a worker says of texts of the module."""
     files = {
         "src/conformix/rule.py": MODULE, "tests/test_rule.py": TESTS, "pyproject.toml": SETTINGS,
+        "tests/conftest.py": FROZEN,
     }  # fmt: skip
     for name, text in files.items():
         (tree / name).parent.mkdir(parents=True, exist_ok=True)

@@ -99,6 +99,7 @@ def give_code(path: Path, before: str, after: str, functions: Iterable[types.Fun
 def functions_of(folder: Path) -> dict[str, list[types.FunctionType]]:
     """Return the functions of every file below a folder; what they remember is forgotten."""
     functions: dict[str, list[types.FunctionType]] = {}
+    gc.unfreeze()  # what a test session has set aside is among them
     for thing in gc.get_objects():  # by type: to ask some of them for their class is to warn
         if type(thing) is types.FunctionType:
             file = thing.__code__.co_filename
@@ -109,6 +110,11 @@ def functions_of(folder: Path) -> dict[str, list[types.FunctionType]]:
             if code is not None and code.co_filename.startswith(str(folder)):
                 thing.cache_clear()
     return functions
+
+
+def is_loaded(path: Path) -> bool:
+    """Return whether a module of this file is loaded."""
+    return any(getattr(module, "__file__", None) == str(path) for module in [*sys.modules.values()])
 
 
 def _changed(
@@ -205,8 +211,10 @@ class Collected:
 
     def run(self, tests: list[str], path: Path, before: str, after: str) -> str:
         """Return the first test that fails."""
-        if after != before and str(path) in self.functions:  # else it is not loaded yet
+        if after != before and str(path) in self.functions:
             give_code(path, before, after, self.functions[str(path)])
+        elif after != before and is_loaded(path):  # a change of what is loaded would go unnoticed
+            raise RuntimeError(f"functions of {path} are not found")
         items = [item for name in tests for item in self.named(name)]
         if not items:
             raise RuntimeError(f"none of {tests} is collected")
