@@ -31,7 +31,7 @@ WEIGHT = RNG.random(N)
 
 def good(**options: Any) -> cx.ScoreAverage:
     settings = {"alpha": 0.2, "random_state": 0, "search": search.GridSearch(4), "threads": 1}
-    return cx.ScoreAverage(**{**settings, **options})
+    return cx.ScoreAverage(**{"scores": "paper", **settings, **options})
 
 
 @cache

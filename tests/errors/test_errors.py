@@ -20,7 +20,7 @@ LOGITS = 'if these are logits, say kind="logits"'
 
 
 def average(**options: Any) -> cx.ScoreAverage:
-    return cx.ScoreAverage(**{"alpha": 0.5, "split": "efcp", **options})
+    return cx.ScoreAverage(**{"scores": "paper", "alpha": 0.5, "split": "efcp", **options})
 
 
 def fit(outputs: Any = P, y: Any = Y, **options: Any) -> cx.ScoreAverage:
@@ -258,13 +258,13 @@ def test_not_fitted_is_a_value_error_and_an_attribute_error() -> None:
 )
 def test_use_before_fit_is_refused_in_one_sentence(use: Callable[[Any], object]) -> None:
     with pytest.raises(cx.NotFitted) as caught:
-        use(cx.ScoreAverage())
+        use(cx.ScoreAverage("paper"))
     assert str(caught.value) == "this ScoreAverage is not fitted yet; call fit(outputs, y) first."
 
 
 def test_fitted_attributes_are_absent_before_fit() -> None:
-    assert not hasattr(cx.ScoreAverage(), "weights_")
-    assert not hasattr(cx.ScoreAverage(), "score_names_")
+    assert not hasattr(cx.ScoreAverage("paper"), "weights_")
+    assert not hasattr(cx.ScoreAverage("paper"), "score_names_")
 
 
 @pytest.mark.parametrize("split", ["vfcp", "efcp", "dlcp", "dlcp+"])

@@ -261,7 +261,7 @@ GRID = cx.search.GridSearch(10)  # 66 weights over three scores
 
 def model(**options):
     usual = {"alpha": 0.1, "kind": "logits", "random_state": 0, "search": GRID}
-    return cx.ScoreAverage(**(usual | options))
+    return cx.ScoreAverage(**{"scores": "paper"} | usual | options)
 
 
 @pytest.mark.parametrize(

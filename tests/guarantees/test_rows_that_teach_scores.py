@@ -51,7 +51,7 @@ def average(**options: Any) -> cx.ScoreAverage:
     usual: dict[str, Any] = {"scores": NAMES, "alpha": 0.2, "random_state": 0, "threads": 1}
     if options.get("scores") != "auto":
         usual["search"] = GridSearch(2)
-    return cx.ScoreAverage(**(usual | options))
+    return cx.ScoreAverage(**{"scores": "paper"} | usual | options)
 
 
 def said(cp: cx.ScoreAverage) -> str:

@@ -325,7 +325,7 @@ class PerClass:
     >>> import conformix as cx
     >>> data = cx.datasets.load("cifar10")
     >>> logits, y = data.outputs["vgg16"], data.labels
-    >>> cp = cx.ScoreAverage(kind="logits", calibration=PerClass(), random_state=0)
+    >>> cp = cx.ScoreAverage("paper", kind="logits", calibration=PerClass(), random_state=0)
     >>> cp.fit(logits[:2000], y[:2000]).threshold_.shape
     (10,)
     >>> print(cp.guarantee_.statement)
@@ -381,7 +381,7 @@ class PerGroup:
     >>> import conformix as cx
     >>> data = cx.datasets.load("mmlu_llama13b")
     >>> outputs, y, subject = data.outputs["llama13b_prompt0"], data.labels, data.groups
-    >>> cp = cx.ScoreAverage(kind="logits", calibration=PerGroup("pooled"), random_state=0)
+    >>> cp = cx.ScoreAverage("paper", kind="logits", calibration=PerGroup("pooled"), random_state=0)
     >>> sets = cp.fit(outputs, y, strata=subject).predict_set(outputs[:5], strata=subject[:5])
     >>> print(cp.guarantee_)
     exact: P(y in set | group of the row) >= 1 - alpha (within every group: ...)

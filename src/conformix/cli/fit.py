@@ -24,7 +24,7 @@ from conformix.cli.options import (
     Part,
     Renormalize,
     Resolution,
-    Scores,
+    ScoresOrNone,
     Seed,
     SplitOrNone,
     check_target,
@@ -54,7 +54,7 @@ def fit(
         str | None,
         typer.Option(metavar="NAME", help="A method by the name that compare prints."),
     ] = None,
-    scores: Scores = "thr,aps,rank",
+    scores: ScoresOrNone = None,
     seed: Seed = 0,
     normalize: Normalize = "auto",
     resolution: Resolution = None,
@@ -104,7 +104,7 @@ def fit(
             refuse_nonsense(batch, batch.name)
         tests = None if not test else _test_rows(test, batch, shared)
     estimator = _estimator(
-        listed(scores), method, split or "vfcp", normalize, resolution,
+        None if scores is None else listed(scores), method, split or "vfcp", normalize, resolution,
         alpha=alpha, kind=batch.kind, guarantee=guarantee, delta=delta, calibration=calibration,
         random_state=seed,
     )  # fmt: skip
@@ -122,7 +122,7 @@ def fit(
 
 
 def _estimator(
-    scores: tuple[str, ...],
+    scores: tuple[str, ...] | None,
     method: str | None,
     split: str,
     normalize: str,
@@ -135,10 +135,11 @@ def _estimator(
 
     if method is not None:
         from conformix.experiments.methods import Choices, estimator_of  # noqa: PLC0415
+        from conformix.scores import PAPER  # noqa: PLC0415
 
-        return estimator_of(method, Choices(scores, normalize, resolution), **settings)
+        return estimator_of(method, Choices(scores or PAPER, normalize, resolution), **settings)
     return ScoreAverage(
-        scores[0] if len(scores) == 1 else scores,
+        scores[0] if scores is not None and len(scores) == 1 else scores,
         split=split,
         search="auto" if resolution is None else GridSearch(resolution),
         normalize=normalize,

@@ -29,7 +29,14 @@ SplitOrNone = Annotated[
     str | None,
     typer.Option(help="Who may see what: vfcp (the default), efcp, dlcp, dlcp+ or exact."),
 ]
-Scores = Annotated[str, typer.Option(help="What is averaged, by commas; auto leaves it to us.")]
+Scores = Annotated[str, typer.Option(help="What is averaged, by commas; paper is thr,aps,rank.")]
+ScoresOrNone = Annotated[
+    str | None,
+    typer.Option(
+        help="What is averaged, by commas; auto, the default, leaves it to us, "
+        "paper is thr,aps,rank."
+    ),
+]
 Seed = Annotated[int, typer.Option(help="Root of all randomness.")]
 Models = Annotated[str, typer.Option(help="Which models of a file, by commas; by default all.")]
 Workers = Annotated[int | None, typer.Option(help="Processes; by default one per core.")]

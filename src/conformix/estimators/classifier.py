@@ -141,7 +141,7 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
         estimators: Any = None,
         *,
         alpha: float = 0.1,
-        scores: Any = ("thr", "aps", "rank"),
+        scores: Any = None,
         split: Any = "vfcp",
         search: Any = "auto",
         normalize: Any = "auto",
@@ -415,7 +415,7 @@ class CrossConformalClassifier(ConformalClassifier):
     cv : int
         Number of folds; the number of rows gives the jackknife+.
     alpha, scores, search, normalize, allow_empty, threads
-        As in `conformix.ScoreAverage`.
+        As in `conformix.ScoreAverage`; scores have names here, by default those of the paper.
     calibration : {"marginal", "class", "group", "rc3p"} or an object of `conformix.calibration`
         Among which rows a label is ranked, see `conformix.CrossAverage`.
     tune_share : float

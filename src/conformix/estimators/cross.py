@@ -82,7 +82,8 @@ class CrossAverage(Params):
     Parameters
     ----------
     scores, alpha, search, normalize, kind, allow_empty, random_state, threads
-        As in `conformix.ScoreAverage`. ``normalize="auto"`` is ``ecdf`` where a fold has rows to
+        As in `conformix.ScoreAverage`; scores have names here, by default those of the paper.
+        ``normalize="auto"`` is ``ecdf`` where a fold has rows to
         tune on; one score needs none.
     weights : array of shape (d,), optional
         Weights fixed by hand: no fold needs rows to tune on.
