@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from conformix.estimators.cross import CrossAverage
     from conformix.estimators.online import OnlineAverage
     from conformix.experiments.compare import compare
+    from conformix.fit.choice import choose
     from conformix.fit.contributions import contributions
     from conformix.fit.saved import load_predictor
     from conformix.guarantees import oracle
@@ -100,6 +101,7 @@ _NAMES = {
     "SuspectOutputsWarning": "data.inspection",
     "TopK": "data.topk",
     "TrivialSetsWarning": "errors",
+    "choose": "fit.choice",
     "compare": "experiments.compare",
     "conformal_rank": "conformal",
     "contributions": "fit.contributions",
@@ -127,6 +129,7 @@ __all__ = [
     "TrivialSetsWarning",
     "blend",
     "calibration",
+    "choose",
     "cluster",
     "compare",
     "conformal",

@@ -88,7 +88,7 @@ def test_a_pac_statement_about_a_batch_has_no_parts(split: str) -> None:
     cp = cx.ScoreAverage("paper", alpha=0.1, split=split, calibration="class", guarantee="pac")
     sentence = (
         f'guarantee="pac" with split "{split}" speaks of the whole test batch, and calibration '
-        '"class" of parts of unknown size; say split="vfcp" or "efcp".'
+        '"class" of parts of unknown size; say split="holdout" (vfcp) or "all-rows" (efcp).'
     )
     with pytest.raises(InvalidInput, match=f"^{re.escape(sentence)}$"):
         cp.fit(probs, y, test=probs)

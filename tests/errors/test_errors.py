@@ -11,11 +11,12 @@ import pytest
 import conformix as cx
 from conformix.scores import SCORES
 from conformix.search import landscape, search_weights, simplex_grid
-from conformix.splits import SPLITS, ValidityFirst
+from conformix.splits import ValidityFirst
 
 P = np.array([[0.5, 0.5], [0.25, 0.75], [1.0, 0.0]])
 Y = np.array([0, 1, 0])
 S = cx.score_tensor(P)
+SPLIT_WORDS = "batch (dlcp), batch+ (dlcp+), all-rows (efcp), exact, holdout (vfcp)"
 LOGITS = 'if these are logits, say kind="logits"'
 
 
@@ -140,9 +141,11 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
      "scores must differ; thr is given twice."),
     ("no scores", lambda: fit(scores=()), "scores must name at least one score; got ()."),
     ("split", lambda: fit(split="vcfp"),
-     f"unknown split 'vcfp'; did you mean 'vfcp'? known: {', '.join(SPLITS)}."),
+     f"unknown split 'vcfp'; did you mean 'vfcp'? known: {SPLIT_WORDS}."),
+    ("split in plain words", lambda: fit(split="hold-out"),
+     f"unknown split 'hold-out'; did you mean 'holdout'? known: {SPLIT_WORDS}."),
     ("no split", lambda: fit(split=None),
-     f"split must be one of {', '.join(SPLITS)}, or a split object; got None."),
+     f"split must be one of {SPLIT_WORDS}, or a split object; got None."),
     ("data set", lambda: cx.datasets.load("cifar1000"),
      ("unknown data set 'cifar1000'; did you mean 'cifar100'? known: "
      f"{', '.join(cx.datasets.names())}.")),
@@ -338,7 +341,8 @@ def test_just_enough_rows_do_not_warn() -> None:
 def test_a_small_test_batch_warns_and_says_what_to_use(split: str) -> None:
     sentence = (
         rf'^split "{split.replace("+", "[+]")}" fits its weights to a test batch of only 3 rows; '
-        r'below 100 its coverage can fall well short, use "efcp" or "vfcp"\.$'
+        r'below 100 its coverage can fall well short, use "all-rows" \(efcp\) or '
+        r'"holdout" \(vfcp\)\.$'
     )
     with pytest.warns(cx.SmallBatchWarning, match=sentence):
         fit(split=split, test=P)

@@ -280,7 +280,7 @@ def test_scores_that_learn_need_rows_that_do_not_calibrate() -> None:
         cp = average(**options)
         assert refusal(cp, P, Y) == (
             "likeness, kin, rarity: learns from rows that do not calibrate, and here all rows do; "
-            'say split="vfcp", or give other rows as fit(..., unlabelled=outputs).'
+            'say split="holdout" (vfcp), or give other rows as fit(..., unlabelled=outputs).'
         )
         assert APART in str(cp.fit(P, Y, unlabelled=OTHERS).guarantee_)
 

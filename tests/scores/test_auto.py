@@ -164,7 +164,7 @@ def test_a_file_whose_blend_names_an_unknown_model_is_refused(cifar10, tmp_path)
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"split": "efcp"}, 'split must be "vfcp" or "exact"; got "efcp".'),
+        ({"split": "efcp"}, 'split must be "holdout" (vfcp) or "exact"; got "efcp".'),
         ({"weights": [1.0]}, 'scores="auto" finds its own weights'),
         ({"search": "grid"}, "leave search at its default"),
         ({"objective": "singletons"}, "leave objective at its default"),

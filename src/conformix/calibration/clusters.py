@@ -73,7 +73,7 @@ class Clustered:
         elif not seen.separate:
             raise InvalidInput(
                 "clusters are learnt on rows apart from calibration, and this split has none; say "
-                'split="vfcp", or give them: Clustered(clusters=[...]).'
+                'split="holdout" (vfcp), or give them: Clustered(clusters=[...]).'
             )
         else:
             cells = self._learnt(seen)

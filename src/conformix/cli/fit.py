@@ -34,6 +34,7 @@ from conformix.cli.options import (
 )
 from conformix.cli.output import record_table, wants_json, working, write_json, write_table
 from conformix.errors import InvalidInput
+from conformix.splits import in_plain_words
 
 # What was done to the outputs before they were scored.
 SAID = {
@@ -74,7 +75,7 @@ def fit(
     test: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="[NAME=]FILE", help="Unlabelled test rows, for the splits dlcp and dlcp+."
+            metavar="[NAME=]FILE", help="Unlabelled test rows, for the splits batch and batch+."
         ),
     ] = None,
     kind: Kind = "auto",
@@ -193,7 +194,7 @@ def _table(record: dict[str, Any]) -> Any:
     ]
     title = (
         f"{record['model']}: {record['rows']:,} rows of {record['classes']} classes "
-        f"({record['kind']}), alpha = {record['alpha']:g}, split {record['split']}"
+        f"({record['kind']}), alpha = {record['alpha']:g}, split {in_plain_words(record['split'])}"
     )
     if "method" in record:
         title += f", method {record['method']}"

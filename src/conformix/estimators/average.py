@@ -57,9 +57,11 @@ class ScoreAverage(Params):
     alpha : float
         Allowed miscoverage: how often a set may miss the true label. Whether that is promised, and
         of whom, follows from `split` and stands in ``guarantee_``.
-    split : {"vfcp", "efcp", "dlcp", "dlcp+", "exact"} or a split object
-        Who may see what, and so which guarantee holds. ``ValidityFirst(share=...)`` sets the
-        share of the tuning rows. By name, ``vfcp`` spends rows on tuning only where there is
+    split : {"holdout", "exact", "all-rows", "batch", "batch+"} or a split object
+        Who may see what, and so which guarantee holds; ``vfcp``, ``efcp``, ``dlcp`` and ``dlcp+``
+        are the paper's names for holdout, all-rows, batch and batch+. `conformix.choose` says which
+        suits how many rows. ``ValidityFirst(share=...)`` sets the share of the tuning rows. By
+        name, ``holdout`` spends rows on tuning only where there is
         something to choose or to learn: with one score all rows calibrate.
     search : {"auto", "grid"}, a strategy, or an array of weights of shape (m, d)
         How the weights are found.

@@ -241,6 +241,7 @@ def compare(
     PredictionSets(1,000 sets over 10 classes, mean size ...)
     """
     settings = {"normalize": "auto", **settings}
+    split = SPLITS.name(split)
     scores = named_scores(scores)
     choices = Choices(scores, settings["normalize"], settings.get("resolution"))
     asked = own_methods("all" if methods is None else methods, choices)
@@ -304,7 +305,9 @@ def _is_single(name: str, one: Any) -> bool:
     """Whether a method is one score alone, by which others are measured."""
     if not isinstance(one, str):
         return is_single(one)
-    return is_score(name) or (name.partition(":")[2] not in SPLITS and is_score_of_a_model(name))
+    split = name.partition(":")[2]
+    of_a_model = SPLITS.aliases.get(split, split) not in SPLITS and is_score_of_a_model(name)
+    return is_score(name) or of_a_model
 
 
 def _dataset(outputs: Any, y: Any, classes: Any, kind: str) -> Dataset:

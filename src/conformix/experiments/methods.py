@@ -456,12 +456,11 @@ def resolve_method(name: str, choices: Choices | None = None) -> Method:
     """
     choices = Choices() if choices is None else choices
     base, _, split = name.partition(":")
+    split = SPLITS.aliases.get(split, split)
     if is_score(name) or (split not in SPLITS and is_score_of_a_model(name)):
         return Fixed((name,), "none")
     if base in TUNED:
-        if split and split not in SPLITS:
-            raise unknown_name("split", split, SPLITS.names())
-        return TUNED[base](choices, split or "vfcp")
+        return TUNED[base](choices, SPLITS.name(split) if split else "vfcp")
     if split:
         tuned = ", ".join(sorted(TUNED))
         raise InvalidInput(f"{base} has nothing to tune and takes no split; those are {tuned}.")

@@ -98,8 +98,8 @@ class Setup:
     def __post_init__(self) -> None:
         for alpha in self.alphas:
             simple_fraction(alpha)
-        for split in self.splits:
-            resolve_split(split)
+        by_name = tuple(resolve_split(split).name for split in self.splits)
+        object.__setattr__(self, "splits", by_name)
         object.__setattr__(self, "scores", named_scores(self.scores))
         for score in self.scores:
             if score == "auto":

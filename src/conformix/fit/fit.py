@@ -289,7 +289,7 @@ def _limits(
     if not separate:
         raise InvalidInput(
             'calibration "rc3p" freezes its ranks on rows apart from calibration, and this split '
-            'has none; say split="vfcp".'
+            'has none; say split="holdout" (vfcp).'
         )
     plain = replace(_on_scale(rule), allow_empty=True)  # lifted scores have no range
     ranks, width = plain.true_ranks(tune.scores, tune.y)
@@ -435,8 +435,9 @@ def rank_rule(
         return RankRule(delta)
     if not n_candidates(search, d):
         raise InvalidInput(
-            'guarantee="pac" with split "efcp", "dlcp" or "dlcp+" needs candidate weights that are '
-            f"counted beforehand: a grid or an array; got {search!r}."
+            'guarantee="pac" with split "all-rows" (efcp), "batch" (dlcp) or "batch+" (dlcp+) '
+            "needs candidate weights that are counted beforehand: a grid or an array; got "
+            f"{search!r}."
         )
     batch = len(test) if split.needs_test and test is not None else None
     return RankRule(delta, n_candidates(search, d), batch)

@@ -351,7 +351,7 @@ def _check_exact(settings: Settings) -> None:
         raise InvalidInput(
             'guarantee="pac" bounds the coverage given the calibration rows by the law of one '
             'order statistic, and under split "exact" every label selects weights of its own, so '
-            'that no such law is known; say split="vfcp" or "efcp".'
+            'that no such law is known; say split="holdout" (vfcp) or "all-rows" (efcp).'
         )
 
 
@@ -368,7 +368,8 @@ def _check_calibration(settings: Settings) -> None:
     if pac and not by_hand and split.needs_test:
         raise InvalidInput(
             f'guarantee="pac" with split "{split.name}" speaks of the whole test batch, and '
-            f'calibration "{scheme.name}" of parts of unknown size; say split="vfcp" or "efcp".'
+            f'calibration "{scheme.name}" of parts of unknown size; say split="holdout" (vfcp) or '
+            '"all-rows" (efcp).'
         )
     if by_hand and hasattr(scheme, "limits"):
         raise InvalidInput(
@@ -385,13 +386,14 @@ def _check_symmetry(settings: Settings) -> None:
     if hasattr(scheme, "limits"):
         raise InvalidInput(
             f'calibration "{scheme.name}" freezes ranks under one weighting, and under split '
-            '"exact" every label selects its own; say calibration="class", or split="vfcp".'
+            '"exact" every label selects its own; say calibration="class", or split="holdout" '
+            "(vfcp)."
         )
     if settings.calibration_apart and getattr(settings.split, "shortlist", None) is None:
         raise InvalidInput(
             f'calibration "{scheme.name}" learns from labelled rows, and under split "exact" all '
             "of them calibrate: the candidate would be the only row that it has not seen; set rows "
-            'aside with Exact(shortlist=...), or say split="vfcp".'
+            'aside with Exact(shortlist=...), or say split="holdout" (vfcp).'
         )
 
 
