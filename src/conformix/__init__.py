@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from conformix.errors import (
         ConformixWarning,
         InvalidInput,
+        LargeAlphaWarning,
         NotFitted,
         SmallBatchWarning,
         TrivialSetsWarning,
@@ -92,6 +93,7 @@ _NAMES = {
     "CrossAverage": "estimators.cross",
     "CrossConformalClassifier": "estimators.classifier",
     "InvalidInput": "errors",
+    "LargeAlphaWarning": "errors",
     "NestedSets": "sets",
     "NotFitted": "errors",
     "OnlineAverage": "estimators.online",
@@ -118,6 +120,7 @@ __all__ = [
     "CrossAverage",
     "CrossConformalClassifier",
     "InvalidInput",
+    "LargeAlphaWarning",
     "NestedSets",
     "NotFitted",
     "OnlineAverage",

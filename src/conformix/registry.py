@@ -24,10 +24,16 @@ def unknown_name(
     known: list[str],
     *,
     aliases: Mapping[str, str] | None = None,
+    elsewhere: Mapping[str, str] | None = None,
 ) -> InvalidInput:
-    """Return the error for a name that is not among the `known` ones, nor an alias of one."""
+    """Return the error for a name that is not among the `known` ones, nor an alias of one.
+
+    `elsewhere` says what other libraries' words are called here.
+    """
     plain = {target: alias for alias, target in (aliases or {}).items()}
-    close = difflib.get_close_matches(str(name), [*plain.values(), *known], n=1)
+    theirs = (elsewhere or {}).get(str(name).lower().replace("-", "_"))
+    near = difflib.get_close_matches(str(name), [*plain.values(), *known], n=1)
+    close = near if theirs is None else [theirs]
     hint = f" did you mean {close[0]!r}?" if close else ""
     listed = [f"{plain[one]} ({one})" if one in plain else one for one in known]
     return InvalidInput(f"unknown {kind} {name!r};{hint} known: {', '.join(listed)}.")
@@ -60,14 +66,23 @@ def check_flags(settings: Any) -> Any:
 
 
 class Registry(Generic[T]):
-    """A table from names to objects of one kind; an alias is another word for a name."""
+    """A table from names to objects of one kind.
+
+    An alias is another word for a name; a word from `elsewhere` is not understood, but answered.
+    """
 
     def __init__(
-        self, kind: str, entries: Mapping[str, T], aliases: Mapping[str, str] | None = None
+        self,
+        kind: str,
+        entries: Mapping[str, T],
+        *,
+        aliases: Mapping[str, str] | None = None,
+        elsewhere: Mapping[str, str] | None = None,
     ) -> None:
         self.kind = kind
         self._entries = dict(entries)
         self.aliases = dict(aliases or {})
+        self.elsewhere = dict(elsewhere or {})
 
     def __getitem__(self, name: str) -> T:
         return self._entries[self.name(name)]
@@ -80,7 +95,9 @@ class Registry(Generic[T]):
                 return found
         except TypeError:
             pass
-        raise unknown_name(self.kind, word, self.names(), aliases=self.aliases)
+        raise unknown_name(
+            self.kind, word, self.names(), aliases=self.aliases, elsewhere=self.elsewhere
+        )
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())

@@ -293,7 +293,8 @@ SPLITS: Registry[Split] = Registry(
         "dlcp+": DataLeakagePlus(),
         "exact": Exact(),
     },
-    {"holdout": "vfcp", "all-rows": "efcp", "batch": "dlcp", "batch+": "dlcp+"},
+    aliases={"holdout": "vfcp", "all-rows": "efcp", "batch": "dlcp", "batch+": "dlcp+"},
+    elsewhere={"split": "holdout", "full": "exact", "transductive": "batch"},
 )
 
 

@@ -208,7 +208,8 @@ def test_the_command_needs_its_extra_and_says_so() -> None:
     )
     assert done.returncode == 1
     assert done.stderr == (
-        "conformix: the command needs typer; install it with: pip install 'conformix[cli,plots]'.\n"
+        "conformix: the command needs typer; install it with: pip install '.[cli,plots]' in a "
+        "clone of conformix.\n"
     )
 
 

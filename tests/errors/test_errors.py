@@ -309,8 +309,8 @@ def test_a_failed_recalibration_leaves_the_earlier_fit_intact() -> None:
 
 def test_too_few_rows_warn_with_the_smallest_number_that_would_do() -> None:
     sentence = (
-        r"^alpha=0\.05 needs at least 19 calibration rows for a finite threshold; got 3: every set "
-        r"holds all labels\.$"
+        r"^alpha=0\.05 needs at least 19 calibration rows for a finite threshold; got 3, 16 too "
+        r"few: every set holds all labels\.$"
     )
     with pytest.warns(cx.TrivialSetsWarning, match=sentence):
         cp = fit(alpha=0.05, weights=[1, 0, 0])
@@ -324,8 +324,8 @@ def test_too_few_rows_warn_with_the_smallest_number_that_would_do() -> None:
 
 def test_too_few_tuning_rows_warn_and_take_the_weights_closest_to_uniform() -> None:
     sentence = (
-        r"^alpha=0\.05 needs at least 19 tuning rows for a finite threshold; got 3: all weights "
-        r"tie, and the uniform ones are taken\.$"
+        r"^alpha=0\.05 needs at least 19 tuning rows for a finite threshold; got 3, 16 too few: "
+        r"all weights tie, and the uniform ones are taken\.$"
     )
     with pytest.warns(cx.TrivialSetsWarning, match=sentence):
         cp = fit(tune_alpha=0.05, scores=("thr", "rank"))

@@ -270,11 +270,16 @@ class Stratified:
         trivial = used[np.isneginf(self.thresholds(alpha, rank)[used])]
         few = [s for s in trivial if rank(int(self.counts[s]), alpha) > self.counts[s]]
         if few:
-            what = "labels" if not self.partition.names else "rows"
+            by_class = not self.partition.names
+            what = "labels" if by_class else "rows"
+            way_out = 'PerClass(fallback="pooled"), or calibration="cluster"'
+            if not by_class:
+                more = ", by_class=True" if " and " in self.partition.what else ""
+                way_out = f'PerGroup(fallback="pooled"{more})'
             warn(
                 f"{len(few)} of {len(used)} strata by {self.partition.what} have too few rows for "
                 f"alpha={float(alpha):g} (the smallest has {int(self.counts[few].min())}): their "
-                f'{what} are never excluded; say fallback="pooled", or cluster the classes.',
+                f"{what} are never excluded; say calibration={way_out}.",
                 TrivialSetsWarning,
             )
 

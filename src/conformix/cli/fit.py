@@ -109,7 +109,7 @@ def fit(
         alpha=alpha, kind=batch.kind, guarantee=guarantee, delta=delta, calibration=calibration,
         random_state=seed,
     )  # fmt: skip
-    with working("searching weights"):
+    with working("searching weights"), source.told_in_lines():
         y = batch.labels_for(batch.classes)
         estimator.fit(unnamed_if_single(batch.outputs), y, test=tests, classes=batch.classes)
     estimator.save(out)

@@ -8,6 +8,7 @@ from typing import Any, Self, overload
 
 import numpy as np
 
+from conformix.conformal import warn_if_large
 from conformix.data.batches import from_iterable
 from conformix.data.checks import is_chunked
 from conformix.data.inspection import warn_if_suspect
@@ -526,6 +527,7 @@ class ScoreAverage(Params):
     def _settings(self) -> Settings:
         """Return the settings as objects; once, say what scores are that were left out."""
         settings = resolve(**self.get_params())
+        warn_if_large(self.alpha)
         if self.scores is None and settings.blends:
             NOTICE.tell()
         return settings

@@ -33,7 +33,13 @@ _LISTED: tuple[type[Score], ...] = (
     Aps, Energy, Entropy, Invrank, Kin, Likeness, Logit, Logp, Logrank, Margin, Maxprob, Rank, Raps,
     Rarity, Saps, Thr,
 )  # fmt: skip
-SCORES: Registry[type[Score]] = Registry("score", {score.name: score for score in _LISTED})
+# What other libraries call them.
+_ELSEWHERE = {
+    "lac": "thr", "hps": "thr", "hinge": "thr", "top_k": "rank", "topk": "rank", "naive": "aps",
+}  # fmt: skip
+SCORES: Registry[type[Score]] = Registry(
+    "score", {score.name: score for score in _LISTED}, elsewhere=_ELSEWHERE
+)
 
 # What the paper averages, by one name wherever scores are named.
 PAPER = ("thr", "aps", "rank")
