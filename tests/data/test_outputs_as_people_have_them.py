@@ -214,7 +214,7 @@ def shell_sets(fit: list[str], new: str) -> tuple[np.ndarray, tuple[Any, ...] | 
 
 
 def expected(new: Any = NEW, **settings: Any) -> np.ndarray:
-    return masks(cx.ScoreAverage(random_state=0, **{"scores": "paper", **settings}).fit(P, Y), new)
+    return masks(cx.ScoreAverage(random_state=0, **settings).fit(P, Y), new)
 
 
 def test_headers_with_a_prefix_are_classes_without_it(folder: Path) -> None:
@@ -276,7 +276,7 @@ def test_rounded_rows_name_the_option_that_divides_them(
     assert capsys.readouterr().err.endswith("or have rows divided by their sums: --renormalize.\n")
     mask, _ = shell_sets([train, "--renormalize"], new)
     capsys.readouterr()
-    cp = cx.ScoreAverage("paper", random_state=0, renormalize=True).fit(P.round(2), Y)
+    cp = cx.ScoreAverage(random_state=0, renormalize=True).fit(P.round(2), Y)
     assert_array_equal(mask, masks(cp, NEW.round(2)))
     assert main(["fit", train, "-o", "m.json", "--renormalize", "--table"]) == 0
     assert "Every row was divided by its sum (renormalised).\n" in capsys.readouterr().out
@@ -294,7 +294,7 @@ def test_one_column_of_probabilities_is_two_classes(
     train = table(folder, "train.csv", header, P[:, 1], y)
     new = table(folder, "new.csv", header.removesuffix(",label"), NEW[:, 1])
     mask, classes = shell_sets([train], new)
-    cp = cx.ScoreAverage("paper", random_state=0, kind="binary").fit(P[:, 1], Y % 2)
+    cp = cx.ScoreAverage(random_state=0, kind="binary").fit(P[:, 1], Y % 2)
     assert_array_equal(mask, masks(cp, NEW[:, 1]))
     assert classes == (None if labels is None else tuple(labels))
     capsys.readouterr()
@@ -318,5 +318,5 @@ def test_log_probabilities_go_through_the_shell(folder: Path) -> None:
     np.savez("train.npz", outputs=logprobs(P), labels=Y)
     np.savez("new.npz", outputs=logprobs(NEW))
     mask, _ = shell_sets(["train.npz", "--kind", "logprobs"], "new.npz")
-    cp = cx.ScoreAverage("paper", random_state=0, kind="logprobs").fit(logprobs(P), Y)
+    cp = cx.ScoreAverage(random_state=0, kind="logprobs").fit(logprobs(P), Y)
     assert_array_equal(mask, masks(cp, logprobs(NEW)))
