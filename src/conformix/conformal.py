@@ -229,7 +229,8 @@ def warn_if_trivial(
         )
     else:
         needed = rows_needed(alpha)
-        way_out = f'; split="exact" calibrates on all {n + aside} rows' if aside else ""
+        enough = aside and n + aside >= needed
+        way_out = f'; split="exact" calibrates on all {n + aside} rows' if enough else ""
         warn(
             f"alpha={float(alpha):g} needs at least {in_words(needed)} calibration rows for a "
             f"finite threshold; got {n}, {in_words(needed - n)} too few: every set holds all "

@@ -204,9 +204,9 @@ def test_a_killed_worker_costs_time_and_not_the_result(rows, tmp_path) -> None:
             fragile = da.from_array(logits, chunks=(500, -1)).map_blocks(
                 dying, dtype=logits.dtype, meta=np.empty((0, 0))
             )
-            here = cx.ScoreAverage(**{"scores": "paper", **options}, **settings).fit(logits, y)
+            here = cx.ScoreAverage(**{"scores": "paper", **options, **settings}).fit(logits, y)
             same_fit(
-                cx.ScoreAverage(**{"scores": "paper", **options}, **settings).fit(fragile, y), here
+                cx.ScoreAverage(**{"scores": "paper", **options, **settings}).fit(fragile, y), here
             )
             assert (tmp_path / name).exists()
         np.testing.assert_array_equal(

@@ -231,6 +231,7 @@ ENTRIES: dict[str, Entry] = {
     "calibration.effective_rows": lambda sample_weight=WEIGHT: cx.calibration.effective_rows(
         sample_weight
     ),
+    "choose": lambda alpha=0.2: cx.choose(100, 3, alpha=alpha),
     "compare(fit)": lambda outputs=P, y=Y, alpha=0.2, classes=None: cx.compare(
         outputs, y, methods=["thr"], alpha=alpha, classes=classes, kind="probs", runs=2
     ),

@@ -47,7 +47,7 @@ REFUSALS: list[tuple[str, str, Callable[[], object]]] = [
      lambda: search_weights(S, Y, alpha=0.5, search=[["a", "b", "c"]])),
     ("ragged candidates", "weights",
      lambda: search_weights(S, Y, alpha=0.5, search=[[1, 0, 0], [1, 0]])),
-    ("no scores at all", "score", lambda: fit(scores=None)),
+    ("no scores at all", "score", lambda: cx.score_tensor(P, None)),
     ("a number for scores", "score", lambda: fit(scores=5)),
     ("a split class instead of a split", "split", lambda: fit(split=ValidityFirst)),
     ("own score of text", "score", lambda: cx.score_tensor(P, lambda p: "text")),

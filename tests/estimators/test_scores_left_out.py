@@ -61,7 +61,6 @@ def test_scores_left_out_are_auto(options: dict[str, Any]) -> None:
         {"normalize": "scale"},
         {"objective": "singletons"},
         {"tune_alpha": 0.3},
-        {"ensemble": "probs"},
         {"calibration": "vote"},
         {"split": "efcp"},
         {"split": EfficiencyFirst()},
@@ -74,6 +73,14 @@ def test_whoever_asks_for_what_named_scores_have_gets_those_of_the_paper(
     left_out, paper = fitted(**options), fitted(PAPER, **options)
     assert left_out.score_names_ == PAPER
     assert_array_equal(left_out.predict_set(NEW).mask, paper.predict_set(NEW).mask)
+
+
+def test_whoever_averages_models_first_gets_the_scores_of_the_paper() -> None:
+    two = {"a": P, "b": P[:, ::-1]}
+    left_out, paper = (
+        cx.ScoreAverage(*scores, **USUAL, ensemble="probs").fit(two, Y) for scores in ((), (PAPER,))
+    )
+    assert_array_equal(left_out.predict_set(two).mask, paper.predict_set(two).mask)
 
 
 def test_paper_is_a_name_for_three_scores_wherever_scores_are_named(tmp_path: Path) -> None:
@@ -94,6 +101,18 @@ def test_paper_is_a_name_for_three_scores_wherever_scores_are_named(tmp_path: Pa
         assert spec.scores == PAPER
     by_name.save(tmp_path / "model.json")
     assert json.loads((tmp_path / "model.json").read_text())["params"]["scores"] == list(PAPER)
+
+
+def test_auto_beside_names_or_in_folds_is_refused_in_words() -> None:
+    sentence = '^scores="auto" stands alone, and goes with ScoreAverage and ConformalClassifier'
+    for call in (
+        lambda: fitted(("auto", "thr")),
+        lambda: cx.CrossAverage("auto").fit([Fold(P, Y)] * 2),
+        lambda: cx.OnlineAverage("auto").run(P, Y),
+        lambda: cx.score_tensor(P, "auto"),
+    ):
+        with pytest.raises(cx.InvalidInput, match=sentence):
+            call()
 
 
 def test_a_model_of_scores_left_out_is_saved_and_loaded_as_auto(tmp_path: Path) -> None:
@@ -118,19 +137,22 @@ def test_the_classifier_leaves_them_to_the_library_as_well() -> None:
 
 
 def test_the_change_is_said_once_in_one_line_and_raises_nothing(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(notice, "NOTICE", notice.Notice())
-    monkeypatch.setattr("conformix.estimators.average.NOTICE", notice.NOTICE)
-    with caplog.at_level(logging.WARNING, "conformix"), warnings.catch_warnings():
+    said: list[str] = []
+    listener = logging.Handler()
+    monkeypatch.setattr(listener, "emit", lambda record: said.append(record.getMessage()))
+    monkeypatch.setattr(logging.getLogger("conformix"), "handlers", [listener])
+    monkeypatch.setattr("conformix.estimators.average.NOTICE", notice.Notice())
+    with warnings.catch_warnings():
         warnings.simplefilter("error")
         fitted("auto")
         fitted("paper")
         fitted(weights=[0.5, 0.3, 0.2])
-        assert not caplog.records  # whoever names scores, or gets what they were, has no news
+        assert not said  # whoever names scores, or gets what they were, has no news
         fitted()
         fitted()
-    assert [record.getMessage() for record in caplog.records] == [
+    assert said == [
         'conformix: scores that are left out are "auto" since 0.2.0, which makes smaller sets; '
         '"paper" is thr, aps and rank, as before, and to name either ends this line.'
     ]

@@ -272,10 +272,12 @@ class Stratified:
         if few:
             by_class = not self.partition.names
             what = "labels" if by_class else "rows"
-            way_out = 'PerClass(fallback="pooled"), or calibration="cluster"'
-            if not by_class:
-                more = ", by_class=True" if " and " in self.partition.what else ""
-                way_out = f'PerGroup(fallback="pooled"{more})'
+            more = ", by_class=True" if " and " in self.partition.what else ""
+            if self.partition.fallback == "pooled":  # by the tuning rows these seemed enough
+                more += f", min_rows={2 * rows_needed(alpha)}"
+            way_out = f'PerGroup(fallback="pooled"{more})'
+            if by_class:
+                way_out = f'PerClass(fallback="pooled"{more}), or calibration="cluster"'
             warn(
                 f"{len(few)} of {len(used)} strata by {self.partition.what} have too few rows for "
                 f"alpha={float(alpha):g} (the smallest has {int(self.counts[few].min())}): their "

@@ -515,7 +515,7 @@ class CrossConformalClassifier(ConformalClassifier):
         )  # fmt: skip
         cross = CrossAverage(**{name: getattr(self, name) for name in shared})
         d = len(score_columns(tuple(name for name, _ in self._named()), self.scores))
-        cross.check()  # refused before any training
+        cross._checked()  # refused before any training
         chooses = cross._tunes(d)
         units = np.arange(n) if units is None else units
         by_fold = self._fold_rows(units, rng, tunes=chooses)

@@ -149,7 +149,7 @@ class CrossAverage(Params):
         """
         if len(folds) < 2:
             raise InvalidInput(f"cross-conformal sets need at least 2 folds; got {len(folds)}.")
-        settings = self.check()
+        settings = self._checked()
         rng = as_generator(self.random_state)
         first = check_outputs(on_host(folds[0].outputs), self.kind)
         models = tuple(first.models)
@@ -165,7 +165,7 @@ class CrossAverage(Params):
         self.predictor_ = replace(blank, folds=tuple(rules), plan=plan)
         return self
 
-    def check(self) -> Settings:
+    def _checked(self) -> Settings:
         """Return the settings, or refuse what no folds could change."""
         simple_fraction(self.alpha)
         check_flag(self.allow_empty, "allow_empty")

@@ -149,6 +149,11 @@ def score_columns(
     listed: Any = [scores] if single else tuple(scores) if iterable else scores  # type: ignore[arg-type]
     if not iterable or not listed:
         raise InvalidInput(f"scores must name at least one score; got {shown(listed)}.")
+    if "auto" in [one for one in listed if isinstance(one, str)]:
+        raise InvalidInput(
+            'scores="auto" stands alone, and goes with ScoreAverage and ConformalClassifier; here '
+            'name the scores, or say scores="paper".'
+        )
     asked = [_of_model(models, score) for score in named_scores(listed)]
     columns = tuple(
         Column(model, score) for model in models for only, score in asked if only in (None, model)
