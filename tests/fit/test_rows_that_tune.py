@@ -186,7 +186,7 @@ def test_what_a_fit_says_of_itself_survives_a_file(tmp_path: Path) -> None:
 
 
 def test_one_row_is_enough_to_calibrate_one_score() -> None:
-    with pytest.warns(cx.TrivialSetsWarning, match="got 1: every set holds all labels"):
+    with pytest.warns(cx.TrivialSetsWarning, match="got 1, 8 too few: every set holds all labels"):
         cp = cx.ScoreAverage("thr").fit(PROBS[:1], Y[:1])
     assert cp.predict_set(NEW).sizes.tolist() == [4] * len(NEW)
 

@@ -274,7 +274,7 @@ def test_the_shell_takes_auto_and_says_what_the_blend_is_made_of(cifar10, tmp_pa
 def test_auto_beside_another_score_does_not_swallow_it(cifar10) -> None:
     logits, labels = cifar10.outputs["vgg16"][:900], cifar10.labels[:900]
     for scores in (["auto", Thr()], [Thr(), "auto"]):
-        with pytest.raises(InvalidInput, match="unknown score"):
+        with pytest.raises(InvalidInput, match="stands alone"):
             cx.ScoreAverage(scores, kind="logits").fit(logits, labels)
 
 
