@@ -117,7 +117,9 @@ def small_fit() -> None:
     import conformix as cx
 
     rows = make_chunk(0, 1000)
-    cp = cx.ScoreAverage(**settings(500)).fit(rows[:, 1:], rows[:, 0].astype(int))
+    cp = cx.ScoreAverage(**{"scores": ("thr", "aps", "rank"), **settings(500)}).fit(
+        rows[:, 1:], rows[:, 0].astype(int)
+    )
     cp.predict_set(rows[:, 1:])
 
 
@@ -125,7 +127,7 @@ def in_memory(probs: np.ndarray, y: np.ndarray, max_rows: int, threads: int) -> 
     import conformix as cx
 
     small_fit()
-    cp = cx.ScoreAverage(**settings(max_rows, threads))
+    cp = cx.ScoreAverage(**{"scores": ("thr", "aps", "rank"), **settings(max_rows, threads)})
     fit, cp = seconds_of(lambda: cp.fit(probs, y))
     start = time.perf_counter()
     sets = hashlib.sha256()
@@ -155,7 +157,7 @@ def on_cluster(n: int, max_rows: int, workers: int, folder: Path, *, kill: bool)
         client.run(small_fit)
         times = {"start_seconds": time.perf_counter() - start}
         probs, y = arrays(n, str(flag) if kill else "")
-        cp = cx.ScoreAverage(**settings(max_rows))
+        cp = cx.ScoreAverage(**{"scores": ("thr", "aps", "rank"), **settings(max_rows)})
         times["fit_seconds"], cp = seconds_of(lambda: cp.fit(probs, y))
         times["predict_seconds"], sets = seconds_of(lambda: sets_digest(cp.predict_set(probs)))
     if kill and not flag.exists():

@@ -149,7 +149,9 @@ def on_gpu(bench: Bench):
     np.testing.assert_array_equal(scores[few].cpu().numpy(), cx.score_tensor(bench.probs[few]))
     seconds = seconds_of(lambda: cx.score_tensor(probs), bench.repeats, wait=wait)
     bench.add(f"score tensor, {name}", seconds, name)
-    cp = cx.ScoreAverage(alpha=ALPHA, random_state=0).fit(probs[:5000], bench.y[:5000])
+    cp = cx.ScoreAverage(("thr", "aps", "rank"), alpha=ALPHA, random_state=0).fit(
+        probs[:5000], bench.y[:5000]
+    )
     seconds = seconds_of(lambda: cp.predict_set(probs), 3, wait=wait)
     bench.add(f"predict_set, {name}", seconds, name)
     if find_spec("triton"):

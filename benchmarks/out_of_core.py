@@ -89,7 +89,7 @@ def mapped(folder: Path, kind: str, max_rows: int) -> dict:
     told: dict = {"start_peak_gb": round(high_water(), 3)}
     outputs = np.load(folder / "outputs.npy", mmap_mode="r")
     y = np.load(folder / "labels.npy")
-    cp = cx.ScoreAverage(**settings(kind, max_rows))
+    cp = cx.ScoreAverage(**{"scores": ("thr", "aps", "rank"), **settings(kind, max_rows)})
     stages(lambda: cp.fit(outputs, y), told, "fit")
     told |= {"weights": cp.weights_.tolist(), "threshold": cp.threshold_}
     told |= {"held_out_size": cp.held_out_size_}
@@ -114,10 +114,14 @@ def subset(folder: Path, kind: str, max_rows: int, n: int) -> dict:
     y = np.load(folder / "labels.npy")[:n]
     on_disk = np.load(folder / "outputs.npy", mmap_mode="r")[:n]
     limits.TENSOR_BYTES = 2**62  # keep the scores of all rows in memory
-    whole = cx.ScoreAverage(**settings(kind, max_rows)).fit(np.array(on_disk), y)
+    whole = cx.ScoreAverage(**{"scores": ("thr", "aps", "rank"), **settings(kind, max_rows)}).fit(
+        np.array(on_disk), y
+    )
     kept_all = not ways
     limits.TENSOR_BYTES = limits.MAPPED_BYTES = 0  # gather those of the file
-    parts = cx.ScoreAverage(**settings(kind, max_rows)).fit(on_disk, y)
+    parts = cx.ScoreAverage(**{"scores": ("thr", "aps", "rank"), **settings(kind, max_rows)}).fit(
+        on_disk, y
+    )
     one, other = whole.predictor_.fitted, parts.predictor_.fitted
     batches = cx.stream.from_arrays(on_disk)
     sets = zip(parts.predict_batches(batches), batches, strict=True)

@@ -91,7 +91,12 @@ def one_run(model: Any, X: np.ndarray, y: np.ndarray, seed: int) -> tuple[int, i
     rows = np.random.default_rng(seed).permutation(len(y))
     fit, test = np.array_split(rows, 2)
     clf = cx.ConformalClassifier(
-        clone(model), alpha=ALPHA, calibration_share=0.6, random_state=seed, threads=1
+        clone(model),
+        alpha=ALPHA,
+        calibration_share=0.6,
+        random_state=seed,
+        threads=1,
+        scores="paper",
     ).fit(X[fit], y[fit])
     sets = clf.predict_set(X[test])
     covered = cx.metrics.covered(sets, y[test])

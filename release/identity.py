@@ -79,14 +79,15 @@ def memory(name, one=True, kind="logits", n=700, **settings):
         more, new = {"sample_weight": WEIGHT[:n]}, {"sample_weight": WEIGHT[n:]}
     if str(settings.get("split", "")).startswith("dlcp"):
         more["test"] = part(outputs, n, 1200)
-    cp = cx.ScoreAverage(kind=kind, random_state=3, **settings)
+    cp = cx.ScoreAverage(**{"scores": ("thr", "aps", "rank"), "kind": kind, "random_state": 3, **settings})
     cp.fit(part(outputs, 0, n), y[:n], **more)
     return answers(cp, part(outputs, n, 1200), **new)
 
 
 def saved(loader, **settings):
     outputs, y = rows("cifar10")
-    cp = cx.ScoreAverage(kind="logits", random_state=3, **settings).fit(outputs[:700], y[:700])
+    cp = cx.ScoreAverage(**{"scores": ("thr", "aps", "rank"), "kind": "logits", "random_state": 3, **settings})
+    cp.fit(outputs[:700], y[:700])
     with tempfile.TemporaryDirectory() as folder:
         cp.save(folder + "/model.json")
         again = loader(folder + "/model.json")

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from conformix.errors import (
         ConformixWarning,
         InvalidInput,
+        LargeAlphaWarning,
         NotFitted,
         SmallBatchWarning,
         TrivialSetsWarning,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from conformix.estimators.cross import CrossAverage
     from conformix.estimators.online import OnlineAverage
     from conformix.experiments.compare import compare
+    from conformix.fit.choice import choose
     from conformix.fit.contributions import contributions
     from conformix.fit.saved import load_predictor
     from conformix.guarantees import oracle
@@ -91,6 +93,7 @@ _NAMES = {
     "CrossAverage": "estimators.cross",
     "CrossConformalClassifier": "estimators.classifier",
     "InvalidInput": "errors",
+    "LargeAlphaWarning": "errors",
     "NestedSets": "sets",
     "NotFitted": "errors",
     "OnlineAverage": "estimators.online",
@@ -100,6 +103,7 @@ _NAMES = {
     "SuspectOutputsWarning": "data.inspection",
     "TopK": "data.topk",
     "TrivialSetsWarning": "errors",
+    "choose": "fit.choice",
     "compare": "experiments.compare",
     "conformal_rank": "conformal",
     "contributions": "fit.contributions",
@@ -116,6 +120,7 @@ __all__ = [
     "CrossAverage",
     "CrossConformalClassifier",
     "InvalidInput",
+    "LargeAlphaWarning",
     "NestedSets",
     "NotFitted",
     "OnlineAverage",
@@ -127,6 +132,7 @@ __all__ = [
     "TrivialSetsWarning",
     "blend",
     "calibration",
+    "choose",
     "cluster",
     "compare",
     "conformal",

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from conformix.data.checks import check_matrix
-from conformix.errors import InvalidInput, TrivialSetsWarning, shown, warn
+from conformix.errors import InvalidInput, LargeAlphaWarning, TrivialSetsWarning, shown, warn
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, as_float64, places, to_device
 
 __all__ = [
@@ -212,9 +212,13 @@ def kth_largest(values: FloatArray, k: int) -> float:
 
 
 def warn_if_trivial(
-    n: int, alpha: float, rank: Callable[[int, float], int] = conformal_rank
+    n: int,
+    alpha: float,
+    rank: Callable[[int, float], int] = conformal_rank,
+    *,
+    aside: int = 0,
 ) -> None:
-    """Warn when `n` calibration rows force every label into every set."""
+    """Warn when `n` calibration rows force every label into every set, beside rows set aside."""
     if rank(n, alpha) <= n:
         return
     if conformal_rank(n, alpha) <= n:
@@ -224,10 +228,25 @@ def warn_if_trivial(
             TrivialSetsWarning,
         )
     else:
+        needed = rows_needed(alpha)
+        enough = aside and n + aside >= needed
+        way_out = f'; split="exact" calibrates on all {n + aside} rows' if enough else ""
         warn(
-            f"alpha={float(alpha):g} needs at least {in_words(rows_needed(alpha))} calibration "
-            f"rows for a finite threshold; got {n}: every set holds all labels.",
+            f"alpha={float(alpha):g} needs at least {in_words(needed)} calibration rows for a "
+            f"finite threshold; got {n}, {in_words(needed - n)} too few: every set holds all "
+            f"labels{way_out}.",
             TrivialSetsWarning,
+        )
+
+
+def warn_if_large(alpha: float) -> None:
+    """Warn of a level that is a coverage more likely than a share of misses."""
+    level = simple_fraction(alpha)
+    if level >= Fraction(1, 2):
+        warn(
+            f"alpha={float(level):g} is a coverage of {float(1 - level):.3g}: alpha is the share "
+            "of misses, and 95 % coverage is alpha=0.05.",
+            LargeAlphaWarning,
         )
 
 

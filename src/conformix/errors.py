@@ -35,6 +35,11 @@ def _written_out(character: str) -> str:
     return character
 
 
+def pip_line(extra: str) -> str:
+    """Return how to install an extra: from a clone, since no index has the package."""
+    return f"pip install '.[{extra}]' in a clone of conformix"
+
+
 class InvalidInput(ValueError):
     """An argument that cannot be worked with; the message says what, where and the way out.
 
@@ -64,6 +69,18 @@ def shown(value: object, most: int = 80) -> str:
     except Exception:  # what cannot be shown has a type at least
         return f"a {type(value).__name__}"
     return line if len(line) <= most else f"{line[:most]}..."
+
+
+class UnknownParameter(InvalidInput, TypeError):
+    """An estimator was given a parameter that it does not have; the message says which it has.
+
+    Examples
+    --------
+    >>> import conformix as cx
+    >>> cx.ScoreAverage(confidence_level=0.95)
+    Traceback (most recent call last):
+    conformix.errors.UnknownParameter: ScoreAverage has no parameter 'confidence_level'; say ...
+    """
 
 
 class NotFitted(ValueError, AttributeError):
@@ -101,6 +118,17 @@ class TrivialSetsWarning(ConformixWarning):
     -inf
     >>> seen[0].category.__name__
     'TrivialSetsWarning'
+    """
+
+
+class LargeAlphaWarning(ConformixWarning):
+    """A level of one half or more: alpha is the share of misses, not the coverage.
+
+    Examples
+    --------
+    >>> import conformix as cx
+    >>> issubclass(cx.LargeAlphaWarning, cx.ConformixWarning)
+    True
     """
 
 

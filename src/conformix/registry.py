@@ -18,11 +18,25 @@ from conformix.errors import InvalidInput, shown
 T = TypeVar("T")
 
 
-def unknown_name(kind: str, name: object, known: list[str]) -> InvalidInput:
-    """Return the error for a name that is not among the `known` ones."""
-    close = difflib.get_close_matches(str(name), known, n=1)
+def unknown_name(
+    kind: str,
+    name: object,
+    known: list[str],
+    *,
+    aliases: Mapping[str, str] | None = None,
+    elsewhere: Mapping[str, str] | None = None,
+) -> InvalidInput:
+    """Return the error for a name that is not among the `known` ones, nor an alias of one.
+
+    `elsewhere` says what other libraries' words are called here.
+    """
+    plain = {target: alias for alias, target in (aliases or {}).items()}
+    theirs = (elsewhere or {}).get(str(name).lower().replace("-", "_"))
+    near = difflib.get_close_matches(str(name), [*plain.values(), *known], n=1)
+    close = near if theirs is None else [theirs]
     hint = f" did you mean {close[0]!r}?" if close else ""
-    return InvalidInput(f"unknown {kind} {name!r};{hint} known: {', '.join(known)}.")
+    listed = [f"{plain[one]} ({one})" if one in plain else one for one in known]
+    return InvalidInput(f"unknown {kind} {name!r};{hint} known: {', '.join(listed)}.")
 
 
 def check_flag(value: Any, name: str) -> bool:
@@ -52,17 +66,38 @@ def check_flags(settings: Any) -> Any:
 
 
 class Registry(Generic[T]):
-    """A table from names to objects of one kind."""
+    """A table from names to objects of one kind.
 
-    def __init__(self, kind: str, entries: Mapping[str, T]) -> None:
+    An alias is another word for a name; a word from `elsewhere` is not understood, but answered.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        entries: Mapping[str, T],
+        *,
+        aliases: Mapping[str, str] | None = None,
+        elsewhere: Mapping[str, str] | None = None,
+    ) -> None:
         self.kind = kind
         self._entries = dict(entries)
+        self.aliases = dict(aliases or {})
+        self.elsewhere = dict(elsewhere or {})
 
     def __getitem__(self, name: str) -> T:
+        return self._entries[self.name(name)]
+
+    def name(self, word: str) -> str:
+        """Return the one name of what a name or an alias stands for; files hold no other."""
         try:
-            return self._entries[name]
-        except (KeyError, TypeError):
-            raise unknown_name(self.kind, name, self.names()) from None
+            found = self.aliases.get(word, word)
+            if found in self._entries:
+                return found
+        except TypeError:
+            pass
+        raise unknown_name(
+            self.kind, word, self.names(), aliases=self.aliases, elsewhere=self.elsewhere
+        )
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())

@@ -22,7 +22,7 @@ import numpy as np
 
 from conformix.atomic import as_path, write_whole
 from conformix.conformal import simple_fraction
-from conformix.errors import InvalidInput
+from conformix.errors import InvalidInput, pip_line
 from conformix.kernels.arrays import (
     BoolArray,
     FloatArray,
@@ -457,7 +457,7 @@ def write_parquet(path: str | os.PathLike[str], table: dict[str, Any]) -> None:
         import pyarrow.parquet as pq  # noqa: PLC0415
     except ImportError:
         raise InvalidInput(
-            'parquet needs pyarrow: pip install "conformix[frames]"; to_csv needs nothing.'
+            f"parquet needs pyarrow: {pip_line('frames')}; to_csv needs nothing."
         ) from None
     try:
         made = pa.table({name: pa.array(_column(column)) for name, column in table.items()})
@@ -498,7 +498,7 @@ def write_sets(batches: Iterable[PredictionSets], path: str | os.PathLike[str]) 
         import pyarrow as pa  # noqa: PLC0415  an extra, loaded where it is used
         import pyarrow.parquet as pq  # noqa: PLC0415
     except ImportError:
-        raise InvalidInput('parquet needs pyarrow: pip install "conformix[frames]".') from None
+        raise InvalidInput(f"parquet needs pyarrow: {pip_line('frames')}.") from None
     total = 0
 
     def fill(file: IO[bytes]) -> None:

@@ -4,6 +4,9 @@ A split assigns rows to the roles of the paper: ``tune`` (I1, labels set the thr
 searching), ``size`` (I2, sets are counted here, labels never read) and ``calibrate`` (I3, labels
 set the final threshold). Rows ``0 .. n-1`` are labelled; ``n .. n+m-1`` are the unlabelled test
 rows, which may only ever appear in ``size``.
+
+Splits have plain names beside those of the paper: ``holdout`` (vfcp), ``all-rows`` (efcp),
+``batch`` (dlcp), ``batch+`` (dlcp+).
 """
 
 from __future__ import annotations
@@ -290,7 +293,21 @@ SPLITS: Registry[Split] = Registry(
         "dlcp+": DataLeakagePlus(),
         "exact": Exact(),
     },
+    aliases={"holdout": "vfcp", "all-rows": "efcp", "batch": "dlcp", "batch+": "dlcp+"},
+    elsewhere={"split": "holdout", "full": "exact", "transductive": "batch"},
 )
+
+
+def in_plain_words(name: str) -> str:
+    """Return the plain word for a split, with the name of the paper beside it.
+
+    Examples
+    --------
+    >>> in_plain_words("vfcp"), in_plain_words("exact")
+    ('holdout (vfcp)', 'exact')
+    """
+    plain = next((word for word, one in SPLITS.aliases.items() if one == name), None)
+    return name if plain is None else f"{plain} ({name})"
 
 
 def resolve_split(split: Any) -> Split:
@@ -299,7 +316,8 @@ def resolve_split(split: Any) -> Split:
         return SPLITS[split]
     if isinstance(split, type) or not hasattr(split, "roles"):
         raise InvalidInput(
-            f"split must be one of {', '.join(SPLITS)}, or a split object; got {shown(split)}."
+            f"split must be one of {', '.join(map(in_plain_words, SPLITS))}, or a split object; "
+            f"got {shown(split)}."
         )
     return split  # type: ignore[no-any-return]
 

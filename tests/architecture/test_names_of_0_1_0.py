@@ -21,6 +21,8 @@ METHODS = {
     for method, parameters in told.get("methods", {}).items()
     if parameters is not None
 }
+# Defaults that changed since, announced by a notice that says how to keep the old one.
+CHANGED = {("ScoreAverage", "scores"): "None", ("ConformalClassifier", "scores"): "None"}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -31,13 +33,14 @@ def test_a_name_at_the_top_is_still_there(name: str) -> None:
     assert inspect.isclass(value) == (NAMES[name]["kind"] == "class")
 
 
-def still_there(value: Any, parameters: list[list[Any]]) -> None:
+def still_there(value: Any, parameters: list[list[Any]], owner: str = "") -> None:
     """Every parameter of old has its kind and default; others may follow, if they have one."""
     now = inspect.signature(value).parameters
     for name, kind, default in parameters:
         assert name in now
         assert now[name].kind.name == kind
-        assert default is None or repr(now[name].default) == default
+        expected = CHANGED.get((owner, name), default)
+        assert expected is None or repr(now[name].default) == expected
     old = [name for name, *_ in parameters]
     assert [name for name in now if name in old] == old
     for name in now.keys() - set(old):
@@ -47,7 +50,7 @@ def still_there(value: Any, parameters: list[list[Any]]) -> None:
 
 @pytest.mark.parametrize("name", CALLED)
 def test_it_is_called_as_before(name: str) -> None:
-    still_there(getattr(cx, name), CALLED[name]["signature"])
+    still_there(getattr(cx, name), CALLED[name]["signature"], name)
 
 
 @pytest.mark.parametrize("name", METHODS)

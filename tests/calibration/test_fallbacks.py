@@ -52,7 +52,9 @@ def test_the_statement_says_what_the_fallback_costs() -> None:
 
 def test_a_pool_laid_down_on_tuning_rows_is_exact_and_efcp_is_not() -> None:
     probs, y = uneven_classes(np.random.default_rng(1), 600, (0.6, 0.36, 0.04))
-    cp = cx.ScoreAverage(alpha=0.1, calibration=PerClass("pooled", min_rows=30), random_state=0)
+    cp = cx.ScoreAverage(
+        "paper", alpha=0.1, calibration=PerClass("pooled", min_rows=30), random_state=0
+    )
     assert cp.fit(probs, y).guarantee_.kind == "exact"
     efcp = cp.set_params(split="efcp").fit(probs, y).guarantee_
     assert efcp.kind == "approximate"
@@ -83,10 +85,10 @@ def test_under_pac_a_class_without_rows_is_always_in() -> None:
 @pytest.mark.parametrize("split", ["dlcp", "dlcp+"])
 def test_a_pac_statement_about_a_batch_has_no_parts(split: str) -> None:
     probs, y = uneven_classes(np.random.default_rng(2), 300)
-    cp = cx.ScoreAverage(alpha=0.1, split=split, calibration="class", guarantee="pac")
+    cp = cx.ScoreAverage("paper", alpha=0.1, split=split, calibration="class", guarantee="pac")
     sentence = (
         f'guarantee="pac" with split "{split}" speaks of the whole test batch, and calibration '
-        '"class" of parts of unknown size; say split="vfcp" or "efcp".'
+        '"class" of parts of unknown size; say split="holdout" (vfcp) or "all-rows" (efcp).'
     )
     with pytest.raises(InvalidInput, match=f"^{re.escape(sentence)}$"):
         cp.fit(probs, y, test=probs)
@@ -242,7 +244,7 @@ def test_unseen_groups_void_the_statement_where_they_take_the_marginal_cut(cifar
     strata = np.repeat(["a", "b"], 450)
     kinds = {}
     for fallback in ("all", "pooled", "marginal"):
-        cp = cx.ScoreAverage(kind="logits", calibration=PerGroup(fallback), random_state=0)
+        cp = cx.ScoreAverage("paper", kind="logits", calibration=PerGroup(fallback), random_state=0)
         kinds[fallback] = cp.fit(logits, labels, strata=strata).guarantee_.kind
         unseen = cp.predict_set(logits[:50], strata=["c"] * 50).sizes
         assert (unseen == 10).all() == (fallback != "marginal")

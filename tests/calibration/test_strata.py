@@ -215,7 +215,7 @@ def test_what_is_laid_down_does_not_look_at_the_calibration_rows(calibration: ob
 @pytest.mark.parametrize("calibration", ["class", Clustered(2), PerClass("pooled", min_rows=60)])
 def test_pvalues_sets_and_levels_agree(calibration: object) -> None:
     probs, y = uneven_classes(np.random.default_rng(4), 700)
-    cp = cx.ScoreAverage(alpha=0.1, calibration=calibration, random_state=0).fit(probs, y)
+    cp = cx.ScoreAverage("paper", alpha=0.1, calibration=calibration, random_state=0).fit(probs, y)
     pvalues = cp.predict_pvalues(probs)
     nested = cp.predict_set(probs, alpha=[0.05, 0.1, 0.3])
     for alpha in (0.05, 0.1, 0.3):
@@ -243,7 +243,9 @@ def test_a_saved_model_answers_alike(calibration: object, tmp_path) -> None:
     probs, y = uneven_classes(np.random.default_rng(6), 600)
     named = getattr(calibration, "name", calibration) == "group"
     rows = {"strata": np.where(np.arange(600) % 3, "x", "y")} if named else {}
-    cp = cx.ScoreAverage(alpha=0.1, calibration=calibration, random_state=0).fit(probs, y, **rows)
+    cp = cx.ScoreAverage("paper", alpha=0.1, calibration=calibration, random_state=0).fit(
+        probs, y, **rows
+    )
     cp.save(tmp_path / "model.json")
     for again in (cx.load(tmp_path / "model.json"), cx.load_predictor(tmp_path / "model.json")):
         assert_array_equal(
@@ -348,7 +350,7 @@ def test_ranks_of_true_labels_come_with_the_range_of_all_scores() -> None:
 
 def test_labels_beyond_their_rank_come_after_all_that_are_within_theirs() -> None:
     probs, y = uneven_classes(np.random.default_rng(8), 400, (0.4, 0.2, 0.2, 0.1, 0.1))
-    cp = cx.ScoreAverage(calibration="rc3p", alpha=0.3, random_state=0).fit(probs, y)
+    cp = cx.ScoreAverage("paper", calibration="rc3p", alpha=0.3, random_state=0).fit(probs, y)
     rule = cp.predictor_.fitted.rule
     scores = cx.score_tensor(probs, NAMES)
     plain, limited = replace(rule, limits=None).combined(scores), rule.combined(scores)
@@ -363,7 +365,9 @@ def test_a_class_conditional_classifier_needs_one_word() -> None:
     rng = np.random.default_rng(8)
     y = rng.choice(["low", "high"], size=800, p=[0.8, 0.2])
     X = rng.normal(size=(800, 2)) + (y == "high")[:, None]
-    clf = cx.ConformalClassifier(GaussianNB(), calibration="class", random_state=0).fit(X, y)
+    clf = cx.ConformalClassifier(
+        GaussianNB(), calibration="class", random_state=0, scores="paper"
+    ).fit(X, y)
     assert "class of y" in clf.guarantee_.statement
     assert clf.predict_set(X[:5]).classes == ["high", "low"]
 
@@ -397,17 +401,23 @@ def test_what_cannot_work_is_refused_in_one_sentence(
 ) -> None:
     probs = np.array([[0.7, 0.3], [0.4, 0.6], [0.2, 0.8]])
     with pytest.raises(cx.InvalidInput, match=message):
-        cx.ScoreAverage(alpha=0.5, random_state=0, **options).fit(probs, [0, 1, 1], **rows)
+        cx.ScoreAverage(alpha=0.5, random_state=0, **{"scores": "paper", **options}).fit(
+            probs, [0, 1, 1], **rows
+        )
 
 
 @pytest.mark.parametrize("n_clusters", [0, -1, 1.5, True])
 def test_a_number_of_clusters_is_a_whole_one_from_one_on(n_clusters: object) -> None:
     probs, y = uneven_classes(np.random.default_rng(9), 300, (0.4, 0.3, 0.3))
     options = {"alpha": 0.2, "random_state": 0}
-    one = cx.ScoreAverage(calibration=Clustered(n_clusters=1), **options).fit(probs, y)
+    one = cx.ScoreAverage(
+        calibration=Clustered(n_clusters=1), **{"scores": "paper", **options}
+    ).fit(probs, y)
     assert len(np.unique(one.threshold_)) == 1
     with pytest.raises(cx.InvalidInput, match="n_clusters must be a positive integer; got"):
-        cx.ScoreAverage(calibration=Clustered(n_clusters=n_clusters), **options).fit(probs, y)
+        cx.ScoreAverage(
+            calibration=Clustered(n_clusters=n_clusters), **{"scores": "paper", **options}
+        ).fit(probs, y)
 
 
 def test_too_few_rows_in_a_class_are_told() -> None:

@@ -132,7 +132,7 @@ def test_an_ensemble_of_batches_is_that_of_memory() -> None:
 )
 def test_what_cannot_be_averaged_is_refused(settings: dict[str, object], sentence: str) -> None:
     with pytest.raises(cx.InvalidInput) as caught:
-        cx.ScoreAverage(**settings).fit(two_models(0, 60), draw(0, 60)[1])  # type: ignore[arg-type]
+        cx.ScoreAverage(**{"scores": "paper", **settings}).fit(two_models(0, 60), draw(0, 60)[1])  # type: ignore[arg-type]
     assert str(caught.value).startswith(sentence)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import conformix as cx
 from conformix.cli import main
 from conformix.cli.options import listed
 
@@ -189,7 +190,7 @@ def test_the_demo_prints_its_table_and_draws_its_picture(
     assert main(["demo", *arguments, "--out", str(tmp_path)]) == 0
     *rows_seen, last = map(json.loads, capsys.readouterr().out.splitlines())
     assert [row["method"] for row in rows_seen] == [
-        "thr", "aps", "margin", "uniform", "average, vfcp",
+        "thr", "aps", "margin", "uniform", "average, vfcp", "auto, vfcp",
     ]  # fmt: skip
     assert {row["alpha"] for row in rows_seen} == {0.2}
     assert last == {"picture": str(tmp_path / "triangle.png")}
@@ -208,8 +209,15 @@ def test_the_command_needs_its_extra_and_says_so() -> None:
     )
     assert done.returncode == 1
     assert done.stderr == (
-        "conformix: the command needs typer; install it with: pip install 'conformix[cli,plots]'.\n"
+        "conformix: the command needs typer; install it with: pip install '.[cli,plots]' in a "
+        "clone of conformix.\n"
     )
+
+
+def test_the_package_itself_is_the_command() -> None:
+    words = [sys.executable, "-m", "conformix", "--version"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (0, f"conformix {cx.__version__}\n")
 
 
 def test_importing_conformix_imports_neither_typer_nor_rich() -> None:

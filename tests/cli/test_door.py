@@ -228,12 +228,12 @@ def test_no_sentence_of_the_library_hides_an_order_to_a_terminal(evil: str) -> N
     for attempt in (
         lambda: cx.load(f"{evil}.json"),
         lambda: cx.ScoreAverage(evil).fit(probs, [0, 1, 0, 1]),
-        lambda: cx.ScoreAverage(split=evil).fit(probs, [0, 1, 0, 1]),
-        lambda: cx.ScoreAverage().fit({evil: probs, "b": [[2.0, 1.0]] * 4}, [0, 1, 0, 1]),
-        lambda: cx.ScoreAverage(allow_empty=evil).fit(probs, [0, 1, 0, 1]),
+        lambda: cx.ScoreAverage("paper", split=evil).fit(probs, [0, 1, 0, 1]),
+        lambda: cx.ScoreAverage("paper").fit({evil: probs, "b": [[2.0, 1.0]] * 4}, [0, 1, 0, 1]),
+        lambda: cx.ScoreAverage("paper", allow_empty=evil).fit(probs, [0, 1, 0, 1]),
         lambda: cx.datasets.load(evil),
         lambda: Sources(f"{evil}.csv").read(labelled=True),
-        lambda: cx.ScoreAverage().fit(probs, [evil, "b", "c", "c"], classes=["b", "c"]),
+        lambda: cx.ScoreAverage("paper").fit(probs, [evil, "b", "c", "c"], classes=["b", "c"]),
     ):
         with pytest.raises(cx.InvalidInput) as caught:
             attempt()

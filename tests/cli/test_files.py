@@ -158,7 +158,7 @@ def test_several_models_as_keys_or_as_files(folder: Path, said: Any, refusal: An
     assert refusal("predict", "keys.json", "forest.npy") == (
         "outputs must come from the fitted models ['forest', 'network']; got one array."
     )
-    (one,) = said("fit", "outputs.npz", "--models", "forest", "-o", "one.json")
+    (one,) = said("fit", "outputs.npz", "--models", "forest", "-o", "one.json", "--scores", "paper")
     assert one["scores"] == ["thr", "aps", "rank"]
     assert len(said("predict", "one.json", "forest.npy")) == 240
 

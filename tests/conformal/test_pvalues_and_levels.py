@@ -15,7 +15,9 @@ from conformix.testing import assert_same_sets
 
 DATA = cx.datasets.load("cifar10")
 LOGITS, LABELS = DATA.outputs["vgg16"], DATA.labels
-CP = cx.ScoreAverage(alpha=0.1, kind="logits", random_state=0).fit(LOGITS[:600], LABELS[:600])
+CP = cx.ScoreAverage("paper", alpha=0.1, kind="logits", random_state=0).fit(
+    LOGITS[:600], LABELS[:600]
+)
 TEST = LOGITS[600:1600]
 
 
@@ -29,7 +31,7 @@ def test_the_set_is_where_the_p_value_exceeds_alpha(alpha):
 
 
 def test_a_pac_rank_gives_more_labels_than_p_values_above_alpha():
-    cp = cx.ScoreAverage(alpha=0.1, kind="logits", guarantee="pac", random_state=0)
+    cp = cx.ScoreAverage("paper", alpha=0.1, kind="logits", guarantee="pac", random_state=0)
     cp.fit(LOGITS[:600], LABELS[:600])
     sets, above = np.asarray(cp.predict_set(TEST)), cp.predict_pvalues(TEST) > 0.1
     assert (sets >= above).all()

@@ -111,7 +111,7 @@ def test_a_shortlist_of_the_exact_split_sets_a_fifth_of_the_rows_aside() -> None
 
 def test_a_class_or_anything_without_roles_is_no_split() -> None:
     for split in (ValidityFirst, 3, object()):
-        with pytest.raises(cx.InvalidInput, match=r"^split must be one of dlcp, dlcp\+, .* got"):
+        with pytest.raises(cx.InvalidInput, match=r"^split must be one of batch \(dlcp\), .* got"):
             resolve_split(split)
 
 

@@ -218,7 +218,7 @@ class Case:
         }
 
     def model(self, **changed: Any) -> cx.ScoreAverage:
-        return cx.ScoreAverage(**(self.settings | changed))
+        return cx.ScoreAverage(**{"scores": "paper"} | self.settings | changed)
 
     # Rows.
 

@@ -30,7 +30,7 @@ def settings() -> dict:
 
 @pytest.fixture(scope="module")
 def whole(rows, settings) -> cx.ScoreAverage:
-    return cx.ScoreAverage(**settings).fit(rows[0][:N], rows[1][:N])
+    return cx.ScoreAverage(**{"scores": "paper", **settings}).fit(rows[0][:N], rows[1][:N])
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def sources(files) -> dict[str, stream.Batches]:
 def test_a_fit_on_files_is_the_fit_in_memory_bit_for_bit(
     kind, files, rows, whole, settings
 ) -> None:
-    cp = cx.ScoreAverage(**settings).fit_batches(sources(files)[kind])
+    cp = cx.ScoreAverage(**{"scores": "paper", **settings}).fit_batches(sources(files)[kind])
     one, other = cp.predictor_.fitted, whole.predictor_.fitted
     np.testing.assert_array_equal(one.rule.weights, other.rule.weights)
     np.testing.assert_array_equal(one.calibration, other.calibration)
@@ -72,7 +72,9 @@ def test_a_fit_on_files_is_the_fit_in_memory_bit_for_bit(
 
 def test_fit_takes_memory_mapped_arrays_as_they_are(files, rows, whole, settings) -> None:
     mapped = np.load(files / "probs.npy", mmap_mode="r")
-    cp = cx.ScoreAverage(**settings).fit(mapped, np.load(files / "labels.npy", mmap_mode="r"))
+    cp = cx.ScoreAverage(**{"scores": "paper", **settings}).fit(
+        mapped, np.load(files / "labels.npy", mmap_mode="r")
+    )
     assert cp.threshold_ == whole.threshold_
     np.testing.assert_array_equal(cp.predict_set(mapped), whole.predict_set(rows[0][:N]))
 
@@ -94,14 +96,19 @@ def cut(probs, y, size):
 
 def test_an_iterator_is_read_once_and_its_batches_do_not_matter(rows, settings) -> None:
     probs, y = rows[0][:N], rows[1][:N]
-    fits = [cx.ScoreAverage(**settings).fit_batches(cut(probs, y, size)) for size in (1, 64, 5000)]
+    fits = [
+        cx.ScoreAverage(**{"scores": "paper", **settings}).fit_batches(cut(probs, y, size))
+        for size in (1, 64, 5000)
+    ]
     for cp in fits[1:]:
         np.testing.assert_array_equal(cp.weights_, fits[0].weights_)
         assert cp.threshold_ == fits[0].threshold_
     facts = fits[0].guarantee_.facts
     assert (facts.n_tune, facts.n_cal, fits[0].guarantee_.kind) == (300, 1200, "exact")
     assert fits[0].held_out_size_ is None, "an iterator cannot be read again"
-    again = cx.ScoreAverage(**settings).fit_batches(lambda: cut(probs, y, 100))
+    again = cx.ScoreAverage(**{"scores": "paper", **settings}).fit_batches(
+        lambda: cut(probs, y, 100)
+    )
     assert again.threshold_ == fits[0].threshold_
     assert again.held_out_size_ == pytest.approx(1.0, abs=0.5)
 
@@ -109,7 +116,9 @@ def test_an_iterator_is_read_once_and_its_batches_do_not_matter(rows, settings) 
 @pytest.mark.parametrize("returned", [iter, list, tuple], ids=lambda kind: kind.__name__)
 def test_a_function_may_return_anything_that_can_be_iterated_over(rows, returned) -> None:
     parts = [(rows[0][:500], rows[1][:500]), (rows[0][500:900], rows[1][500:900])]
-    model = cx.ScoreAverage(random_state=0, threads=1, allow_empty=False)  # reads them twice
+    model = cx.ScoreAverage(
+        "paper", random_state=0, threads=1, allow_empty=False
+    )  # reads them twice
     sets = [
         model.fit_batches(batches).predict_set(rows[0][N:])
         for batches in (parts, lambda: returned(parts))
@@ -157,10 +166,10 @@ def test_rows_bring_strata_along(rows, settings) -> None:
     probs, y = rows[0][:N], rows[1][:N]
     strata = np.where(np.arange(N) % 3 == 0, "a", "b")
     options = settings | {"calibration": "group"}
-    whole = cx.ScoreAverage(**options).fit(probs, y, strata=strata)
+    whole = cx.ScoreAverage(**{"scores": "paper", **options}).fit(probs, y, strata=strata)
     batches = [(probs[s], y[s], {"strata": strata[s]}) for s in (slice(0, 400), slice(400, N))]
     source = stream.Batches(lambda: iter(batches), n=N)
-    cp = cx.ScoreAverage(**options).fit_batches(source)
+    cp = cx.ScoreAverage(**{"scores": "paper", **options}).fit_batches(source)
     assert cp.threshold_ == whole.threshold_
     sets = np.concatenate(list(cp.predict_batches(source)))
     np.testing.assert_array_equal(sets, whole.predict_set(probs, strata=strata))
@@ -171,9 +180,9 @@ def test_several_models_and_class_names(rows, settings) -> None:
     names = [f"class {k}" for k in range(10)]
     both = {"a": probs, "b": np.roll(probs, 1, axis=0)}
     options = settings | {"scores": ("thr", "rank"), "search": "grid"}
-    whole = cx.ScoreAverage(**options).fit(both, y, classes=names)
+    whole = cx.ScoreAverage(**{"scores": "paper", **options}).fit(both, y, classes=names)
     source = stream.from_arrays(both, np.array(names)[y], rows=130)
-    cp = cx.ScoreAverage(**options).fit_batches(source, classes=names)
+    cp = cx.ScoreAverage(**{"scores": "paper", **options}).fit_batches(source, classes=names)
     np.testing.assert_array_equal(cp.weights_, whole.weights_)
     assert next(cp.predict_batches([both])).labels(0) == whole.predict_set(both).labels(0)
 
@@ -250,7 +259,7 @@ REFUSED = {
 def test_what_cannot_be_is_said_in_one_sentence(case) -> None:
     batches, settings, sentence = case
     with pytest.raises(cx.InvalidInput, match=sentence):
-        cx.ScoreAverage(random_state=0, **settings).fit_batches(batches)
+        cx.ScoreAverage(random_state=0, **{"scores": "paper", **settings}).fit_batches(batches)
 
 
 def test_groups_of_every_source_stay_whole_as_in_memory(rows, tmp_path) -> None:
@@ -271,10 +280,12 @@ def test_groups_of_every_source_stay_whole_as_in_memory(rows, tmp_path) -> None:
         ),
     ]
     options = {"calibration": "group", "random_state": 3, "threads": 1}
-    whole = cx.ScoreAverage(**options).fit(probs, y, groups=groups, strata=strata)
+    whole = cx.ScoreAverage(**{"scores": "paper", **options}).fit(
+        probs, y, groups=groups, strata=strata
+    )
     assert whole.guarantee_.facts.grouped
     for source in sources:
-        cp = cx.ScoreAverage(**options).fit_batches(source)
+        cp = cx.ScoreAverage(**{"scores": "paper", **options}).fit_batches(source)
         assert cp.guarantee_.facts == whole.guarantee_.facts
         assert_array_equal(cp.predictor_.fitted.calibration, whole.predictor_.fitted.calibration)
         sets = np.concatenate(list(cp.predict_batches(source)))
@@ -303,21 +314,21 @@ def in_order(rows, order: np.ndarray):
 def test_batches_in_another_order_the_second_time_are_refused(allow_empty, rows) -> None:
     """Sets that are never empty calibrate on a second pass: its rows would get others' labels."""
     rng = np.random.default_rng(0)
-    cp = cx.ScoreAverage(allow_empty=allow_empty, random_state=0)
+    cp = cx.ScoreAverage("paper", allow_empty=allow_empty, random_state=0)
     with pytest.raises(InvalidInput, match="same rows in the same order"):
         cp.fit_batches(lambda: in_order(rows, rng.permutation(N)))
 
 
 def test_a_function_that_returns_an_iterator_which_has_ended_is_refused(rows) -> None:
     once = in_order(rows, np.arange(N))
-    cp = cx.ScoreAverage(allow_empty=False, random_state=0)
+    cp = cx.ScoreAverage("paper", allow_empty=False, random_state=0)
     with pytest.raises(InvalidInput, match="fresh iterator"):
         cp.fit_batches(lambda: once)
 
 
 def test_shuffled_batches_from_an_iterator_are_read_once_and_fit(rows) -> None:
     order = np.random.default_rng(0).permutation(N)
-    fitted = cx.ScoreAverage(random_state=0).fit_batches(in_order(rows, order))
+    fitted = cx.ScoreAverage("paper", random_state=0).fit_batches(in_order(rows, order))
     assert fitted.held_out_size_ is None
 
 
@@ -331,6 +342,8 @@ def test_labels_of_a_second_pass_are_compared_by_name_too(rows) -> None:
             yield probs[places], text[places]
 
     settings = {"allow_empty": False, "random_state": 0}
-    streamed = cx.ScoreAverage(**settings).fit_batches(cx.stream.Batches(again, N), classes=names)
-    whole = cx.ScoreAverage(**settings).fit(probs[:N], y[:N], classes=names)
+    streamed = cx.ScoreAverage(**{"scores": "paper", **settings}).fit_batches(
+        cx.stream.Batches(again, N), classes=names
+    )
+    whole = cx.ScoreAverage(**{"scores": "paper", **settings}).fit(probs[:N], y[:N], classes=names)
     assert_array_equal(streamed.predict_set(probs), whole.predict_set(probs))

@@ -51,11 +51,11 @@ def little_memory(monkeypatch: pytest.MonkeyPatch):
 def test_a_fit_on_gathered_rows_is_the_fit_on_all_scores(settings, cifar10, little_memory) -> None:
     logits, y = cifar10[0][:1200], cifar10[1][:1200]
     options = {"kind": "logits", "random_state": 3, "threads": 1} | settings
-    whole = cx.ScoreAverage(**options).fit(logits, y)
+    whole = cx.ScoreAverage(**{"scores": "paper", **options}).fit(logits, y)
     if settings.get("weights"):
         assert whole.search_ is None
     little_memory()
-    parts = cx.ScoreAverage(**options).fit(logits, y)
+    parts = cx.ScoreAverage(**{"scores": "paper", **options}).fit(logits, y)
     if settings.get("weights"):
         np.testing.assert_array_equal(
             parts.predictor_.fitted.calibration, whole.predictor_.fitted.calibration
@@ -73,14 +73,14 @@ def test_little_memory_means_that_rows_are_gathered(cifar10, little_memory, monk
         "conformix.fit.rows.gather_rows", lambda *a, **k: seen.append(1) or whole(*a, **k)
     )
     little_memory()
-    cx.ScoreAverage(kind="logits", random_state=0).fit(cifar10[0][:300], cifar10[1][:300])
+    cx.ScoreAverage("paper", kind="logits", random_state=0).fit(cifar10[0][:300], cifar10[1][:300])
     assert seen == [1]
 
 
 def test_groups_stay_together_when_rows_are_gathered(cifar10, little_memory) -> None:
     logits, y = cifar10[0][:900], cifar10[1][:900]
     groups = np.arange(900) // 7
-    cp = cx.ScoreAverage(kind="logits", random_state=1, split=ValidityFirst(max_rows=100))
+    cp = cx.ScoreAverage("paper", kind="logits", random_state=1, split=ValidityFirst(max_rows=100))
     whole = cp.fit(logits, y, groups=groups).predictor_.fitted
     assert whole.ledger.facts.n_tune <= 100
     little_memory()
@@ -101,6 +101,6 @@ def test_a_split_that_needs_all_scores_is_refused_where_they_cannot_fit() -> Non
 
 @pytest.mark.parametrize("max_rows", [0, -1, 1.5, True, "many"])
 def test_a_bound_on_tuning_rows_is_a_positive_integer(max_rows, cifar10) -> None:
-    cp = cx.ScoreAverage(kind="logits", split=ValidityFirst(max_rows=max_rows))
+    cp = cx.ScoreAverage("paper", kind="logits", split=ValidityFirst(max_rows=max_rows))
     with pytest.raises(cx.InvalidInput, match="max_rows must be a positive integer or None"):
         cp.fit(cifar10[0][:50], cifar10[1][:50])

@@ -121,9 +121,9 @@ def test_every_calibration_is_that_of_the_rows_in_memory(settings, rows) -> None
     logits, y = rows
     options = {"kind": "logits", "random_state": 2, "threads": 1} | settings
     more = with_the_rows(settings)
-    whole = cx.ScoreAverage(**options).fit(logits, y, **more)
+    whole = cx.ScoreAverage(**{"scores": "paper", **options}).fit(logits, y, **more)
     chunks = da.from_array(logits, chunks=((1, 1299, 700, 999, 1), 10))
-    parts = cx.ScoreAverage(**options).fit(chunks, y, **more)
+    parts = cx.ScoreAverage(**{"scores": "paper", **options}).fit(chunks, y, **more)
     mine, its = parts.predictor_.fitted, whole.predictor_.fitted
     same_bits(mine.calibration, its.calibration)
     same_bits(mine.rule.weights, its.rule.weights)
@@ -139,9 +139,9 @@ def test_chunks_whose_rows_all_tune_have_nothing_to_sort(rows) -> None:
     logits, y = rows
     groups = np.arange(N) // 500
     options = {"kind": "logits", "random_state": 0, "threads": 1}
-    whole = cx.ScoreAverage(**options).fit(logits, y, groups=groups)
+    whole = cx.ScoreAverage(**{"scores": "paper", **options}).fit(logits, y, groups=groups)
     chunks = da.from_array(logits, chunks=(500, 10))
-    parts = cx.ScoreAverage(**options).fit(chunks, y, groups=groups)
+    parts = cx.ScoreAverage(**{"scores": "paper", **options}).fit(chunks, y, groups=groups)
     assert parts.guarantee_.facts.n_tune == 1500, "three of six chunks"
     same_bits(parts.predictor_.fitted.calibration, whole.predictor_.fitted.calibration)
     assert parts.held_out_size_ == whole.held_out_size_
@@ -154,8 +154,8 @@ def test_chunks_that_a_filter_has_emptied_are_passed_over(rows) -> None:
     some = chunks[da.from_array(inside, chunks=500)].compute_chunk_sizes()
     assert some.chunks[0][:2] == (0, 0)
     options = {"kind": "logits", "random_state": 0, "threads": 1}
-    parts = cx.ScoreAverage(**options).fit(some, y[inside])
-    whole = cx.ScoreAverage(**options).fit(logits[inside], y[inside])
+    parts = cx.ScoreAverage(**{"scores": "paper", **options}).fit(some, y[inside])
+    whole = cx.ScoreAverage(**{"scores": "paper", **options}).fit(logits[inside], y[inside])
     same_bits(parts.predictor_.fitted.calibration, whole.predictor_.fitted.calibration)
     sets = parts.predict_set(some).compute()
     np.testing.assert_array_equal(sets, whole.predict_set(logits[inside]))
@@ -200,7 +200,11 @@ def postman(monkeypatch) -> Postman:
 def test_of_a_calibration_row_one_number_and_its_label_come_back(calibration, rows, postman):
     logits, y = rows
     cp = cx.ScoreAverage(
-        kind="logits", random_state=0, split=ValidityFirst(max_rows=100), calibration=calibration
+        "paper",
+        kind="logits",
+        random_state=0,
+        split=ValidityFirst(max_rows=100),
+        calibration=calibration,
     )
     cp.fit(da.from_array(logits, chunks=(250, 10)), y)
     n_cal = N - 100

@@ -42,7 +42,7 @@ def test_fit_and_predict_with_truncated_outputs():
     probs /= probs.sum(axis=1, keepdims=True)
     order = np.argsort(-probs, axis=1)[:, :3]
     top = cx.TopK(order, np.take_along_axis(probs, order, axis=1), 10)
-    cp = cx.ScoreAverage(alpha=0.1, random_state=0).fit(
+    cp = cx.ScoreAverage("paper", alpha=0.1, random_state=0).fit(
         top.subset(slice(0, 4000)), data.labels[:4000]
     )
     sets = cp.predict_set(top.subset(slice(4000, None)))

@@ -44,9 +44,11 @@ def same_fit(one: cx.ScoreAverage, other: cx.ScoreAverage) -> None:
 def test_a_fit_on_chunks_is_the_fit_in_memory_bit_for_bit(settings, rows) -> None:
     logits, y = rows
     options = {"kind": "logits", "random_state": 2, "threads": 1} | settings
-    whole = cx.ScoreAverage(**options).fit(logits, y)
+    whole = cx.ScoreAverage(**{"scores": "paper", **options}).fit(logits, y)
     chunks = da.from_array(logits, chunks=(700, 3))
-    parts = cx.ScoreAverage(**options).fit(chunks, da.from_array(y, chunks=450))
+    parts = cx.ScoreAverage(**{"scores": "paper", **options}).fit(
+        chunks, da.from_array(y, chunks=450)
+    )
     same_fit(parts, whole)
     sets = parts.predict_set(chunks)
     assert sets.chunks[0] == chunks.chunks[0]
@@ -63,7 +65,7 @@ ELSEWHERE = SETTINGS | {
 def test_sets_of_chunks_and_batches_at_another_level_are_those_in_memory(settings, rows) -> None:
     alpha, logits, y = 0.05, rows[0][:900], rows[1][:900]
     options = {"kind": "logits", "random_state": 2, "threads": 1} | settings
-    cp = cx.ScoreAverage(**options).fit(logits[:600], y[:600])
+    cp = cx.ScoreAverage(**{"scores": "paper", **options}).fit(logits[:600], y[:600])
     fresh = logits[600:]
     expected = np.asarray(cp.predict_set(fresh, alpha=alpha))
     assert (expected != np.asarray(cp.predict_set(fresh))).any()
@@ -88,9 +90,11 @@ def test_several_models_groups_and_class_names(given, rows) -> None:
     both = {"a": logits, "b": logits[::-1]}
     options = {"scores": ("thr", "rank"), "kind": "logits", "random_state": 0, "threads": 1}
     groups = np.arange(len(y)) // 5
-    whole = cx.ScoreAverage(**options).fit(both, y, classes=names, groups=groups)
+    whole = cx.ScoreAverage(**{"scores": "paper", **options}).fit(
+        both, y, classes=names, groups=groups
+    )
     chunks = {"a": da.from_array(logits, chunks=(900, -1)), "b": logits[::-1]}
-    parts = cx.ScoreAverage(**options).fit(
+    parts = cx.ScoreAverage(**{"scores": "paper", **options}).fit(
         chunks, given(np.array(names)[y]), classes=names, groups=groups
     )
     same_fit(parts, whole)
@@ -101,7 +105,7 @@ def test_sets_of_several_models_come_by_name_whatever_their_order(rows) -> None:
     weak = logits + np.random.default_rng(0).normal(scale=5.0, size=logits.shape)
     both = {"good": logits, "weak": weak}
     options = {"scores": "thr", "kind": "logits", "weights": (0.9, 0.1), "threads": 1}
-    model = cx.ScoreAverage(**options).fit(both, y)
+    model = cx.ScoreAverage(**{"scores": "paper", **options}).fit(both, y)
     expected = np.asarray(model.predict_set(both))
     for names in (["good", "weak"], ["weak", "good"]):
         chunks = {name: da.from_array(both[name], chunks=(900, -1)) for name in names}
@@ -110,7 +114,7 @@ def test_sets_of_several_models_come_by_name_whatever_their_order(rows) -> None:
 
 def test_sets_are_computed_when_they_are_asked_for(rows) -> None:
     logits, y = rows
-    cp = cx.ScoreAverage(kind="logits", random_state=0).fit(logits, y)
+    cp = cx.ScoreAverage("paper", kind="logits", random_state=0).fit(logits, y)
     seen = []
     lazy = da.from_array(logits, chunks=(1000, -1)).map_blocks(
         lambda block: seen.append(len(block)) or block, dtype=float, meta=np.empty((0, 0))
@@ -153,7 +157,7 @@ def test_what_cannot_be_is_said_in_one_sentence(case, rows) -> None:
         chunks = chunks[da.from_array(rows[1]) >= 0]
     options = {"kind": "logits", "random_state": 0} | settings
     with pytest.raises(cx.InvalidInput, match=sentence):
-        cx.ScoreAverage(**options).fit(
+        cx.ScoreAverage(**{"scores": "paper", **options}).fit(
             chunks, change.get("y", rows[1]), test=rows[0] if change.get("test") else None
         )
 
@@ -161,7 +165,7 @@ def test_what_cannot_be_is_said_in_one_sentence(case, rows) -> None:
 def test_models_whose_names_are_one_text_are_refused(rows) -> None:
     chunks = da.from_array(rows[0], chunks=(1000, -1))
     with pytest.raises(cx.InvalidInput, match="models of different names"):
-        cx.ScoreAverage(kind="logits").fit({1: chunks, "1": chunks}, rows[1])
+        cx.ScoreAverage("paper", kind="logits").fit({1: chunks, "1": chunks}, rows[1])
 
 
 MORE = {
@@ -186,22 +190,24 @@ def dying_once(flag: str):
 def test_a_killed_worker_costs_time_and_not_the_result(rows, tmp_path) -> None:
     logits, y = rows
     options = {"kind": "logits", "random_state": 2, "threads": 1}
-    whole = cx.ScoreAverage(**options).fit(logits, y)
+    whole = cx.ScoreAverage(**{"scores": "paper", **options}).fit(logits, y)
     spec = Spec("mmlu_llama13b", ("thr", "average"), models=("llama13b_prompt0",), runs=6)
     run(spec, tmp_path / "here.jsonl", workers=1)
     with cx.cluster.connected("local", workers=2) as client:
         chunks = da.from_array(logits, chunks=(500, -1)).map_blocks(
             dying_once(str(tmp_path / "flag")), dtype=logits.dtype, meta=np.empty((0, 0))
         )
-        same_fit(cx.ScoreAverage(**options).fit(chunks, y), whole)
+        same_fit(cx.ScoreAverage(**{"scores": "paper", **options}).fit(chunks, y), whole)
         assert (tmp_path / "flag").exists(), "a worker was killed in the middle"
         for name, settings in MORE.items():
             dying = dying_once(str(tmp_path / name))
             fragile = da.from_array(logits, chunks=(500, -1)).map_blocks(
                 dying, dtype=logits.dtype, meta=np.empty((0, 0))
             )
-            here = cx.ScoreAverage(**options, **settings).fit(logits, y)
-            same_fit(cx.ScoreAverage(**options, **settings).fit(fragile, y), here)
+            here = cx.ScoreAverage(**{"scores": "paper", **options, **settings}).fit(logits, y)
+            same_fit(
+                cx.ScoreAverage(**{"scores": "paper", **options, **settings}).fit(fragile, y), here
+            )
             assert (tmp_path / name).exists()
         np.testing.assert_array_equal(
             whole.predict_set(chunks).compute(), whole.predict_set(logits)

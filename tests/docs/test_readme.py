@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -44,3 +45,24 @@ def test_the_readme_names_the_two_commands() -> None:
     text = README.read_text(encoding="utf-8")
     assert "make demo" in text
     assert "make test" in text
+
+
+def test_the_first_block_is_five_lines_with_their_output() -> None:
+    lines = python_blocks()[0].strip().splitlines()
+    assert sum(line.startswith(">>>") for line in lines) == 5
+    assert len(lines) == 6  # and what the last one prints, which the test above compares
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.read_bytes()) <= 8_000
+
+
+def test_it_tells_of_an_installation_that_works_from_a_clone() -> None:
+    text = README.read_text(encoding="utf-8")
+    assert "pip install ." in text
+    assert "pip install conformix" not in text
+    extras = tomllib.loads((README.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    known = extras["project"]["optional-dependencies"]
+    for page in (README, *(README.parent / "docs").rglob("*.md")):
+        for named in re.findall(r"pip install '\.\[([\w,]+)\]'", page.read_text(encoding="utf-8")):
+            assert set(named.split(",")) <= set(known), page.name

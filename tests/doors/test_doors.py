@@ -96,7 +96,7 @@ CHUNKS = da.from_array(X, chunks=(31, 3))
 
 def average(**options: Any) -> cx.ScoreAverage:
     settings: dict[str, Any] = {"alpha": 0.2, "random_state": 1, "threads": 1} | options
-    return cx.ScoreAverage(**settings)
+    return cx.ScoreAverage(**{"scores": "paper", **settings})
 
 
 def batches(size: int = 13) -> Batches:

@@ -31,7 +31,7 @@ WEIGHT = RNG.random(N)
 
 def good(**options: Any) -> cx.ScoreAverage:
     settings = {"alpha": 0.2, "random_state": 0, "search": search.GridSearch(4), "threads": 1}
-    return cx.ScoreAverage(**{**settings, **options})
+    return cx.ScoreAverage(**{"scores": "paper", **settings, **options})
 
 
 @cache
@@ -231,6 +231,7 @@ ENTRIES: dict[str, Entry] = {
     "calibration.effective_rows": lambda sample_weight=WEIGHT: cx.calibration.effective_rows(
         sample_weight
     ),
+    "choose": lambda alpha=0.2: cx.choose(100, 3, alpha=alpha),
     "compare(fit)": lambda outputs=P, y=Y, alpha=0.2, classes=None: cx.compare(
         outputs, y, methods=["thr"], alpha=alpha, classes=classes, kind="probs", runs=2
     ),

@@ -400,13 +400,13 @@ def test_labels_weights_and_strata_of_other_libraries_may_have_no_gaps() -> None
     with pytest.raises(cx.InvalidInput, match=r"sample_weight must have no missing values"):
         ENTRIES["ScoreAverage.fit(calibration=weighted)"](sample_weight=weight)
     with pytest.raises(cx.InvalidInput, match=r"groups must have no missing values"):
-        cx.ScoreAverage(alpha=0.2).fit(P, Y, groups=pyarrow.array(gaps))
+        cx.ScoreAverage("paper", alpha=0.2).fit(P, Y, groups=pyarrow.array(gaps))
 
 
 def test_class_names_are_a_sequence_of_names() -> None:
     for classes, told in ((5, "got int"), (int, "got type"), (masked(np.arange(K)), "masked")):
         with pytest.raises(cx.InvalidInput, match=f"classes must .*{told}"):
-            cx.ScoreAverage(alpha=0.2).fit(P, Y, classes=classes)
+            cx.ScoreAverage("paper", alpha=0.2).fit(P, Y, classes=classes)
         with pytest.raises(cx.InvalidInput, match=f"classes must .*{told}"):
             cx.PredictionSets(P > 0.2, classes)
 

@@ -11,16 +11,17 @@ import pytest
 import conformix as cx
 from conformix.scores import SCORES
 from conformix.search import landscape, search_weights, simplex_grid
-from conformix.splits import SPLITS, ValidityFirst
+from conformix.splits import ValidityFirst
 
 P = np.array([[0.5, 0.5], [0.25, 0.75], [1.0, 0.0]])
 Y = np.array([0, 1, 0])
 S = cx.score_tensor(P)
+SPLIT_WORDS = "batch (dlcp), batch+ (dlcp+), all-rows (efcp), exact, holdout (vfcp)"
 LOGITS = 'if these are logits, say kind="logits"'
 
 
 def average(**options: Any) -> cx.ScoreAverage:
-    return cx.ScoreAverage(**{"alpha": 0.5, "split": "efcp", **options})
+    return cx.ScoreAverage(**{"scores": "paper", "alpha": 0.5, "split": "efcp", **options})
 
 
 def fit(outputs: Any = P, y: Any = Y, **options: Any) -> cx.ScoreAverage:
@@ -140,9 +141,11 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
      "scores must differ; thr is given twice."),
     ("no scores", lambda: fit(scores=()), "scores must name at least one score; got ()."),
     ("split", lambda: fit(split="vcfp"),
-     f"unknown split 'vcfp'; did you mean 'vfcp'? known: {', '.join(SPLITS)}."),
+     f"unknown split 'vcfp'; did you mean 'vfcp'? known: {SPLIT_WORDS}."),
+    ("split in plain words", lambda: fit(split="hold-out"),
+     f"unknown split 'hold-out'; did you mean 'holdout'? known: {SPLIT_WORDS}."),
     ("no split", lambda: fit(split=None),
-     f"split must be one of {', '.join(SPLITS)}, or a split object; got None."),
+     f"split must be one of {SPLIT_WORDS}, or a split object; got None."),
     ("data set", lambda: cx.datasets.load("cifar1000"),
      ("unknown data set 'cifar1000'; did you mean 'cifar100'? known: "
      f"{', '.join(cx.datasets.names())}.")),
@@ -258,13 +261,13 @@ def test_not_fitted_is_a_value_error_and_an_attribute_error() -> None:
 )
 def test_use_before_fit_is_refused_in_one_sentence(use: Callable[[Any], object]) -> None:
     with pytest.raises(cx.NotFitted) as caught:
-        use(cx.ScoreAverage())
+        use(cx.ScoreAverage("paper"))
     assert str(caught.value) == "this ScoreAverage is not fitted yet; call fit(outputs, y) first."
 
 
 def test_fitted_attributes_are_absent_before_fit() -> None:
-    assert not hasattr(cx.ScoreAverage(), "weights_")
-    assert not hasattr(cx.ScoreAverage(), "score_names_")
+    assert not hasattr(cx.ScoreAverage("paper"), "weights_")
+    assert not hasattr(cx.ScoreAverage("paper"), "score_names_")
 
 
 @pytest.mark.parametrize("split", ["vfcp", "efcp", "dlcp", "dlcp+"])
@@ -306,8 +309,8 @@ def test_a_failed_recalibration_leaves_the_earlier_fit_intact() -> None:
 
 def test_too_few_rows_warn_with_the_smallest_number_that_would_do() -> None:
     sentence = (
-        r"^alpha=0\.05 needs at least 19 calibration rows for a finite threshold; got 3: every set "
-        r"holds all labels\.$"
+        r"^alpha=0\.05 needs at least 19 calibration rows for a finite threshold; got 3, 16 too "
+        r"few: every set holds all labels\.$"
     )
     with pytest.warns(cx.TrivialSetsWarning, match=sentence):
         cp = fit(alpha=0.05, weights=[1, 0, 0])
@@ -321,8 +324,8 @@ def test_too_few_rows_warn_with_the_smallest_number_that_would_do() -> None:
 
 def test_too_few_tuning_rows_warn_and_take_the_weights_closest_to_uniform() -> None:
     sentence = (
-        r"^alpha=0\.05 needs at least 19 tuning rows for a finite threshold; got 3: all weights "
-        r"tie, and the uniform ones are taken\.$"
+        r"^alpha=0\.05 needs at least 19 tuning rows for a finite threshold; got 3, 16 too few: "
+        r"all weights tie, and the uniform ones are taken\.$"
     )
     with pytest.warns(cx.TrivialSetsWarning, match=sentence):
         cp = fit(tune_alpha=0.05, scores=("thr", "rank"))
@@ -338,7 +341,8 @@ def test_just_enough_rows_do_not_warn() -> None:
 def test_a_small_test_batch_warns_and_says_what_to_use(split: str) -> None:
     sentence = (
         rf'^split "{split.replace("+", "[+]")}" fits its weights to a test batch of only 3 rows; '
-        r'below 100 its coverage can fall well short, use "efcp" or "vfcp"\.$'
+        r'below 100 its coverage can fall well short, use "all-rows" \(efcp\) or '
+        r'"holdout" \(vfcp\)\.$'
     )
     with pytest.warns(cx.SmallBatchWarning, match=sentence):
         fit(split=split, test=P)

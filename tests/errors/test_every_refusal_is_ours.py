@@ -29,7 +29,7 @@ RAGGED = [[0], [1, 2], [0]]
 
 def fit(outputs: Any = P, y: Any = Y, groups: Any = None, **options: Any) -> cx.ScoreAverage:
     options = {"alpha": 0.5, "split": "vfcp", "random_state": 0, **options}
-    return cx.ScoreAverage(**options).fit(outputs, y, groups=groups)
+    return cx.ScoreAverage(**{"scores": "paper", **options}).fit(outputs, y, groups=groups)
 
 
 REFUSALS: list[tuple[str, str, Callable[[], object]]] = [
@@ -47,7 +47,7 @@ REFUSALS: list[tuple[str, str, Callable[[], object]]] = [
      lambda: search_weights(S, Y, alpha=0.5, search=[["a", "b", "c"]])),
     ("ragged candidates", "weights",
      lambda: search_weights(S, Y, alpha=0.5, search=[[1, 0, 0], [1, 0]])),
-    ("no scores at all", "score", lambda: fit(scores=None)),
+    ("no scores at all", "score", lambda: cx.score_tensor(P, None)),
     ("a number for scores", "score", lambda: fit(scores=5)),
     ("a split class instead of a split", "split", lambda: fit(split=ValidityFirst)),
     ("own score of text", "score", lambda: cx.score_tensor(P, lambda p: "text")),
@@ -188,7 +188,7 @@ def test_two_models_whose_names_spell_alike_are_not_silently_merged() -> None:
             "^groups",
         ),
         (
-            lambda: cx.ScoreAverage().fit([[0.5, 0.5]] * 9, [0] * 9, test="x"),
+            lambda: cx.ScoreAverage("paper").fit([[0.5, 0.5]] * 9, [0] * 9, test="x"),
             "^test must hold real",
         ),
     ],
@@ -201,11 +201,11 @@ def test_bad_options_are_refused_in_our_words(act, sentence):
 
 def test_contributions_by_something_unknown_are_refused(cifar10) -> None:
     logits, labels = cifar10[0][:900], cifar10[1][:900]
-    cp = cx.ScoreAverage(kind="logits", random_state=0).fit(logits, labels)
+    cp = cx.ScoreAverage("paper", kind="logits", random_state=0).fit(logits, labels)
     with pytest.raises(InvalidInput, match="by must be"):
         contributions(cp, logits, labels, by="modle")
 
 
 def test_integers_beside_class_names_of_text_and_numbers_are_ambiguous() -> None:
     with pytest.raises(InvalidInput, match="names or indices"):
-        cx.ScoreAverage().fit([[0.2, 0.8], [0.7, 0.3]], [1, 0], classes=["a", 1])
+        cx.ScoreAverage("paper").fit([[0.2, 0.8], [0.7, 0.3]], [1, 0], classes=["a", 1])

@@ -66,7 +66,7 @@ class State(NamedTuple):
 
 def unfitted(number: int) -> cx.ScoreAverage:
     options = {"alpha": 0.25, "search": GridSearch(3), "random_state": 5, "threads": 1}
-    return cx.ScoreAverage(**(options | SETTINGS[number]))
+    return cx.ScoreAverage(**{"scores": "paper"} | options | SETTINGS[number])
 
 
 def labels(batch: int, named: bool) -> np.ndarray:

@@ -27,7 +27,7 @@ def average(**options: object) -> cx.ScoreAverage:
         "normalize": "none",
         "random_state": 0,
     }
-    return cx.ScoreAverage(**{**usual, **options})
+    return cx.ScoreAverage(**{"scores": "paper", **usual, **options})
 
 
 @pytest.mark.parametrize("split", SPLITS)

@@ -42,7 +42,6 @@ EXPECTED = {
     "check_complex_data": WORDS,
     "check_estimators_empty_data_messages": WORDS,
     "check_estimators_nan_inf": WORDS,
-    "check_fit2d_1sample": WORDS,
     "check_dtype_object": "outputs of a model are numbers; an array of objects is refused",
 }
 

@@ -38,7 +38,7 @@ def halves(objective: object, rng: object) -> cx.search.SearchResult:
 
 @pytest.fixture(scope="module")
 def fitted() -> cx.ScoreAverage:
-    return cx.ScoreAverage(random_state=0).fit(*draw(5, 200))
+    return cx.ScoreAverage("paper", random_state=0).fit(*draw(5, 200))
 
 
 @pytest.fixture(scope="module")

@@ -104,7 +104,7 @@ def fitted(name: str) -> cx.ScoreAverage:
     settings = {"alpha": 0.2, "search": GridSearch(4), "random_state": 0, "threads": 1} | recipe
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = cx.ScoreAverage(**settings)
+        model = cx.ScoreAverage(**{"scores": "paper", **settings})
         model.fit(outputs(name, fresh=False), Y, **fit, **more(name, N))
         return model.recalibrate(Q, Y) if RECIPES[name].get("again") else model
 

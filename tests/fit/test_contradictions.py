@@ -280,7 +280,9 @@ def test_settings_changed_after_fit_are_not_saved_beside_it(tmp_path: Path) -> N
 )
 def test_a_file_does_not_word_what_holds(field, value, tmp_path, cifar10) -> None:
     logits, labels = cifar10[0][:900], cifar10[1][:900]
-    cp = cx.ScoreAverage(kind="logits", calibration="class", random_state=0).fit(logits, labels)
+    cp = cx.ScoreAverage("paper", kind="logits", calibration="class", random_state=0).fit(
+        logits, labels
+    )
     cp.save(tmp_path / "model.json")
     document = json.loads((tmp_path / "model.json").read_text())
     document["predictor"]["fitted"]["cuts"][field] = value
@@ -293,7 +295,9 @@ def test_a_file_does_not_word_what_holds(field, value, tmp_path, cifar10) -> Non
 def test_a_file_with_weights_that_are_none_is_refused(ratio, tmp_path, cifar10) -> None:
     logits, labels = cifar10[0][:900], cifar10[1][:900]
     shift = LabelShift((1.0,) * 10)
-    cp = cx.ScoreAverage(kind="logits", calibration=shift, random_state=0).fit(logits, labels)
+    cp = cx.ScoreAverage("paper", kind="logits", calibration=shift, random_state=0).fit(
+        logits, labels
+    )
     cp.save(tmp_path / "model.json")
     document = json.loads((tmp_path / "model.json").read_text())
     document["predictor"]["fitted"]["cuts"]["ratios"]["data"][3] = ratio

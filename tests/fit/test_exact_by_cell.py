@@ -60,7 +60,7 @@ def bag(seed: int, n: int, *, ties: bool) -> tuple[np.ndarray, np.ndarray, np.nd
 
 def model(scheme, alpha, **options):
     usual = {"scores": SCORES, "split": "exact", "search": GridSearch(3), "threads": 1}
-    return cx.ScoreAverage(alpha=alpha, calibration=scheme, **(usual | options))
+    return cx.ScoreAverage(alpha=alpha, calibration=scheme, **{"scores": "paper"} | usual | options)
 
 
 def row_data(scheme, group) -> dict:

@@ -93,7 +93,7 @@ def test_of_many_labels_few_are_normalised(monkeypatch) -> None:
     logits = rng.normal(size=(200, 500))
     y = rng.integers(500, size=200)
     logits[np.arange(200), y] += 6
-    cp = cx.ScoreAverage(kind="logits", random_state=0, threads=1).fit(logits, y)
+    cp = cx.ScoreAverage("paper", kind="logits", random_state=0, threads=1).fit(logits, y)
     monkeypatch.setattr(
         Interpolated, "__call__", lambda self, s: seen.append(s.size) or whole(self, s)
     )

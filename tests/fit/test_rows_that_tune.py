@@ -129,7 +129,7 @@ def test_an_exact_split_sets_no_rows_aside_for_a_shortlist_of_one() -> None:
     plain = cx.ScoreAverage("thr", split="exact").fit(PROBS, Y)
     assert listed.predictor_.fitted.n == plain.predictor_.fitted.n == N
     assert (listed.predict_set(NEW).mask == plain.predict_set(NEW).mask).all()
-    several = cx.ScoreAverage(split=Exact(shortlist=3), random_state=0).fit(PROBS, Y)
+    several = cx.ScoreAverage("paper", split=Exact(shortlist=3), random_state=0).fit(PROBS, Y)
     assert several.predictor_.fitted.n == 96
 
 
@@ -151,18 +151,20 @@ def test_memory_batches_and_dask_agree_to_the_bit(
 ) -> None:
     da = pytest.importorskip("dask.array")
     options: dict[str, Any] = {"scores": "saps", "alpha": 0.1, "calibration": scheme}
-    whole = cx.ScoreAverage(**options, random_state=3).fit(PROBS, Y)
+    whole = cx.ScoreAverage(**{"scores": "paper", **options}, random_state=3).fit(PROBS, Y)
     others = [
-        cx.ScoreAverage(**options, random_state=3).fit_batches(from_arrays(PROBS, Y)),
-        cx.ScoreAverage(**options, random_state=3).fit_batches(
+        cx.ScoreAverage(**{"scores": "paper", **options}, random_state=3).fit_batches(
+            from_arrays(PROBS, Y)
+        ),
+        cx.ScoreAverage(**{"scores": "paper", **options}, random_state=3).fit_batches(
             (PROBS[a : a + 50], Y[a : a + 50]) for a in range(0, N, 50)
         ),
-        cx.ScoreAverage(**options, random_state=3).fit(
+        cx.ScoreAverage(**{"scores": "paper", **options}, random_state=3).fit(
             da.from_array(PROBS, chunks=(50, 4)), da.from_array(Y, chunks=50)
         ),
     ]
     monkeypatch.setattr(budget, "TENSOR_BYTES", 1)  # scores are gathered, and not kept
-    others.append(cx.ScoreAverage(**options, random_state=3).fit(PROBS, Y))
+    others.append(cx.ScoreAverage(**{"scores": "paper", **options}, random_state=3).fit(PROBS, Y))
     for other in others:
         assert (other.predict_set(NEW).mask == whole.predict_set(NEW).mask).all()
         assert np.array_equal(other.threshold_, whole.threshold_)
@@ -184,7 +186,7 @@ def test_what_a_fit_says_of_itself_survives_a_file(tmp_path: Path) -> None:
 
 
 def test_one_row_is_enough_to_calibrate_one_score() -> None:
-    with pytest.warns(cx.TrivialSetsWarning, match="got 1: every set holds all labels"):
+    with pytest.warns(cx.TrivialSetsWarning, match="got 1, 8 too few: every set holds all labels"):
         cp = cx.ScoreAverage("thr").fit(PROBS[:1], Y[:1])
     assert cp.predict_set(NEW).sizes.tolist() == [4] * len(NEW)
 

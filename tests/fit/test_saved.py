@@ -27,7 +27,7 @@ def model(**options):
         "random_state": 3,
         "search": GridSearch(10),
     } | options
-    return cx.ScoreAverage(**options)
+    return cx.ScoreAverage(**{"scores": "paper", **options})
 
 
 RECIPES = {

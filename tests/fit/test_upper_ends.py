@@ -48,7 +48,7 @@ def both_ways(monkeypatch, **settings):
         monkeypatch.setattr(module, "WORTHWHILE", least)
         monkeypatch.setattr(scoring, "SORTED_TOGETHER", 2**25 if least == 0 else -1)
         monkeypatch.setattr(scoring, "with_order", (lambda held: held) if least else ORDER)
-        cp = cx.ScoreAverage(random_state=0, **settings).fit(outputs, y)
+        cp = cx.ScoreAverage(random_state=0, **{"scores": "paper", **settings}).fit(outputs, y)
         found.append((cp, cp.predict_set(new)))
     return found
 

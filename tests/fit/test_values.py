@@ -38,7 +38,9 @@ def fitted(**options: Any) -> Any:
     """Return a model with few weights to choose among."""
     rows = options.pop("rows", {})
     options = {"scores": ("thr", "aps"), "search": GridSearch(4)} | options
-    cp = cx.ScoreAverage(alpha=0.2, random_state=0, **options).fit(PROBS, Y, **rows)
+    cp = cx.ScoreAverage(alpha=0.2, random_state=0, **{"scores": "paper", **options}).fit(
+        PROBS, Y, **rows
+    )
     cp.predictor_.predict_set(PROBS[:3], **{name: values[:3] for name, values in rows.items()})
     return cp
 
@@ -84,7 +86,7 @@ def test_a_fit_by_any_calibration_leaves_values(calibration, rows, names) -> Non
     cp = fitted(calibration=calibration, rows=rows)
     found = cp.predictor_.fitted
     level = [] if rows else [found.at_level(0.2)]
-    scheme = cx.ScoreAverage(calibration=calibration).calibration
+    scheme = cx.ScoreAverage("paper", calibration=calibration).calibration
     plans = [found.cuts.plan, Marginal(), scheme]
     names = names | {"Predictor", "Calibrated", "Rule", "Ledger", "Facts", "Guarantee"}
     assert_values(cp.predictor_, found, *level, *plans, names=names)

@@ -166,7 +166,9 @@ def saved_models(inline: int) -> list[tuple[bytes, bytes]]:
         path = Path(folder) / "m.json"
         for recipe in RECIPES:
             options = {"alpha": 0.3, "search": GridSearch(2), "random_state": 0} | recipe
-            model = cx.ScoreAverage(**options).fit(probs, rng.integers(3, size=24))
+            model = cx.ScoreAverage(**{"scores": "paper", **options}).fit(
+                probs, rng.integers(3, size=24)
+            )
             model.save(path)
             beside = next(iter(Path(folder).glob("*.npz")), None)
             found.append((path.read_bytes(), beside.read_bytes() if beside else b""))

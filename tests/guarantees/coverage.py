@@ -105,7 +105,13 @@ def coverages(case: Case, runs: int) -> np.ndarray:
         rows = np.random.default_rng([run, 7]).permutation(len(y))[: N_CAL + N_TEST]
         cal, test = rows[:N_CAL], rows[N_CAL:]
         fresh = {name: values[test] for name, values in outputs.items()}
-        cp = cx.ScoreAverage(alpha=ALPHA, kind="logits", random_state=run, threads=1, **options)
+        cp = cx.ScoreAverage(
+            alpha=ALPHA,
+            kind="logits",
+            random_state=run,
+            threads=1,
+            **{"scores": "paper", **options},
+        )
         cp.fit(
             {name: values[cal] for name, values in outputs.items()}, y[cal],
             test=fresh if case.split.startswith("dlcp") else None,

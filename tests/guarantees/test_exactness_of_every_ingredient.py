@@ -72,7 +72,9 @@ def test_truncated_outputs_keep_the_identity():
         probs, y = smooth_rows(rng, 55, n_classes=6)
         order = np.argsort(-probs, axis=1)[:, :2]
         top = cx.TopK(order, np.take_along_axis(probs, order, axis=1), 6)
-        cp = cx.ScoreAverage(alpha=0.2, random_state=bag).fit(top.subset(slice(0, 40)), y[:40])
+        cp = cx.ScoreAverage("paper", alpha=0.2, random_state=bag).fit(
+            top.subset(slice(0, 40)), y[:40]
+        )
         report = leave_one_out(cp.recalibrate, top.subset(slice(40, 55)), y[40:], alpha=0.2)
         assert report.holds
 

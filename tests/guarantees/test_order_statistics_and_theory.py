@@ -261,7 +261,7 @@ GRID = cx.search.GridSearch(10)  # 66 weights over three scores
 
 def model(**options):
     usual = {"alpha": 0.1, "kind": "logits", "random_state": 0, "search": GRID}
-    return cx.ScoreAverage(**(usual | options))
+    return cx.ScoreAverage(**{"scores": "paper"} | usual | options)
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,8 @@ def test_too_few_rows_for_a_pac_statement_warn():
         ({"guarantee": "sure"}, r'^guarantee must be "marginal" or "pac"; got .sure.\.$'),
         ({"delta": 0.0}, r"^delta must be a number strictly between 0 and 1; got 0\.0\.$"),
         ({"guarantee": "pac", "split": "efcp", "search": lambda objective, rng: None},
-         r'^guarantee="pac" with split "efcp", "dlcp" or "dlcp\+" needs candidate weights'),
+         r'^guarantee="pac" with split "all-rows" \(efcp\), "batch" \(dlcp\) or "batch\+" '
+         r"\(dlcp\+\) needs candidate weights"),
     ],
 )  # fmt: skip
 def test_bad_guarantees_are_refused(options, sentence):

@@ -149,7 +149,9 @@ def test_a_pac_statement_leaves_out_the_batch_as_well() -> None:
 )
 def test_weights_chosen_without_a_test_batch_need_no_exception(settings: dict) -> None:
     rng = np.random.default_rng(3)
-    cp = cx.ScoreAverage(alpha=ALPHA, random_state=0, **settings).fit(*rows(rng, 120))
+    cp = cx.ScoreAverage(alpha=ALPHA, random_state=0, **{"scores": "paper", **settings}).fit(
+        *rows(rng, 120)
+    )
     cp.recalibrate(*rows(rng, 79))
     assert (cp.guarantee_.kind, cp.guarantee_.assumption) == ("exact", FRESH)
 

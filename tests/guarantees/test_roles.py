@@ -69,7 +69,7 @@ GROUPS = np.repeat(np.arange(N // 2), 2)
 
 def average(**settings: Any) -> cx.ScoreAverage:
     options = {"alpha": 0.3, "search": GRID, "random_state": 3, "threads": 1}
-    return cx.ScoreAverage(**(options | settings))
+    return cx.ScoreAverage(**{"scores": "paper"} | options | settings)
 
 
 def audited(settings: dict[str, Any], outputs: Any = PROBS, **rows: Any) -> RoleReport:
@@ -334,7 +334,9 @@ PATIENTS = np.repeat(np.arange(12), 2)
 
 def classifier(**settings: Any) -> cx.ConformalClassifier:
     options = {"alpha": 0.3, "search": GRID, "random_state": 1, "calibration_share": 0.6}
-    return cx.ConformalClassifier(GaussianNB(), **(options | {"threads": 1} | settings))
+    return cx.ConformalClassifier(
+        GaussianNB(), **{"scores": "paper"} | options | {"threads": 1} | settings
+    )
 
 
 CLASSIFIERS: dict[str, dict[str, Any]] = {

@@ -51,7 +51,7 @@ def average(**options: Any) -> cx.ScoreAverage:
     usual: dict[str, Any] = {"scores": NAMES, "alpha": 0.2, "random_state": 0, "threads": 1}
     if options.get("scores") != "auto":
         usual["search"] = GridSearch(2)
-    return cx.ScoreAverage(**(usual | options))
+    return cx.ScoreAverage(**{"scores": "paper"} | usual | options)
 
 
 def said(cp: cx.ScoreAverage) -> str:
@@ -280,7 +280,7 @@ def test_scores_that_learn_need_rows_that_do_not_calibrate() -> None:
         cp = average(**options)
         assert refusal(cp, P, Y) == (
             "likeness, kin, rarity: learns from rows that do not calibrate, and here all rows do; "
-            'say split="vfcp", or give other rows as fit(..., unlabelled=outputs).'
+            'say split="holdout" (vfcp), or give other rows as fit(..., unlabelled=outputs).'
         )
         assert APART in str(cp.fit(P, Y, unlabelled=OTHERS).guarantee_)
 

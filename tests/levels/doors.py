@@ -111,7 +111,7 @@ def _fitted_there(rows: Rows, options: dict[str, Any], fit: dict[str, Any]) -> O
         new = {"sample_weight": np.ones(N_NEW)}
 
     def answer(alpha: float) -> Answer:
-        cp = cx.ScoreAverage(**(options | {"alpha": alpha, "random_state": 0}))
+        cp = cx.ScoreAverage(**{"scores": "paper"} | options | {"alpha": alpha, "random_state": 0})
         return _read(cp.fit(rows.probs, rows.y, **fit), rows.new, **new)
 
     return answer
@@ -181,7 +181,9 @@ def classifier(rows: Rows) -> Opened:
     trained = GaussianNB().fit(np.concatenate([np.eye(N_CLASSES)] * 2), [0, 1, 2, 3] * 2)
     trained.var_[:] = 1.0
     fixed = {"scores": SCORES, "weights": [0.5, 0.5], "random_state": 0}
-    at_half = cx.ConformalClassifier(FrozenEstimator(trained), alpha=0.5, **fixed).fit(X, y)
+    at_half = cx.ConformalClassifier(
+        FrozenEstimator(trained), alpha=0.5, **{"scores": "paper", **fixed}
+    ).fit(X, y)
 
     def answer(alpha: float) -> Answer:
         return _read(at_half, new, alpha)

@@ -70,7 +70,7 @@ def test_a_number_whose_double_is_not_between_0_and_1_is_refused_in_one_sentence
     alpha: object,
 ) -> None:
     with pytest.raises(cx.InvalidInput, match="alpha must be a number strictly between 0 and 1"):
-        cx.ScoreAverage(alpha=alpha).fit([[0.5, 0.5]] * 4, [0, 1, 0, 1])
+        cx.ScoreAverage("paper", alpha=alpha).fit([[0.5, 0.5]] * 4, [0, 1, 0, 1])
 
 
 @pytest.mark.parametrize("alpha", [1e-300, 5e-324])

@@ -224,7 +224,9 @@ def test_two_classes():
     """Binary problems were refused or needed another class (MAPIE #216, #323)."""
     probs, y = task(600, 2)
     for split in ("vfcp", "efcp", "exact"):
-        cp = cx.ScoreAverage(alpha=0.1, split=split, random_state=0).fit(probs[:300], y[:300])
+        cp = cx.ScoreAverage("paper", alpha=0.1, split=split, random_state=0).fit(
+            probs[:300], y[:300]
+        )
         assert covered(cp.predict_set(probs[300:]), y[300:]).mean() > 0.8
 
 

@@ -174,7 +174,7 @@ def test_what_has_no_report_is_refused_in_one_sentence(case) -> None:
     with pytest.raises(InvalidInput, match="a report is about a fitted ScoreAverage; got None"):
         build_report(None, case.outputs, case.y)
     with pytest.raises(cx.NotFitted):
-        build_report(cx.ScoreAverage(), case.outputs, case.y)
+        build_report(cx.ScoreAverage("paper"), case.outputs, case.y)
     with pytest.raises(InvalidInput, match="classes must name all 10 classes; got 2"):
         build_report(case.model, case.outputs, case.y, class_names=["a", "b"])
     with pytest.raises(InvalidInput, match="alpha must be a number strictly between 0 and 1"):

@@ -164,7 +164,7 @@ def test_a_file_whose_blend_names_an_unknown_model_is_refused(cifar10, tmp_path)
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"split": "efcp"}, 'split must be "vfcp" or "exact"; got "efcp".'),
+        ({"split": "efcp"}, 'split must be "holdout" (vfcp) or "exact"; got "efcp".'),
         ({"weights": [1.0]}, 'scores="auto" finds its own weights'),
         ({"search": "grid"}, "leave search at its default"),
         ({"objective": "singletons"}, "leave objective at its default"),
@@ -274,7 +274,7 @@ def test_the_shell_takes_auto_and_says_what_the_blend_is_made_of(cifar10, tmp_pa
 def test_auto_beside_another_score_does_not_swallow_it(cifar10) -> None:
     logits, labels = cifar10.outputs["vgg16"][:900], cifar10.labels[:900]
     for scores in (["auto", Thr()], [Thr(), "auto"]):
-        with pytest.raises(InvalidInput, match="unknown score"):
+        with pytest.raises(InvalidInput, match="stands alone"):
             cx.ScoreAverage(scores, kind="logits").fit(logits, labels)
 
 

@@ -21,7 +21,9 @@ LOGITS, LABELS = DATA.outputs["vgg16"][:1200], DATA.labels[:1200]
 
 def fitted(**options):
     options = {"alpha": 0.1, "kind": "logits", "random_state": 0, "search": "grid"} | options
-    return cx.ScoreAverage(**options).fit(LOGITS[:800], LABELS[:800], test=LOGITS[800:])
+    return cx.ScoreAverage(**{"scores": "paper", **options}).fit(
+        LOGITS[:800], LABELS[:800], test=LOGITS[800:]
+    )
 
 
 def test_ecdf_is_the_share_of_label_scores_no_larger():

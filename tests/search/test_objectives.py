@@ -128,7 +128,7 @@ def test_an_estimator_searches_for_singletons_and_keeps_its_guarantee(tmp_path) 
         "random_state": 0,
         "search": cx.search.GridSearch(20),
     }
-    plain = cx.ScoreAverage(**settings).fit(logits, y)
+    plain = cx.ScoreAverage(**{"scores": "paper", **settings}).fit(logits, y)
     single = cx.ScoreAverage(objective="singletons", **settings).fit(logits, y)
     assert single.guarantee_.kind == "exact"
     assert single.search_.size >= plain.search_.size

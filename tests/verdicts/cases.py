@@ -93,7 +93,7 @@ class Case:
         settings = {"scores": "thr", "alpha": alpha, "search": GridSearch(4), "threads": 1}
         settings |= {"random_state": int(rng.integers(2**31))} | self.options
         groups = np.arange(len(rows.y)) // 2 if self.grouped else None
-        model = cx.ScoreAverage(**settings)
+        model = cx.ScoreAverage(**{"scores": "paper", **settings})
         outputs = test.outputs if settings.get("split") in ("dlcp", "dlcp+") else None
         model.fit(rows.outputs, rows.y, test=outputs, groups=groups, **self.more(rows))
         if self.recalibrated:

@@ -44,7 +44,7 @@ class Clustered:
     >>> import conformix as cx
     >>> data = cx.datasets.load("cifar100")
     >>> logits, y = data.outputs["wideresnet_16_4"], data.labels
-    >>> cp = cx.ScoreAverage(kind="logits", calibration=Clustered(4), random_state=0)
+    >>> cp = cx.ScoreAverage("paper", kind="logits", calibration=Clustered(4), random_state=0)
     >>> cp.fit(logits[:5000], y[:5000]).threshold_.shape  # by class, four different ones
     (100,)
     >>> print(cp.guarantee_.statement)
@@ -73,7 +73,7 @@ class Clustered:
         elif not seen.separate:
             raise InvalidInput(
                 "clusters are learnt on rows apart from calibration, and this split has none; say "
-                'split="vfcp", or give them: Clustered(clusters=[...]).'
+                'split="holdout" (vfcp), or give them: Clustered(clusters=[...]).'
             )
         else:
             cells = self._learnt(seen)

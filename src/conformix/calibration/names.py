@@ -23,6 +23,12 @@ CALIBRATIONS: Registry[Calibration] = Registry(
         "vote": Vote(),
         "weighted": Weighted(),
     },
+    elsewhere={
+        "mondrian": "class",
+        "classwise": "class",
+        "class_conditional": "class",
+        "clustered": "cluster",
+    },
 )
 
 

@@ -270,11 +270,18 @@ class Stratified:
         trivial = used[np.isneginf(self.thresholds(alpha, rank)[used])]
         few = [s for s in trivial if rank(int(self.counts[s]), alpha) > self.counts[s]]
         if few:
-            what = "labels" if not self.partition.names else "rows"
+            by_class = not self.partition.names
+            what = "labels" if by_class else "rows"
+            more = ", by_class=True" if " and " in self.partition.what else ""
+            if self.partition.fallback == "pooled":  # by the tuning rows these seemed enough
+                more += f", min_rows={2 * rows_needed(alpha)}"
+            way_out = f'PerGroup(fallback="pooled"{more})'
+            if by_class:
+                way_out = f'PerClass(fallback="pooled"{more}), or calibration="cluster"'
             warn(
                 f"{len(few)} of {len(used)} strata by {self.partition.what} have too few rows for "
                 f"alpha={float(alpha):g} (the smallest has {int(self.counts[few].min())}): their "
-                f'{what} are never excluded; say fallback="pooled", or cluster the classes.',
+                f"{what} are never excluded; say calibration={way_out}.",
                 TrivialSetsWarning,
             )
 
@@ -325,7 +332,7 @@ class PerClass:
     >>> import conformix as cx
     >>> data = cx.datasets.load("cifar10")
     >>> logits, y = data.outputs["vgg16"], data.labels
-    >>> cp = cx.ScoreAverage(kind="logits", calibration=PerClass(), random_state=0)
+    >>> cp = cx.ScoreAverage("paper", kind="logits", calibration=PerClass(), random_state=0)
     >>> cp.fit(logits[:2000], y[:2000]).threshold_.shape
     (10,)
     >>> print(cp.guarantee_.statement)
@@ -381,7 +388,7 @@ class PerGroup:
     >>> import conformix as cx
     >>> data = cx.datasets.load("mmlu_llama13b")
     >>> outputs, y, subject = data.outputs["llama13b_prompt0"], data.labels, data.groups
-    >>> cp = cx.ScoreAverage(kind="logits", calibration=PerGroup("pooled"), random_state=0)
+    >>> cp = cx.ScoreAverage("paper", kind="logits", calibration=PerGroup("pooled"), random_state=0)
     >>> sets = cp.fit(outputs, y, strata=subject).predict_set(outputs[:5], strata=subject[:5])
     >>> print(cp.guarantee_)
     exact: P(y in set | group of the row) >= 1 - alpha (within every group: ...)

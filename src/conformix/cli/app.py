@@ -14,12 +14,12 @@ from importlib import import_module
 from typing import Any
 
 from conformix.cli.output import write_aside
-from conformix.errors import ConformixWarning, InvalidInput
+from conformix.errors import ConformixWarning, InvalidInput, pip_line
 
 # In the order of the help: a command is a file here, with a function of its name and an EXAMPLE.
 COMMANDS = (
-    "demo", "doctor", "fit", "predict", "evaluate", "info", "compare", "report", "reproduce",
-    "warmup",
+    "demo", "choose", "doctor", "fit", "predict", "evaluate", "info", "compare", "report",
+    "reproduce", "warmup",
 )  # fmt: skip
 USAGE, FAILED, STOPPED = 2, 1, 130
 STOPPED_SENTENCE = "stopped; the same command goes on where it was."
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if debug:
             raise
         return _say(
-            f"the command needs {error.name}; install it with: pip install 'conformix[cli,plots]'.",
+            f"the command needs {error.name}; install it with: {pip_line('cli,plots')}.",
             FAILED,
         )
     streams = sys.stdout, sys.stderr
@@ -128,7 +128,7 @@ def _failed(error: Exception) -> int:
         sentence, code = str(error), USAGE
     elif isinstance(error, ModuleNotFoundError):
         package = str(error.name).partition(".")[0]
-        sentence = f"this needs {package}; install it with: pip install 'conformix[all]'."
+        sentence = f"this needs {package}; install it with: {pip_line('all')}."
     elif isinstance(error, OSError):
         named = f" ({error.filename})" if error.filename else ""
         sentence, code = f"{error.strerror or error}{named}.", USAGE

@@ -56,7 +56,7 @@ def compare(
     *,
     alpha: Alpha = 0.1,
     split: Split = "vfcp",
-    scores: Scores = "thr,aps,rank",
+    scores: Scores = "paper",
     models: Models = "",
     runs: Annotated[int, typer.Option(help="Number of random splits.")] = 40,
     share: Annotated[float, typer.Option(help="Share of the rows that calibrate.")] = 0.8,

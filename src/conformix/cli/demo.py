@@ -29,7 +29,7 @@ def demo(
     split: Annotated[
         str, typer.Option(help="Under which splits scores are averaged, by commas.")
     ] = "vfcp,efcp,dlcp,dlcp+",
-    scores: Scores = "thr,aps,rank",
+    scores: Scores = "paper",
     seed: Seed = 0,
     as_json: Json = None,
 ) -> None:

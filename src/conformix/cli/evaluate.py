@@ -74,7 +74,8 @@ def evaluate(
     with working("reading"):
         batch = source.read(labelled=True)
     outputs = unnamed_if_single(batch.outputs)
-    sets = predicted(predictor, outputs, alpha)
+    with source.told_in_lines():
+        sets = predicted(predictor, outputs, alpha)
     level = predictor.alpha if alpha is None else alpha
     y = batch.labels_for(predictor.classes)
     results = measures(sets, y, alpha=level)

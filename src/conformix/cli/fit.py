@@ -24,7 +24,7 @@ from conformix.cli.options import (
     Part,
     Renormalize,
     Resolution,
-    Scores,
+    ScoresOrNone,
     Seed,
     SplitOrNone,
     check_target,
@@ -34,6 +34,7 @@ from conformix.cli.options import (
 )
 from conformix.cli.output import record_table, wants_json, working, write_json, write_table
 from conformix.errors import InvalidInput
+from conformix.splits import in_plain_words
 
 # What was done to the outputs before they were scored.
 SAID = {
@@ -54,7 +55,7 @@ def fit(
         str | None,
         typer.Option(metavar="NAME", help="A method by the name that compare prints."),
     ] = None,
-    scores: Scores = "thr,aps,rank",
+    scores: ScoresOrNone = None,
     seed: Seed = 0,
     normalize: Normalize = "auto",
     resolution: Resolution = None,
@@ -74,7 +75,7 @@ def fit(
     test: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="[NAME=]FILE", help="Unlabelled test rows, for the splits dlcp and dlcp+."
+            metavar="[NAME=]FILE", help="Unlabelled test rows, for the splits batch and batch+."
         ),
     ] = None,
     kind: Kind = "auto",
@@ -104,11 +105,11 @@ def fit(
             refuse_nonsense(batch, batch.name)
         tests = None if not test else _test_rows(test, batch, shared)
     estimator = _estimator(
-        listed(scores), method, split or "vfcp", normalize, resolution,
+        None if scores is None else listed(scores), method, split or "vfcp", normalize, resolution,
         alpha=alpha, kind=batch.kind, guarantee=guarantee, delta=delta, calibration=calibration,
         random_state=seed,
     )  # fmt: skip
-    with working("searching weights"):
+    with working("searching weights"), source.told_in_lines():
         y = batch.labels_for(batch.classes)
         estimator.fit(unnamed_if_single(batch.outputs), y, test=tests, classes=batch.classes)
     estimator.save(out)
@@ -122,7 +123,7 @@ def fit(
 
 
 def _estimator(
-    scores: tuple[str, ...],
+    scores: tuple[str, ...] | None,
     method: str | None,
     split: str,
     normalize: str,
@@ -135,10 +136,11 @@ def _estimator(
 
     if method is not None:
         from conformix.experiments.methods import Choices, estimator_of  # noqa: PLC0415
+        from conformix.scores import PAPER  # noqa: PLC0415
 
-        return estimator_of(method, Choices(scores, normalize, resolution), **settings)
+        return estimator_of(method, Choices(scores or PAPER, normalize, resolution), **settings)
     return ScoreAverage(
-        scores[0] if len(scores) == 1 else scores,
+        scores[0] if scores is not None and len(scores) == 1 else scores,
         split=split,
         search="auto" if resolution is None else GridSearch(resolution),
         normalize=normalize,
@@ -192,7 +194,7 @@ def _table(record: dict[str, Any]) -> Any:
     ]
     title = (
         f"{record['model']}: {record['rows']:,} rows of {record['classes']} classes "
-        f"({record['kind']}), alpha = {record['alpha']:g}, split {record['split']}"
+        f"({record['kind']}), alpha = {record['alpha']:g}, split {in_plain_words(record['split'])}"
     )
     if "method" in record:
         title += f", method {record['method']}"

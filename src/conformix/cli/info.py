@@ -9,6 +9,7 @@ import typer
 
 from conformix.cli.options import Json, LabelColumn, MaxMemory
 from conformix.cli.output import record_table, wants_json, write_json, write_line, write_table
+from conformix.splits import in_plain_words
 
 EXAMPLE = "conformix info model.json"
 
@@ -81,7 +82,7 @@ def _model_tables(record: dict[str, Any]) -> list[Any]:
     exact = record["split"] == "exact"
     facts = [
         ("level", f"alpha = {record['alpha']:g}"),
-        ("split", record["split"]),
+        ("split", in_plain_words(record["split"])),
         ("calibration", record["calibration"]),
         ("outputs", f"{record['kind']} of {', '.join(record['models']) or 'one model'}"),
         ("classes", _few(record["classes"], record["n_classes"])),

@@ -24,12 +24,20 @@ Alpha = Annotated[float, typer.Option(help="Allowed miscoverage.")]
 OtherAlpha = Annotated[
     float | None, typer.Option(help="Another level than the model's, chosen beforehand.")
 ]
-Split = Annotated[str, typer.Option(help="Who may see what: vfcp, efcp, dlcp, dlcp+ or exact.")]
-SplitOrNone = Annotated[
+SPLIT_WORDS = (
+    "Who may see what: holdout (vfcp, the default), exact, all-rows (efcp), batch (dlcp) or "
+    "batch+ (dlcp+)."
+)
+Split = Annotated[str, typer.Option(help=SPLIT_WORDS)]
+SplitOrNone = Annotated[str | None, typer.Option(help=SPLIT_WORDS)]
+Scores = Annotated[str, typer.Option(help="What is averaged, by commas; paper is thr,aps,rank.")]
+ScoresOrNone = Annotated[
     str | None,
-    typer.Option(help="Who may see what: vfcp (the default), efcp, dlcp, dlcp+ or exact."),
+    typer.Option(
+        help="What is averaged, by commas; auto, the default, leaves it to us, "
+        "paper is thr,aps,rank."
+    ),
 ]
-Scores = Annotated[str, typer.Option(help="What is averaged, by commas; auto leaves it to us.")]
 Seed = Annotated[int, typer.Option(help="Root of all randomness.")]
 Models = Annotated[str, typer.Option(help="Which models of a file, by commas; by default all.")]
 Workers = Annotated[int | None, typer.Option(help="Processes; by default one per core.")]

@@ -81,7 +81,8 @@ def predict(
         raise InvalidInput("--escape-formulas is for csv files: -o sets.csv.")
     with working("reading"):
         outputs = unnamed_if_single(source.read(labelled=False).outputs)
-    sets = predicted(predictor, outputs, alpha)
+    with source.told_in_lines():
+        sets = predicted(predictor, outputs, alpha)
     if target is not None:
         write_sets(sets, target, layout, escape_formulas=escape_formulas)
         _write_summary(sets, target, json_lines=wants_json(as_json))

@@ -80,7 +80,7 @@ def report(
         "--seed": seed or None, "-o": out,
     }  # fmt: skip
     named = [model_file] if file is None else [model_file, file]
-    with working("measuring"):
+    with working("measuring"), source.told_in_lines():
         made = build_report(
             estimator,
             unnamed_if_single(batch.outputs),

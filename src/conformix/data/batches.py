@@ -17,7 +17,7 @@ import numpy as np
 
 from conformix.data.checks import release_pages
 from conformix.data.outputs import Outputs
-from conformix.errors import InvalidInput, shown
+from conformix.errors import InvalidInput, pip_line, shown
 from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.kernels.blocks import row_blocks
 from conformix.registry import takes
@@ -208,7 +208,7 @@ def from_parquet(
     try:
         import pyarrow.parquet as pq  # noqa: PLC0415  an extra, loaded where it is used
     except ImportError:
-        raise InvalidInput('parquet needs pyarrow: pip install "conformix[frames]".') from None
+        raise InvalidInput(f"parquet needs pyarrow: {pip_line('frames')}.") from None
     files = [Path(p) for p in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
     models = outputs if isinstance(outputs, Mapping) else {"": outputs}
     extras = _brought(strata=strata, sample_weight=sample_weight, groups=groups)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from conformix.errors import InvalidInput
+from conformix.errors import InvalidInput, pip_line
 from conformix.kernels import available_threads
 
 __all__ = ["connected"]
@@ -56,7 +56,7 @@ def connected(where: str, *, workers: int | None = None) -> Iterator[Any]:
         from dask.config import set as dask_settings  # noqa: PLC0415  an extra
         from distributed import Client, LocalCluster  # noqa: PLC0415
     except ImportError:
-        raise InvalidInput('a cluster needs Dask: pip install "conformix[dask]".') from None
+        raise InvalidInput(f"a cluster needs Dask: {pip_line('dask')}.") from None
     from joblib import parallel_config  # noqa: PLC0415  loads late
 
     if where != "local":

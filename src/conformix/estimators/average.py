@@ -8,12 +8,14 @@ from typing import Any, Self, overload
 
 import numpy as np
 
+from conformix.conformal import warn_if_large
 from conformix.data.batches import from_iterable
 from conformix.data.checks import is_chunked
 from conformix.data.inspection import warn_if_suspect
 from conformix.data.outputs import Form
 from conformix.data.row_data import NO_DATA
 from conformix.errors import InvalidInput, NotFitted
+from conformix.estimators.notice import NOTICE
 from conformix.estimators.params import Params, join_sklearn
 from conformix.fit.batches import batch_rows
 from conformix.fit.chunks import chunk_rows
@@ -24,7 +26,7 @@ from conformix.fit.fit import fit, recalibrated
 from conformix.fit.predictor import Predictor
 from conformix.fit.rows import array_rows
 from conformix.fit.saved import MAX_MEMORY, read_model, write_model
-from conformix.fit.settings import resolve
+from conformix.fit.settings import Settings, resolve
 from conformix.fit.verdict import LabelledRows
 from conformix.guarantees import Ledger, Verdict
 from conformix.kernels.arrays import FloatArray, RandomState
@@ -46,16 +48,21 @@ class ScoreAverage(Params):
 
     Parameters
     ----------
-    scores : "auto", or a sequence of names, `Score` objects or functions of probabilities
+    scores : "auto", "paper", or a sequence of names, `Score` objects or functions, optional
         What is averaged. With several models, every score of every model. ``auto`` blends a
         dictionary of scores of all models by likelihood (`conformix.scores.blend`,
-        docs/frontier.md); it goes with split "vfcp", the recommended one, and "exact".
+        docs/frontier.md); it goes with split "vfcp", the recommended one, and "exact". ``paper``
+        is ``("thr", "aps", "rank")``. Left out it is ``auto``; where ``weights``, ``search``,
+        ``normalize``, ``objective``, ``tune_alpha``, ``ensemble``, a vote or another split is asked
+        for, which are about named scores, it is ``paper``.
     alpha : float
         Allowed miscoverage: how often a set may miss the true label. Whether that is promised, and
         of whom, follows from `split` and stands in ``guarantee_``.
-    split : {"vfcp", "efcp", "dlcp", "dlcp+", "exact"} or a split object
-        Who may see what, and so which guarantee holds. ``ValidityFirst(share=...)`` sets the
-        share of the tuning rows. By name, ``vfcp`` spends rows on tuning only where there is
+    split : {"holdout", "exact", "all-rows", "batch", "batch+"} or a split object
+        Who may see what, and so which guarantee holds; ``vfcp``, ``efcp``, ``dlcp`` and ``dlcp+``
+        are the paper's names for holdout, all-rows, batch and batch+. `conformix.choose` says which
+        suits how many rows. ``ValidityFirst(share=...)`` sets the share of the tuning rows. By
+        name, ``holdout`` spends rows on tuning only where there is
         something to choose or to learn: with one score all rows calibrate.
     search : {"auto", "grid"}, a strategy, or an array of weights of shape (m, d)
         How the weights are found.
@@ -133,7 +140,7 @@ class ScoreAverage(Params):
 
     def __init__(
         self,
-        scores: ScoreLike | Sequence[ScoreLike] = ("thr", "aps", "rank"),
+        scores: ScoreLike | Sequence[ScoreLike] | None = None,
         *,
         alpha: float = 0.1,
         split: str | Split = "vfcp",
@@ -212,7 +219,7 @@ class ScoreAverage(Params):
             they are neither rows of this fit nor rows that will be predicted; rows that are found
             among the calibration rows are refused.
         """
-        settings = resolve(**self.get_params())
+        settings = self._settings()
         rows_of = chunk_rows if is_chunked(outputs) else array_rows
         rows: Any = rows_of(
             outputs, y, settings, test=test, groups=groups, classes=classes, strata=strata,
@@ -245,7 +252,7 @@ class ScoreAverage(Params):
         test, unlabelled : like in `fit`, or a source of `conformix.data.batches`, optional
             Rows without labels, as in `fit`; the batches of a source may be outputs alone.
         """
-        settings = resolve(**self.get_params())
+        settings = self._settings()
         rows: Any = batch_rows(batches, settings, classes=classes, test=test, unlabelled=unlabelled)
         self.predictor_ = fit(rows, settings)
         return self
@@ -391,7 +398,8 @@ class ScoreAverage(Params):
         >>> import conformix as cx
         >>> data = cx.datasets.load("cifar10")
         >>> logits, y = data.outputs["vgg16"], data.labels
-        >>> cp = cx.ScoreAverage(kind="logits", random_state=0).fit(logits[:2000], y[:2000])
+        >>> cp = cx.ScoreAverage("paper", kind="logits", random_state=0)
+        >>> cp = cp.fit(logits[:2000], y[:2000])
         >>> print(cp.verdict(logits[2000:], y[2000:]))
         88.9 % of 8,000 rows are covered and 90 % are promised, which chance allows: so few ...
         """
@@ -515,6 +523,14 @@ class ScoreAverage(Params):
         predictor: Predictor | None = self.__dict__.get("predictor_")
         state = "" if predictor is None else f" [fitted, guarantee {self.guarantee_.kind}]"
         return super().__repr__() + state
+
+    def _settings(self) -> Settings:
+        """Return the settings as objects; once, say what scores are that were left out."""
+        settings = resolve(**self.get_params())
+        warn_if_large(self.alpha)
+        if self.scores is None and settings.blends:
+            NOTICE.tell()
+        return settings
 
     def _check_fitted(self) -> Predictor:
         predictor: Predictor | None = self.__dict__.get("predictor_")

@@ -30,6 +30,7 @@ from conformix.data.outputs import check_groups
 from conformix.errors import InvalidInput
 from conformix.estimators.average import ScoreAverage
 from conformix.estimators.cross import CrossAverage, Fold
+from conformix.estimators.params import KnownParameters
 from conformix.guarantees import Guarantee, Ledger
 from conformix.kernels import elementary
 from conformix.kernels.arrays import (
@@ -87,7 +88,7 @@ def softmax(decisions: FloatArray) -> FloatArray:
 MET_IN_FIT = "classes_ are those met in fit, a label first met later is in no set (see classes=)"
 
 
-class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[misc]
+class ConformalClassifier(KnownParameters, ClassifierMixin, _BaseComposition):  # type: ignore[misc]
     """A scikit-learn classifier that also gives prediction sets.
 
     `fit` trains the estimators on one part of the rows and gives their probabilities on the rest
@@ -141,7 +142,7 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
         estimators: Any = None,
         *,
         alpha: float = 0.1,
-        scores: Any = ("thr", "aps", "rank"),
+        scores: Any = None,
         split: Any = "vfcp",
         search: Any = "auto",
         normalize: Any = "auto",
@@ -214,6 +215,7 @@ class ConformalClassifier(ClassifierMixin, _BaseComposition):  # type: ignore[mi
             (`set_fit_request`), else all get all.
         """
         X, y = self._training_rows(X, y)
+        self._average(np.random.default_rng(0))._settings()  # refused before any training
         y_cal = y
         if y_calibration is not None:
             y_cal = column_or_1d(host_array(y_calibration, "y_calibration"))
@@ -415,7 +417,7 @@ class CrossConformalClassifier(ConformalClassifier):
     cv : int
         Number of folds; the number of rows gives the jackknife+.
     alpha, scores, search, normalize, allow_empty, threads
-        As in `conformix.ScoreAverage`.
+        As in `conformix.ScoreAverage`; scores have names here, by default those of the paper.
     calibration : {"marginal", "class", "group", "rc3p"} or an object of `conformix.calibration`
         Among which rows a label is ranked, see `conformix.CrossAverage`.
     tune_share : float
@@ -513,6 +515,7 @@ class CrossConformalClassifier(ConformalClassifier):
         )  # fmt: skip
         cross = CrossAverage(**{name: getattr(self, name) for name in shared})
         d = len(score_columns(tuple(name for name, _ in self._named()), self.scores))
+        cross._checked()  # refused before any training
         chooses = cross._tunes(d)
         units = np.arange(n) if units is None else units
         by_fold = self._fold_rows(units, rng, tunes=chooses)

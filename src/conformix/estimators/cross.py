@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from conformix.calibration.cuts import Marginal, Plan, SinglePlan, laid_down_alike
-from conformix.conformal import simple_fraction
+from conformix.conformal import simple_fraction, warn_if_large
 from conformix.data.checks import on_host
 from conformix.data.outputs import Form, check_labels, check_outputs
 from conformix.data.row_data import check_rows, group_names
@@ -82,7 +82,8 @@ class CrossAverage(Params):
     Parameters
     ----------
     scores, alpha, search, normalize, kind, allow_empty, random_state, threads
-        As in `conformix.ScoreAverage`. ``normalize="auto"`` is ``ecdf`` where a fold has rows to
+        As in `conformix.ScoreAverage`; scores have names here, by default those of the paper.
+        ``normalize="auto"`` is ``ecdf`` where a fold has rows to
         tune on; one score needs none.
     weights : array of shape (d,), optional
         Weights fixed by hand: no fold needs rows to tune on.
@@ -146,12 +147,9 @@ class CrossAverage(Params):
         folds : sequence of Fold
             At least two; every row belongs to one of them.
         """
-        simple_fraction(self.alpha)
-        check_flag(self.allow_empty, "allow_empty")
         if len(folds) < 2:
             raise InvalidInput(f"cross-conformal sets need at least 2 folds; got {len(folds)}.")
-        settings = self._settings()
-        _check_scheme(settings)
+        settings = self._checked()
         rng = as_generator(self.random_state)
         first = check_outputs(on_host(folds[0].outputs), self.kind)
         models = tuple(first.models)
@@ -166,6 +164,15 @@ class CrossAverage(Params):
         plan = self._plan(settings, rules, first.n_classes, rng)
         self.predictor_ = replace(blank, folds=tuple(rules), plan=plan)
         return self
+
+    def _checked(self) -> Settings:
+        """Return the settings, or refuse what no folds could change."""
+        simple_fraction(self.alpha)
+        check_flag(self.allow_empty, "allow_empty")
+        settings = self._settings()
+        _check_scheme(settings)
+        warn_if_large(self.alpha)
+        return settings
 
     @property
     def rules_(self) -> tuple[Rule, ...]:

@@ -7,11 +7,35 @@ objects of the same behaviour where nobody has.
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import sys
 from typing import Any, Self
 
+from conformix.errors import UnknownParameter
 from conformix.registry import unknown_name
+
+_LEVEL = "alpha, the share of misses: 95 % coverage is alpha=0.05"
+_FROZEN = "estimators=FrozenEstimator(model) for a model that is fitted already"
+# What other libraries call them, and what to say here.
+ELSEWHERE = {
+    "confidence_level": _LEVEL,
+    "confidence": _LEVEL,
+    "coverage": _LEVEL,
+    "significance": "alpha",
+    "conformity_score": "scores",
+    "conformity_scores": "scores",
+    "score_function": "scores",
+    "score": "scores",
+    "method": "scores",
+    "estimator": "estimators",
+    "model": "estimators",
+    "prefit": _FROZEN,
+    "seed": "random_state",
+    "n_jobs": "threads",
+    "temperature": 'scores="thr(temperature=2)"',
+    "randomized": 'scores="aps(randomized=True)"',
+}
 
 
 class Alone:
@@ -21,8 +45,9 @@ class Alone:
 class Params(Alone):
     """`get_params`, `set_params` and a repr that shows what differs from the defaults."""
 
-    def __new__(cls, *_: Any, **__: Any) -> Self:
+    def __new__(cls, *_: Any, **given: Any) -> Self:
         """Return an object that is scikit-learn's where that is loaded by now."""
+        refuse_unknown_parameters(cls, given)
         join_sklearn()
         return super().__new__(cls)
 
@@ -62,6 +87,34 @@ class Params(Alone):
             if _differs(getattr(self, name), parameter.default)
         ]
         return f"{type(self).__name__}({', '.join(changed)})"
+
+
+class KnownParameters:
+    """For estimators of scikit-learn: a parameter by another library's name gets help."""
+
+    def __new__(cls, *_: Any, **given: Any) -> Self:
+        """Return an object, if it has all that it is given."""
+        refuse_unknown_parameters(cls, given)
+        return super().__new__(cls)
+
+
+def refuse_unknown_parameters(estimator: type, given: dict[str, Any]) -> None:
+    """Refuse a parameter that an estimator does not have, and name the one that is meant."""
+    known = inspect.signature(estimator.__init__).parameters  # type: ignore[misc]
+    if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in known.values()):
+        return
+    wrong = next((name for name in given if name not in known), None)
+    if wrong is None:
+        return
+    names = [name for name in known if name != "self"]
+    close = difflib.get_close_matches(wrong, names, n=1)
+    theirs = ELSEWHERE.get(wrong)
+    if theirs is not None and theirs.partition("=")[0].partition(",")[0] in names:
+        hint = f"say {theirs}"
+    else:
+        hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(names)}"
+    end = "" if hint.endswith("?") else "."
+    raise UnknownParameter(f"{estimator.__name__} has no parameter {wrong!r}; {hint}{end}")
 
 
 def join_sklearn() -> bool:

@@ -33,7 +33,7 @@ from conformix.experiments.statistics import (
     percent,
 )
 from conformix.kernels.arrays import to_host
-from conformix.scores.names import is_score, is_score_of_a_model
+from conformix.scores.names import is_score, is_score_of_a_model, named_scores
 from conformix.splits import SPLITS
 from conformix.tables import Table
 
@@ -183,7 +183,7 @@ def compare(
     methods: Any = None,
     alpha: float = 0.1,
     split: str = "vfcp",
-    scores: Sequence[str] = ("thr", "aps", "rank"),
+    scores: str | Sequence[str] = "paper",
     models: Sequence[str] = (),
     classes: Any = None,
     folder: str | Path | None = None,
@@ -209,8 +209,8 @@ def compare(
         Allowed miscoverage.
     split : str
         Under which split the methods of the library that tune do so.
-    scores : sequence of str
-        What is averaged, of every model.
+    scores : str or sequence of str
+        What is averaged, of every model; ``"paper"`` is thr, aps and rank.
     models : sequence of str
         Which models; by default all.
     classes : sequence of length K, optional
@@ -241,12 +241,14 @@ def compare(
     PredictionSets(1,000 sets over 10 classes, mean size ...)
     """
     settings = {"normalize": "auto", **settings}
-    choices = Choices(tuple(scores), settings["normalize"], settings.get("resolution"))
+    split = SPLITS.name(split)
+    scores = named_scores(scores)
+    choices = Choices(scores, settings["normalize"], settings.get("resolution"))
     asked = own_methods("all" if methods is None else methods, choices)
     file = outputs if isinstance(outputs, str) else None
     data = _dataset(outputs, y, classes, settings.get("kind", "auto"))
     chosen = tuple(models) or tuple(data.outputs)
-    listed = _with_all(asked, library_methods(chosen, tuple(scores), split))
+    listed = _with_all(asked, library_methods(chosen, scores, split))
     singles = [name for name, one in listed.items() if _is_single(name, one)]
     if not singles:  # something must be the measure
         singles = [scores[0] if len(chosen) == 1 else f"{chosen[0]}.{scores[0]}"]
@@ -255,7 +257,7 @@ def compare(
     names = tuple(name for name in listed if name not in own)
     spec = Spec(
         file or data.name, methods=names or tuple(singles[:1]), alphas=(alpha,), models=chosen,
-        scores=tuple(scores), **settings,
+        scores=scores, **settings,
     )  # fmt: skip
     check_spread(spec.runs)
     if file is not None and not own:
@@ -303,7 +305,9 @@ def _is_single(name: str, one: Any) -> bool:
     """Whether a method is one score alone, by which others are measured."""
     if not isinstance(one, str):
         return is_single(one)
-    return is_score(name) or (name.partition(":")[2] not in SPLITS and is_score_of_a_model(name))
+    split = name.partition(":")[2]
+    of_a_model = SPLITS.aliases.get(split, split) not in SPLITS and is_score_of_a_model(name)
+    return is_score(name) or of_a_model
 
 
 def _dataset(outputs: Any, y: Any, classes: Any, kind: str) -> Dataset:

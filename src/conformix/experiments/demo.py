@@ -17,8 +17,9 @@ from conformix.errors import InvalidInput
 from conformix.estimators.average import ScoreAverage
 from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.plots import new_figure, plot_triangle
-from conformix.scores import score_tensor
+from conformix.scores import PAPER, named_scores, score_tensor
 from conformix.search import landscape
+from conformix.splits import resolve_split
 from conformix.tables import Table
 
 
@@ -45,11 +46,12 @@ class Choices:
     """
 
     alphas: tuple[float, ...] = (0.05, 0.01)
-    scores: tuple[str, ...] = ("thr", "aps", "rank")
+    scores: tuple[str, ...] = PAPER
     splits: tuple[str, ...] = ("vfcp", "efcp", "dlcp", "dlcp+")
     seed: int = 0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "scores", named_scores(self.scores))
         if len(self.scores) != 3:
             raise InvalidInput(
                 "the demo averages three scores, the corners of its picture; got "
@@ -72,7 +74,7 @@ class Row:
 
 
 def methods(choices: Choices) -> Iterator[tuple[str, ScoreAverage]]:
-    """Yield the compared methods: single scores, the uniform average, the average by split."""
+    """Yield the compared methods: single scores, their averages by split, and the default."""
     scores = choices.scores
     for j, name in enumerate(scores):
         yield name, ScoreAverage(scores, kind="logits", weights=np.eye(3)[j])
@@ -82,6 +84,7 @@ def methods(choices: Choices) -> Iterator[tuple[str, ScoreAverage]]:
             f"average, {split}",
             ScoreAverage(scores, kind="logits", split=split, random_state=choices.seed),
         )
+    yield "auto, vfcp", ScoreAverage("auto", kind="logits", random_state=choices.seed)
 
 
 def table(title: str, rows: Iterable[Row]) -> Table:
@@ -92,7 +95,7 @@ def table(title: str, rows: Iterable[Row]) -> Table:
             row.method,
             f"{row.coverage:.4f} [{row.low:.4f}, {row.high:.4f}]",
             f"{row.size:.2f}",
-            " ".join(f"{w:.2f}" for w in row.weights),
+            " ".join(f"{w:.2f}" for w in row.weights) or "by likelihood",
             row.guarantee,
         )
         for row in rows
@@ -128,7 +131,8 @@ class Demo:
         """Yield one row per method, calibrated and tested on the same rows."""
         fit, test = self.calibration, self.test
         for method, cp in methods(self.choices):
-            cp.set_params(alpha=alpha).fit(self.logits[fit], self.y[fit], test=self.logits[test])
+            unlabelled = self.logits[test] if resolve_split(cp.split).needs_test else None
+            cp.set_params(alpha=alpha).fit(self.logits[fit], self.y[fit], test=unlabelled)
             measures = metrics.evaluate(cp.predict_set(self.logits[test]), self.y[test])
             yield Row(
                 method,
@@ -137,7 +141,7 @@ class Demo:
                 measures["coverage_low"],
                 measures["coverage_high"],
                 measures["mean_size"],
-                tuple(float(w) for w in cp.weights_),
+                () if cp.blend_ else tuple(float(w) for w in cp.weights_),
                 cp.guarantee_.kind,
             )
 

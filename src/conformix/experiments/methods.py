@@ -27,7 +27,7 @@ from conformix.fit.settings import Settings, is_symmetric
 from conformix.guarantees.oracle import find_oracle
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
 from conformix.registry import unknown_name
-from conformix.scores import Column
+from conformix.scores import PAPER, Column, named_scores
 from conformix.scores.ensemble import Ensembling
 from conformix.scores.names import SCORES, is_score, is_score_of_a_model
 from conformix.scores.scale import resolve_normalizer
@@ -339,7 +339,7 @@ def estimator_of(name: str, choices: Choices | None = None, **settings: Any) -> 
     Examples
     --------
     >>> estimator_of("majority-vote", alpha=0.05)
-    ScoreAverage(alpha=0.05, calibration='vote')
+    ScoreAverage(scores=('thr', 'aps', 'rank'), alpha=0.05, calibration='vote')
     >>> estimator_of("oracle")
     Traceback (most recent call last):
     conformix.errors.InvalidInput: oracle chooses its weights with the labels of the test rows: ...
@@ -389,9 +389,12 @@ class Choices:
     Selected(scores=('thr', 'margin'), split='vfcp')
     """
 
-    scores: tuple[str, ...] = ("thr", "aps", "rank")
+    scores: tuple[str, ...] = PAPER
     normalize: str = "scale"
     resolution: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scores", named_scores(self.scores))
 
     @property
     def unlearnt(self) -> str:
@@ -453,12 +456,11 @@ def resolve_method(name: str, choices: Choices | None = None) -> Method:
     """
     choices = Choices() if choices is None else choices
     base, _, split = name.partition(":")
+    split = SPLITS.aliases.get(split, split)
     if is_score(name) or (split not in SPLITS and is_score_of_a_model(name)):
         return Fixed((name,), "none")
     if base in TUNED:
-        if split and split not in SPLITS:
-            raise unknown_name("split", split, SPLITS.names())
-        return TUNED[base](choices, split or "vfcp")
+        return TUNED[base](choices, SPLITS.name(split) if split else "vfcp")
     if split:
         tuned = ", ".join(sorted(TUNED))
         raise InvalidInput(f"{base} has nothing to tune and takes no split; those are {tuned}.")

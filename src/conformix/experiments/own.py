@@ -19,6 +19,7 @@ from conformix.registry import takes
 from conformix.scores.names import SCORES
 from conformix.scores.score import Score
 from conformix.search import GridSearch
+from conformix.splits import resolve_split
 
 ALLOWED = (
     "a name of conformix.experiments.method_names() or of a score, a Score or a function of "
@@ -73,7 +74,7 @@ def rows_of(task: Task, rows: IntArray) -> dict[str, Any]:
 
 def needs_test(cp: ScoreAverage) -> bool:
     """Whether an estimator is transductive, as far as its settings say."""
-    return bool(getattr(cp.split, "needs_test", str(cp.split).startswith("dlcp")))
+    return bool(resolve_split(cp.split).needs_test)
 
 
 def outcome_of(predictor: Predictor, outputs: dict[str, Any], alpha: float) -> Outcome:

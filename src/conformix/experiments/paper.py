@@ -17,7 +17,7 @@ from conformix.experiments.pool import load_data
 from conformix.experiments.spec import Spec
 from conformix.experiments.statistics import Estimate, Results, in_words, percent
 from conformix.plots import new_figure, plot_boxes, plot_size_coverage
-from conformix.scores import parse_score
+from conformix.scores import named_scores, parse_score
 from conformix.splits import resolve_split
 from conformix.tables import Table
 
@@ -98,8 +98,9 @@ class Setup:
     def __post_init__(self) -> None:
         for alpha in self.alphas:
             simple_fraction(alpha)
-        for split in self.splits:
-            resolve_split(split)
+        by_name = tuple(resolve_split(split).name for split in self.splits)
+        object.__setattr__(self, "splits", by_name)
+        object.__setattr__(self, "scores", named_scores(self.scores))
         for score in self.scores:
             if score == "auto":
                 raise InvalidInput(

@@ -22,6 +22,7 @@ from conformix.experiments.methods import Choices, Method, resolve_method
 from conformix.experiments.pool import digest, drawn, load_data
 from conformix.kernels.arrays import IntArray
 from conformix.registry import unknown_name
+from conformix.scores import PAPER, named_scores
 from conformix.scores.scale import resolve_normalizer
 
 _LISTS = ("methods", "alphas", "models", "scores")
@@ -49,7 +50,7 @@ class Spec:
     share : float
         Share of the rows that calibrate; the rest are tested.
     scores : tuple of str
-        What is averaged.
+        What is averaged; ``"paper"`` is thr, aps and rank.
     normalize : str
         On which scale.
     resolution : int or None
@@ -74,7 +75,7 @@ class Spec:
     models: tuple[str, ...] = ()
     runs: int = 100
     share: float = 0.8
-    scores: tuple[str, ...] = ("thr", "aps", "rank")
+    scores: tuple[str, ...] = PAPER
     normalize: str = "scale"
     resolution: int | None = None
     rows: int | None = None
@@ -84,6 +85,7 @@ class Spec:
     def __post_init__(self) -> None:
         self._check_whole_numbers()
         self._check_texts()
+        object.__setattr__(self, "scores", named_scores(self.scores))
         check_kind(self.kind)
         resolve_normalizer(self.normalize, separate=True)
         real = isinstance(self.share, numbers.Real) and not isinstance(self.share, bool)
@@ -133,6 +135,8 @@ class Spec:
         for name in ("data", "methods"):
             if name not in settings:
                 raise InvalidInput(f"an experiment needs the setting {name!r}.")
+        if settings.get("scores") == "paper":
+            settings = {**settings, "scores": PAPER}
         for name in _LISTS:
             if not isinstance(settings.get(name, []), list | tuple):
                 raise InvalidInput(f"setting {name!r} must be a list; got {settings[name]!r}.")

@@ -145,8 +145,8 @@ def blend_split(
     split: Any = settings.split
     if not hasattr(split, "share"):
         raise InvalidInput(
-            'scores="auto" learns from rows that do not calibrate, so split must be "vfcp" or '
-            f'"exact"; got "{split.name}".'
+            'scores="auto" learns from rows that do not calibrate, so split must be "holdout" '
+            f'(vfcp) or "exact"; got "{split.name}".'
         )
     symmetric = is_symmetric(split)
     if split_is_asked_for(settings):

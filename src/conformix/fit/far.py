@@ -257,7 +257,8 @@ def refuse_rows_beyond_memory(n: int, source: Source) -> None:
     if needed > there:
         raise InvalidInput(
             f"these settings bring the outputs of {n:,} rows here, {needed / 1e9:.1f} GB, and this "
-            f'machine has {there / 1e9:.1f} GB; say split="vfcp", whose tuning rows are bounded.'
+            f'machine has {there / 1e9:.1f} GB; say split="holdout" (vfcp), whose tuning rows are '
+            "bounded."
         )
 
 
@@ -267,5 +268,6 @@ def refuse_beyond_memory(split: str, needed: int) -> None:
     if needed > there:
         raise InvalidInput(
             f'split "{split}" keeps the scores of all rows, {needed / 1e9:.1f} GB, and this '
-            f'machine has {there / 1e9:.1f} GB; say split="vfcp", which holds its tuning rows only.'
+            f'machine has {there / 1e9:.1f} GB; say split="holdout" (vfcp), which holds its tuning '
+            "rows only."
         )

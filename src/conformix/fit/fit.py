@@ -11,6 +11,7 @@ import numpy as np
 
 from conformix.calibration.cuts import Calibration, Marginal, Plan, Seen, SinglePlan
 from conformix.calibration.objective import class_objective
+from conformix.conformal import warn_if_trivial
 from conformix.data.checks import is_chunked
 from conformix.data.chunks import chunked, here
 from conformix.data.row_data import NO_DATA, RowData, group_names
@@ -289,7 +290,7 @@ def _limits(
     if not separate:
         raise InvalidInput(
             'calibration "rc3p" freezes its ranks on rows apart from calibration, and this split '
-            'has none; say split="vfcp".'
+            'has none; say split="holdout" (vfcp).'
         )
     plain = replace(_on_scale(rule), allow_empty=True)  # lifted scores have no range
     ranks, width = plain.true_ranks(tune.scores, tune.y)
@@ -347,8 +348,12 @@ def calibrated(
 ) -> Calibrated:
     """Return the calibration of a given rule on labelled rows (n, K, d)."""
     rising, cuts = cut_by(rule, plan or SinglePlan(), scores, y, data)
-    cuts.warn(alpha, ledger.facts.rank)
     facts, reference = ledger.facts, None
+    if cuts.name == Marginal.name:
+        aside = facts.n_tune if facts.separate else 0
+        warn_if_trivial(len(y), alpha, facts.rank, aside=aside)
+    else:
+        cuts.warn(alpha, facts.rank)
     if n_chosen_among(facts) != 1 and not facts.learnt_scale:
         reference = rule.with_equal_weights.rising(scores, y)
     ledger = ledger.under(cuts.name, cuts.promise)
@@ -435,8 +440,9 @@ def rank_rule(
         return RankRule(delta)
     if not n_candidates(search, d):
         raise InvalidInput(
-            'guarantee="pac" with split "efcp", "dlcp" or "dlcp+" needs candidate weights that are '
-            f"counted beforehand: a grid or an array; got {search!r}."
+            'guarantee="pac" with split "all-rows" (efcp), "batch" (dlcp) or "batch+" (dlcp+) '
+            "needs candidate weights that are counted beforehand: a grid or an array; got "
+            f"{search!r}."
         )
     batch = len(test) if split.needs_test and test is not None else None
     return RankRule(delta, n_candidates(search, d), batch)

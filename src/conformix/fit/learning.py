@@ -82,7 +82,7 @@ def learn_columns(
         raise InvalidInput(
             'test="each" needs weights that calibration rows had no part in, and under split '
             f'"{settings.split.name}" they choose them, so that no bound is known; say '
-            'split="vfcp".'
+            'split="holdout" (vfcp).'
         )
     taught = len(roles.tune) or rows.unlabelled is not None
     if not taught and rows.each_row:  # by all rows, for reading: every row teaches them anew
@@ -92,7 +92,7 @@ def learn_columns(
         names = ", ".join(str(column) for column in columns if column.score.learns)
         raise InvalidInput(
             f"{names}: learns from rows that do not calibrate, and here all rows do; say "
-            'split="vfcp", or give other rows as fit(..., unlabelled=outputs).'
+            'split="holdout" (vfcp), or give other rows as fit(..., unlabelled=outputs).'
         )
     refuse_own_rows(rows, roles, settings)
     learnt = learn_from(rows, columns, roles, settings.threads)
@@ -217,7 +217,7 @@ def refuse_each_row(settings: Settings) -> None:
     if settings.weights is None and is_symmetric(settings.split):
         raise InvalidInput(
             f'split "{settings.split.name}" selects by tables of the scores of all calibration '
-            'labels, and test="each" changes these with every row; say split="vfcp".'
+            'labels, and test="each" changes these with every row; say split="holdout" (vfcp).'
         )
     if settings.delta is not None:
         raise InvalidInput(

@@ -274,6 +274,7 @@ def check_test(split: Split, n_test: int | None) -> None:
     if n_test < SMALL_BATCH:
         warn(
             f'split "{split.name}" fits its weights to a test batch of only {n_test} rows; '
-            f'below {SMALL_BATCH} its coverage can fall well short, use "efcp" or "vfcp".',
+            f'below {SMALL_BATCH} its coverage can fall well short, use "all-rows" (efcp) or '
+            '"holdout" (vfcp).',
             SmallBatchWarning,
         )

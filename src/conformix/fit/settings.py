@@ -20,6 +20,7 @@ from conformix.guarantees.order import check_delta
 from conformix.kernels import available_threads
 from conformix.kernels.arrays import FloatArray
 from conformix.registry import check_flag
+from conformix.scores import PAPER
 from conformix.scores.ensemble import Ensemble, resolve_ensemble
 from conformix.scores.scale import Normalizer, resolve_normalizer
 from conformix.search import MeanSize, resolve_objective, resolve_search
@@ -76,7 +77,7 @@ class Settings:
     NaturalScale(widths=None)
     """
 
-    scores: Any = ("thr", "aps", "rank")
+    scores: Any = PAPER
     alpha: float = 0.1
     split: Split = field(default_factory=ValidityFirst)
     frugal: bool = False
@@ -202,8 +203,43 @@ def is_auto(scores: Any) -> bool:
     return isinstance(scores, Sequence) and len(scores) == 1 and is_auto(scores[0])
 
 
+def scores_left_out(
+    *,
+    split: Any = "vfcp",
+    search: Any = "auto",
+    normalize: Any = "auto",
+    weights: Any = None,
+    tune_alpha: float | None = None,
+    calibration: Any = "marginal",
+    objective: Any = "size",
+    ensemble: Any = None,
+) -> str:
+    """Return what is averaged where nobody says: "auto", or "paper" where it has no say.
+
+    A blend finds its weights by likelihood, on rows that do not calibrate. Whoever asks for
+    weights, a search, a scale, an objective, a vote or another split means scores that have names,
+    and gets those of the paper.
+
+    Examples
+    --------
+    >>> scores_left_out(), scores_left_out(split="exact"), scores_left_out(weights=[0.5, 0.5, 0])
+    ('auto', 'auto', 'paper')
+    """
+    asked = (
+        weights is not None,
+        not _is_auto_search(search),
+        not _is_auto_scale(normalize),
+        tune_alpha is not None,
+        ensemble is not None,
+        not is_mean_size(resolve_objective(objective)),
+        getattr(resolve_calibration(calibration), "votes", False),
+        not hasattr(resolve_split(split), "share"),
+    )
+    return "paper" if any(asked) else "auto"
+
+
 def resolve(
-    scores: Any = ("thr", "aps", "rank"),
+    scores: Any = None,
     *,
     alpha: float = 0.1,
     split: Any = "vfcp",
@@ -237,6 +273,11 @@ def resolve(
         raise InvalidInput(f'guarantee must be "marginal" or "pac"; got {shown(guarantee)}.')
     check_delta(delta)
     check_flag(allow_empty, "allow_empty")
+    if scores is None:
+        scores = scores_left_out(
+            split=split, search=search, normalize=normalize, weights=weights,
+            tune_alpha=tune_alpha, calibration=calibration, objective=objective, ensemble=ensemble,
+        )  # fmt: skip
     if is_auto(scores):
         _check_blend(weights, search, objective)
     available_threads(threads)
@@ -269,6 +310,10 @@ def resolve(
     return resolved
 
 
+def _is_auto_search(search: Any) -> bool:
+    return isinstance(search, str) and search == "auto"
+
+
 def _is_auto_scale(normalize: Any) -> bool:
     return isinstance(normalize, str) and normalize == "auto"
 
@@ -277,7 +322,7 @@ def _check_blend(weights: Any, search: Any, objective: Any) -> None:
     """Refuse what has no effect beside a blend, which finds its weights by likelihood."""
     asked = {
         "weights": weights is not None,
-        "search": not (isinstance(search, str) and search == "auto"),
+        "search": not _is_auto_search(search),
         "objective": not is_mean_size(resolve_objective(objective)),
     }
     option = next((name for name, is_asked in asked.items() if is_asked), None)
@@ -306,7 +351,7 @@ def _check_exact(settings: Settings) -> None:
         raise InvalidInput(
             'guarantee="pac" bounds the coverage given the calibration rows by the law of one '
             'order statistic, and under split "exact" every label selects weights of its own, so '
-            'that no such law is known; say split="vfcp" or "efcp".'
+            'that no such law is known; say split="holdout" (vfcp) or "all-rows" (efcp).'
         )
 
 
@@ -323,7 +368,8 @@ def _check_calibration(settings: Settings) -> None:
     if pac and not by_hand and split.needs_test:
         raise InvalidInput(
             f'guarantee="pac" with split "{split.name}" speaks of the whole test batch, and '
-            f'calibration "{scheme.name}" of parts of unknown size; say split="vfcp" or "efcp".'
+            f'calibration "{scheme.name}" of parts of unknown size; say split="holdout" (vfcp) or '
+            '"all-rows" (efcp).'
         )
     if by_hand and hasattr(scheme, "limits"):
         raise InvalidInput(
@@ -340,13 +386,14 @@ def _check_symmetry(settings: Settings) -> None:
     if hasattr(scheme, "limits"):
         raise InvalidInput(
             f'calibration "{scheme.name}" freezes ranks under one weighting, and under split '
-            '"exact" every label selects its own; say calibration="class", or split="vfcp".'
+            '"exact" every label selects its own; say calibration="class", or split="holdout" '
+            "(vfcp)."
         )
     if settings.calibration_apart and getattr(settings.split, "shortlist", None) is None:
         raise InvalidInput(
             f'calibration "{scheme.name}" learns from labelled rows, and under split "exact" all '
             "of them calibrate: the candidate would be the only row that it has not seen; set rows "
-            'aside with Exact(shortlist=...), or say split="vfcp".'
+            'aside with Exact(shortlist=...), or say split="holdout" (vfcp).'
         )
 
 

@@ -91,7 +91,7 @@ class LabelledRows:
     >>> import conformix as cx
     >>> data = cx.datasets.load("cifar10")
     >>> logits, y = data.outputs["vgg16"], data.labels
-    >>> cp = cx.ScoreAverage(kind="logits", random_state=0).fit(logits[:1000], y[:1000])
+    >>> cp = cx.ScoreAverage("paper", kind="logits", random_state=0).fit(logits[:1000], y[:1000])
     >>> rows = LabelledRows.of(cp.predictor_, logits[1000:1500], (y[1000:1500] + 1) % 10)
     >>> rows.verdict().word
     'broken'

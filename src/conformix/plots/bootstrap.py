@@ -65,7 +65,7 @@ def weight_spread_numbers(
     >>> import conformix as cx
     >>> data = cx.datasets.load("cifar10")
     >>> logits, y = data.outputs["vgg16"][:400], data.labels[:400]
-    >>> cp = cx.ScoreAverage(alpha=0.05, kind="logits", random_state=0).fit(logits, y)
+    >>> cp = cx.ScoreAverage("paper", alpha=0.05, kind="logits", random_state=0).fit(logits, y)
     >>> spread = weight_spread_numbers(cp, logits, y, repetitions=5)
     >>> spread.draws.shape, bool((abs(spread.draws.sum(axis=1) - 1) < 1e-9).all())
     ((5, 3), True)
@@ -113,7 +113,7 @@ def weight_spread(
     >>> import conformix as cx
     >>> data = cx.datasets.load("cifar10")
     >>> logits, y = data.outputs["vgg16"][:400], data.labels[:400]
-    >>> cp = cx.ScoreAverage(alpha=0.05, kind="logits", random_state=0).fit(logits, y)
+    >>> cp = cx.ScoreAverage("paper", alpha=0.05, kind="logits", random_state=0).fit(logits, y)
     >>> ax = weight_spread(cp, logits, y, repetitions=5)
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['thr', 'aps', 'rank']

@@ -91,7 +91,7 @@ def weights_numbers(
     >>> import conformix as cx
     >>> data = cx.datasets.load("cifar10")
     >>> logits, y = data.outputs["vgg16"][:1000], data.labels[:1000]
-    >>> cp = cx.ScoreAverage(alpha=0.05, kind="logits", random_state=0).fit(logits, y)
+    >>> cp = cx.ScoreAverage("paper", alpha=0.05, kind="logits", random_state=0).fit(logits, y)
     >>> numbers = weights_numbers(cp, logits, y)
     >>> numbers.weights.shape, numbers.found_size == cp.search_.size == min(numbers.sizes)
     ((5151, 3), np.True_)

@@ -16,6 +16,7 @@ from conformix.experiments.pool import drawn, load_data
 from conformix.experiments.runner import Progress
 from conformix.experiments.spec import Draw
 from conformix.report.report import Report, build_report
+from conformix.scores import named_scores
 from conformix.search import GridSearch
 
 # Every level is a comparison of its own, so there are fewer than in the report of a model.
@@ -44,7 +45,7 @@ def compare_report(
     alpha: float = 0.1,
     levels: Sequence[float] | None = None,
     split: str = "vfcp",
-    scores: Sequence[str] = ("thr", "aps", "rank"),
+    scores: str | Sequence[str] = "paper",
     models: Sequence[str] = (),
     folder: str | Path | None = None,
     workers: int | None = None,
@@ -120,7 +121,7 @@ def _first_split(
     named = {model if len(chosen) > 1 else "": source.outputs[model] for model in chosen}
     test_rows = {model: values[test] for model, values in named.items()}
     model = ScoreAverage(
-        tuple(settings["scores"]),
+        named_scores(settings["scores"]),
         alpha=comparison.alpha,
         split=settings["split"],
         search=GridSearch(settings.get("resolution")),

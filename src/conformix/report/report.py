@@ -63,7 +63,7 @@ class Report:
     >>> import conformix as cx
     >>> data = cx.datasets.load("cifar10")
     >>> logits, y = data.outputs["vgg16"], data.labels
-    >>> cp = cx.ScoreAverage(kind="logits", random_state=0).fit(logits[:500], y[:500])
+    >>> cp = cx.ScoreAverage("paper", kind="logits", random_state=0).fit(logits[:500], y[:500])
     >>> found = build_report(cp, logits[500:1500], y[500:1500], alphas=[0.05])
     >>> isinstance(found, Report), found.rows.alphas
     (True, (0.05, 0.1))
@@ -138,7 +138,7 @@ def build_report(
     >>> import conformix as cx
     >>> data = cx.datasets.load("cifar10")
     >>> logits, y = data.outputs["vgg16"], data.labels
-    >>> cp = cx.ScoreAverage(kind="logits", random_state=0).fit(logits[:500], y[:500])
+    >>> cp = cx.ScoreAverage("paper", kind="logits", random_state=0).fit(logits[:500], y[:500])
     >>> found = build_report(cp, logits[500:1500], y[500:1500], alphas=[0.05, 0.2])
     >>> found.measured.verdicts
     ('kept', 'kept', ...)
@@ -179,6 +179,8 @@ def report_settings(
     values = dict(caller_facts)
     values["rows"] = f"{rows.n:,} rows, {len(rows.classes):,} classes"
     values["rows and labels, sha256"] = rows_digest(rows)
+    if params.get("scores", "") is None:  # left to the library
+        params = {**params, "scores": "paper" if rows.predictor.blend is None else "auto"}
     values["model"] = ", ".join(
         f"{name}={_plain(params[name])}" for name in MODEL_SETTINGS if name in params
     )

@@ -8,7 +8,15 @@ from conformix.scores.aps import Aps
 from conformix.scores.learnt import Kin, Likeness, Rarity
 from conformix.scores.logs import Logit, Logp
 from conformix.scores.margin import Margin
-from conformix.scores.names import SCORES, Column, ScoreLike, parse_score, score_columns
+from conformix.scores.names import (
+    PAPER,
+    SCORES,
+    Column,
+    ScoreLike,
+    named_scores,
+    parse_score,
+    score_columns,
+)
 from conformix.scores.rank import Invrank, Logrank, Rank
 from conformix.scores.ranked import Ranked
 from conformix.scores.raps import Raps
@@ -19,6 +27,7 @@ from conformix.scores.tensor import score_tensor
 from conformix.scores.thr import Thr
 
 __all__ = [
+    "PAPER",
     "SCORES",
     "Aps",
     "Column",
@@ -41,6 +50,7 @@ __all__ = [
     "Score",
     "ScoreLike",
     "Thr",
+    "named_scores",
     "parse_score",
     "score_columns",
     "score_tensor",

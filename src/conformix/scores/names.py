@@ -2,7 +2,7 @@
 
 A score is written as its name, ``"thr"``, with options, ``"raps(penalty=0.2, k_reg=2)"``, with a
 sign where it has one, ``"-entropy"``, and for one of several models, ``"vgg16.thr"``. The text of a
-score object is in the same notation.
+score object is in the same notation. ``"paper"`` stands for the three scores of the paper.
 """
 
 from __future__ import annotations
@@ -33,7 +33,16 @@ _LISTED: tuple[type[Score], ...] = (
     Aps, Energy, Entropy, Invrank, Kin, Likeness, Logit, Logp, Logrank, Margin, Maxprob, Rank, Raps,
     Rarity, Saps, Thr,
 )  # fmt: skip
-SCORES: Registry[type[Score]] = Registry("score", {score.name: score for score in _LISTED})
+# What other libraries call them.
+_ELSEWHERE = {
+    "lac": "thr", "hps": "thr", "hinge": "thr", "top_k": "rank", "topk": "rank", "naive": "aps",
+}  # fmt: skip
+SCORES: Registry[type[Score]] = Registry(
+    "score", {score.name: score for score in _LISTED}, elsewhere=_ELSEWHERE
+)
+
+# What the paper averages, by one name wherever scores are named.
+PAPER = ("thr", "aps", "rank")
 
 _NOTATION = re.compile(r"(?P<sign>-?)(?P<name>\w+)(?:\((?P<options>.*)\))?", re.DOTALL)
 
@@ -104,6 +113,19 @@ def resolve_score(score: ScoreLike) -> Score:
     )
 
 
+def named_scores(scores: Any) -> tuple[Any, ...]:
+    """Return scores one by one, ``"paper"`` as the three that it stands for.
+
+    Examples
+    --------
+    >>> named_scores("paper"), named_scores(("paper", "margin"))
+    (('thr', 'aps', 'rank'), ('thr', 'aps', 'rank', 'margin'))
+    """
+    listed = [scores] if isinstance(scores, str) else scores
+    each = (PAPER if isinstance(one, str) and one == "paper" else (one,) for one in listed)
+    return tuple(score for some in each for score in some)
+
+
 def score_columns(
     models: Sequence[str], scores: ScoreLike | Sequence[ScoreLike]
 ) -> tuple[Column, ...]:
@@ -114,7 +136,7 @@ def score_columns(
     models : sequence of str
         Names of the models; a single unnamed one is called ``""``.
     scores : sequence of names, score objects or functions
-        A score without a model is taken for every model.
+        A score without a model is taken for every model; ``"paper"`` is thr, aps and rank.
 
     Examples
     --------
@@ -127,7 +149,12 @@ def score_columns(
     listed: Any = [scores] if single else tuple(scores) if iterable else scores  # type: ignore[arg-type]
     if not iterable or not listed:
         raise InvalidInput(f"scores must name at least one score; got {shown(listed)}.")
-    asked = [_of_model(models, score) for score in listed]
+    if "auto" in [one for one in listed if isinstance(one, str)]:
+        raise InvalidInput(
+            'scores="auto" stands alone, and goes with ScoreAverage and ConformalClassifier; here '
+            'name the scores, or say scores="paper".'
+        )
+    asked = [_of_model(models, score) for score in named_scores(listed)]
     columns = tuple(
         Column(model, score) for model in models for only, score in asked if only in (None, model)
     )

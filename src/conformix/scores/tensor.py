@@ -109,7 +109,8 @@ def score_tensor(
     outputs : array or tensor of shape (n, K), `TopK`, or a mapping or sequence of such
         Probabilities or logits of one or several models.
     scores : sequence of names, `Score` objects or functions
-        With several models every score is computed for every model, model by model;
+        ``"paper"`` is thr, aps and rank. With several models every score is computed for every
+        model, model by model;
         ``"vgg16.thr"`` asks for one model only.
     kind : {"probs", "logits", "logprobs", "shares", "binary"}
         What `outputs` holds.

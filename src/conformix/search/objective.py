@@ -255,9 +255,11 @@ def tuning_rank(n: int, alpha: float, rank: Callable[[int, float], int] = confor
     """
     k = rank(n, alpha)
     if conformal_rank(n, alpha) > n:
+        needed = rows_needed(alpha)
         warn(
-            f"alpha={float(alpha):g} needs at least {in_words(rows_needed(alpha))} tuning rows for "
-            f"a finite threshold; got {n}: all weights tie, and the uniform ones are taken.",
+            f"alpha={float(alpha):g} needs at least {in_words(needed)} tuning rows for a finite "
+            f"threshold; got {n}, {in_words(needed - n)} too few: all weights tie, and the uniform "
+            "ones are taken.",
             TrivialSetsWarning,
         )
     return k

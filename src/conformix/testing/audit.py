@@ -96,7 +96,8 @@ def leave_one_out(
     >>> import conformix as cx
     >>> data = cx.datasets.load("cifar10")
     >>> logits, y = data.outputs["vgg16"], data.labels
-    >>> cp = cx.ScoreAverage(alpha=0.2, kind="logits", random_state=0).fit(logits[:500], y[:500])
+    >>> cp = cx.ScoreAverage("paper", alpha=0.2, kind="logits", random_state=0)
+    >>> cp = cp.fit(logits[:500], y[:500])
     >>> print(leave_one_out(cp.recalibrate, logits[500:530], y[500:530], alpha=0.2))
     holds: 24 of 30 covered, 24 needed
     """

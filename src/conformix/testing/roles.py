@@ -245,7 +245,7 @@ def audit_roles(
     >>> data = cx.datasets.load("cifar10")
     >>> logits, y = data.outputs["vgg16"][:24], data.labels[:24]
     >>> for split in ("vfcp", "efcp"):
-    ...     cp = cx.ScoreAverage(split=split, alpha=0.3, kind="logits", random_state=0)
+    ...     cp = cx.ScoreAverage("paper", split=split, alpha=0.3, kind="logits", random_state=0)
     ...     print(audit_roles(cp.fit, logits, y))
     holds: 12 rows learn, 12 calibrate, none does both
     FAILS: ... rows that calibrate move what was learnt too; all of them together move search...

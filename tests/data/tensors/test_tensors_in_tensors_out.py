@@ -117,11 +117,11 @@ def test_every_precision_and_tensors_with_gradients(put, smooth, dtype, kind) ->
         as_array = numbers
     if kind == "probs" and dtype in ("float16", "bfloat16"):
         as_array = tensor.detach().cpu().half().numpy() if dtype == "float16" else None
-    got = cx.ScoreAverage(kind=kind, random_state=0).fit(tensor[:400], y[:400])
+    got = cx.ScoreAverage("paper", kind=kind, random_state=0).fit(tensor[:400], y[:400])
     sets = got.predict_set(tensor[400:])
     assert tensor.requires_grad
     if as_array is not None:
-        want = cx.ScoreAverage(kind=kind, random_state=0).fit(as_array[:400], y[:400])
+        want = cx.ScoreAverage("paper", kind=kind, random_state=0).fit(as_array[:400], y[:400])
         assert_same_sets(np.asarray(sets), np.asarray(want.predict_set(as_array[400:])))
 
 
@@ -209,4 +209,6 @@ def test_streams_and_folds_read_tensors_as_arrays(put, tied) -> None:
 def test_a_tensor_without_numbers_is_refused_in_one_sentence() -> None:
     torch = pytest.importorskip("torch")
     with pytest.raises(InvalidInput, match="meta tensor"):
-        cx.ScoreAverage(kind="logits").fit(torch.empty((10, 3), device="meta"), np.zeros(10, int))
+        cx.ScoreAverage("paper", kind="logits").fit(
+            torch.empty((10, 3), device="meta"), np.zeros(10, int)
+        )

@@ -80,7 +80,7 @@ def main() -> None:
         options = {"alpha": 0.2, "search": SMALL, "random_state": 5, "threads": 1} | recipe
         options.pop("models", None)
         names = options.pop("classes", None)
-        model = cx.ScoreAverage(**options).fit(
+        model = cx.ScoreAverage(**{"scores": "paper", **options}).fit(
             outputs_of(recipe, given, "cal"), given["y_cal"], classes=names
         )
         model.save(folder / f"{name}.json")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from conformix.data.files.contents import (
     missing,
     same_labels,
 )
+from conformix.data.files.delimited import line_of
 from conformix.data.files.formats import READERS, read_contents
 from conformix.data.files.limits import Limits
 from conformix.data.labels import label_indices
@@ -198,6 +200,11 @@ class Sources:
         named = [self.file, *(self.models or {}).values(), self.labels]
         return [Path(name) for name in named if name is not None]
 
+    def told_in_lines(self) -> AbstractContextManager[None]:
+        """Return the context in which refusals of rows that were read name lines of their file."""
+        first = int((self.part or "").strip().partition(":")[0] or 0)
+        return told_in_lines(self.paths[0], first)
+
     def read(self, *, labelled: bool) -> Batch:
         """Return the rows; with labels where they are needed.
 
@@ -231,13 +238,15 @@ class Sources:
         labels = None
         if source is not None:
             found = self._counted(source, classes)
-            labels = _indices(*found, classes, n, n_classes)
+            with told_in_lines(source[1]):
+                labels = _indices(*found, classes, n, n_classes)
         rows = parse_part(self.part, n)
         outputs = {name: values[rows] for name, values in outputs.items()}
         if kind == "probs" and self.renormalize:
             kind = "shares"
         if kind == "probs":
-            check_rounding(outputs)
+            with self.told_in_lines():
+                check_rounding(outputs)
         name = Path(self.file or next(iter(self.models or {}), "")).stem
         labels = None if labels is None else labels[rows]
         return Batch(name, outputs, labels, classes, kind)  # type: ignore[arg-type]
@@ -304,6 +313,20 @@ class Sources:
                     "same, in the same order."
                 )
         return first.labels, first.path
+
+
+@contextmanager
+def told_in_lines(path: Path, first: int = 0) -> Iterator[None]:
+    """Say the line of a text file where a refusal speaks of a row, counted from `first` on."""
+    try:
+        yield
+    except InvalidInput as error:
+        row = re.search(r"\brow (\d{1,15})\b", str(error))
+        if row is None or path.suffix.lower() not in (".csv", ".tsv") or not path.is_file():
+            raise
+        line = line_of(path, first + int(row[1]))
+        before, after = str(error)[: row.start()], str(error)[row.end() :]
+        raise InvalidInput(f"{before}line {line}{after}") from None
 
 
 # What may stand before the name of the class whose probability a file holds.

@@ -239,3 +239,25 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return "_" not in text
+
+
+def line_of(path: Path, row: int) -> int:
+    r"""Return the line of a file in which a row stands: one is the header, others may be blank.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "rows.csv")
+    ...     _ = path.write_text("A,B\n0.5,0.5\n\n0.25,0.75\n")
+    ...     line_of(path, 0), line_of(path, 1)
+    (2, 4)
+    """
+    seen = -1
+    with path.open("rb") as file:
+        next(file, b"")
+        for number, line in enumerate(file, 2):
+            seen += bool(line.strip(b"\r\n"))
+            if seen == row:
+                return number
+    return row + 2

@@ -30,7 +30,7 @@ from conformix.data.files.contents import (
     choose_columns,
 )
 from conformix.data.files.limits import Limits, size_text
-from conformix.errors import InvalidInput
+from conformix.errors import InvalidInput, pip_line
 
 # A message is one line: the names of all columns, or the different labels of a batch.
 LONGEST_MESSAGE = 256 * 2**20
@@ -59,7 +59,7 @@ def read_parquet(file: BinaryIO, path: Path, limits: Limits, choice: Choice) -> 
         import pyarrow  # noqa: F401, PLC0415  an extra
     except ImportError:
         raise InvalidInput(
-            f"{path}: parquet needs pyarrow; install it with: pip install 'conformix[frames]'."
+            f"{path}: parquet needs pyarrow; install it with: {pip_line('frames')}."
         ) from None
     if file.read(4) != b"PAR1":
         raise InvalidInput(f"{path} is no parquet file (it does not begin as one).")

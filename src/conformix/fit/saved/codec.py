@@ -199,6 +199,8 @@ class Codec:
         ``{"type": name, **options}``.
     resolve : callable, optional
         From what a user gave to a strategy.
+    aliases : mapping of str to str, optional
+        Other words for names, which no file holds.
     refusal : str, optional
         What is said of a strategy that is not known.
 
@@ -221,11 +223,14 @@ class Codec:
         known: Mapping[str, Any],
         spelling: Literal["pair", "key", "type"],
         resolve: Callable[[Any], Any] = lambda value: value,
+        *,
+        aliases: Mapping[str, str] | None = None,
         refusal: str = "{what} {value!r} is not of this library, and cannot be saved.",
     ) -> None:
         self.what = what
         self.spelling = spelling
         self.resolve = resolve
+        self.aliases = dict(aliases or {})
         self.refusal = refusal
         self.forms = {
             name: form if isinstance(form, Form) else self._by_fields(form)
@@ -234,9 +239,9 @@ class Codec:
         self.names = {form.type: name for name, form in self.forms.items()}
 
     def write(self, value: Any, arrays: Arrays) -> Any:
-        """Return a strategy as JSON has it: a user's name for one stays a name."""
+        """Return a strategy as JSON has it: a user's name for one stays a name, not an alias."""
         if isinstance(value, str):
-            return value
+            return self.aliases.get(value, value)
         value = self.resolve(value)
         name = self.names.get(type(value))
         if name is None:

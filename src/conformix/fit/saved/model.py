@@ -150,6 +150,8 @@ def _refuse_other_settings(params: dict[str, Any], predictor: Predictor) -> None
     params = {"calibration": "marginal", "objective": "size"} | params
     if predictor.blend is None:  # a file has the scores of the fit
         params["scores"] = tuple(score_names(predictor))
+    elif params["scores"] is None:  # left to the library
+        params["scores"] = "auto"
     refuse_changed(lambda: check_settings(params, predictor))
 
 

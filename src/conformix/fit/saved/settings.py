@@ -62,7 +62,7 @@ _SEARCHES: dict[str, Any] = {name: s for name, s in STRATEGIES.items() if name !
 _SEARCHES |= {"resolution": _GRID, "candidates": _CANDIDATES}
 
 CODECS = {
-    "split": Codec("split", _registered(SPLITS), "pair", resolve_split),
+    "split": Codec("split", _registered(SPLITS), "pair", resolve_split, aliases=SPLITS.aliases),
     "search": Codec("search", _SEARCHES, "key", resolve_search),
     "calibration": Codec(
         "calibration", _registered(CALIBRATIONS, LabelShift), "pair", resolve_calibration
