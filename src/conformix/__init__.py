@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from conformix.estimators.classifier import (
         ConformalClassifier,
         CrossConformalClassifier,
+        RefitWarning,
+        coverage_scorer,
         small_sets_scorer,
     )
     from conformix.estimators.cross import CrossAverage
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     from conformix.fit.contributions import contributions
     from conformix.fit.saved import load_predictor
     from conformix.guarantees import oracle
+    from conformix.report.report import build_report
     from conformix.scores import blend, score_tensor
     from conformix.scores import scale as normalize
     from conformix.sets import NestedSets, PredictionSets
@@ -95,14 +98,17 @@ _NAMES = {
     "NotFitted": "errors",
     "OnlineAverage": "estimators.online",
     "PredictionSets": "sets",
+    "RefitWarning": "estimators.classifier",
     "ScoreAverage": "estimators.average",
     "SmallBatchWarning": "errors",
     "SuspectOutputsWarning": "data.inspection",
     "TopK": "data.topk",
     "TrivialSetsWarning": "errors",
+    "build_report": "report.report",
     "compare": "experiments.compare",
     "conformal_rank": "conformal",
     "contributions": "fit.contributions",
+    "coverage_scorer": "estimators.classifier",
     "inspect": "data.inspection",
     "load": "estimators.average",
     "load_predictor": "fit.saved",
@@ -120,18 +126,21 @@ __all__ = [
     "NotFitted",
     "OnlineAverage",
     "PredictionSets",
+    "RefitWarning",
     "ScoreAverage",
     "SmallBatchWarning",
     "SuspectOutputsWarning",
     "TopK",
     "TrivialSetsWarning",
     "blend",
+    "build_report",
     "calibration",
     "cluster",
     "compare",
     "conformal",
     "conformal_rank",
     "contributions",
+    "coverage_scorer",
     "cross",
     "datasets",
     "guarantees",

@@ -15,6 +15,7 @@ from conformix.data.outputs import Form
 from conformix.data.row_data import NO_DATA
 from conformix.errors import InvalidInput, NotFitted
 from conformix.estimators.params import Params, join_sklearn
+from conformix.estimators.surface import Surface
 from conformix.fit.batches import batch_rows
 from conformix.fit.chunks import chunk_rows
 from conformix.fit.drift import DriftReport
@@ -37,7 +38,7 @@ from conformix.sets import NestedSets, PredictionSets
 from conformix.splits import Split
 
 
-class ScoreAverage(Params):
+class ScoreAverage(Surface, Params):
     """Prediction sets from an average of conformity scores, with the weights that keep them small.
 
     The combined score of label y is ``w_1 s_1(x, y) + ... + w_d s_d(x, y)``; y is in the set when
@@ -395,7 +396,7 @@ class ScoreAverage(Params):
         >>> print(cp.verdict(logits[2000:], y[2000:]))
         88.9 % of 8,000 rows are covered and 90 % are promised, which chance allows: so few ...
         """
-        return LabelledRows.of(self._check_fitted(), outputs, y, **rows).verdict(alpha)
+        return self._labelled(outputs, y, **rows).verdict(alpha)
 
     def measured_coverage(self, outputs: Any, y: Any) -> float:
         """Return the leave-one-out coverage of EFCP with this model's candidate weights.
@@ -442,6 +443,22 @@ class ScoreAverage(Params):
             Usually ``model.json``; large arrays go to an npz of the same name.
         """
         write_model(self.get_params(), self._check_fitted(), path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) -> Self:
+        """Return what `save` has written; the same as `conformix.load`.
+
+        Parameters
+        ----------
+        path : path
+            The JSON file.
+        max_memory : int or str
+            Bytes that the files may ask for, as a number or a text such as ``"512M"``.
+        """
+        params, predictor = read_model(path, max_memory=max_memory)
+        model = cls(**params)
+        model.predictor_ = predictor
+        return model
 
     @property
     def score_names_(self) -> tuple[str, ...]:
@@ -516,6 +533,9 @@ class ScoreAverage(Params):
         state = "" if predictor is None else f" [fitted, guarantee {self.guarantee_.kind}]"
         return super().__repr__() + state
 
+    def _labelled(self, outputs: Any, y: Any, **rows: Any) -> LabelledRows:
+        return LabelledRows.of(self._check_fitted(), outputs, y, **rows)
+
     def _check_fitted(self) -> Predictor:
         predictor: Predictor | None = self.__dict__.get("predictor_")
         if predictor is None:
@@ -549,7 +569,4 @@ def load(path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) ->
     >>> bool((again.predict_set(logits) == cp.predict_set(logits)).all())
     True
     """
-    params, predictor = read_model(path, max_memory=max_memory)
-    model = ScoreAverage(**params)
-    model.predictor_ = predictor
-    return model
+    return ScoreAverage.load(path, max_memory=max_memory)

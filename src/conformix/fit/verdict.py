@@ -33,6 +33,7 @@ from conformix.kernels import combine
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, of_labels, to_host
 from conformix.metrics.coverage import share_interval
 from conformix.search.objective import SizeObjective
+from conformix.sets import PredictionSets
 
 # Scores that the pooled test holds at once; beyond it some of the test rows are drawn.
 MOST_SCORES = 2**26
@@ -116,9 +117,7 @@ class LabelledRows:
         """
         level = self.predictor.alpha if alpha is None else alpha
         exact_level = simple_fraction(level)
-        if sets is None:
-            row_data = {"strata": self.data.strata, "sample_weight": self.data.weight}
-            sets = self.predictor.predict_at(self.outputs, level, **row_data)
+        sets = self.sets(level) if sets is None else sets
         hits = np.asarray(of_labels(np.asarray(sets), self.y), dtype=bool)
         m, asked = len(hits), float(1 - exact_level)
         ledger = self.predictor.fitted.ledger
@@ -132,6 +131,11 @@ class LabelledRows:
             interval=share_interval(int(hits.sum()), m),
             trivial=self._trivial(level),
         )
+
+    def sets(self, alpha: float) -> PredictionSets:
+        """Return the sets of these rows at a level."""
+        row_data = {"strata": self.data.strata, "sample_weight": self.data.weight}
+        return self.predictor.predict_at(self.outputs, alpha, **row_data)
 
     def law(self, hits: BoolArray, alpha: float) -> Law:
         """Return by which law the covered rows (m,) are judged."""
