@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Self, overload
 
 import numpy as np
@@ -29,6 +30,7 @@ from conformix.fit.settings import resolve
 from conformix.fit.verdict import LabelledRows
 from conformix.guarantees import Ledger, Verdict
 from conformix.kernels.arrays import FloatArray, RandomState
+from conformix.registry import check_flag
 from conformix.scores import ScoreLike
 from conformix.scores.blend import Blend
 from conformix.search import resolve_objective, resolve_search
@@ -338,8 +340,7 @@ class ScoreAverage(Surface, Params):
 
         The guarantee is then exact, whatever the split was, for rows that are exchangeable with
         these, where neither had a part in `fit`: not as labelled rows, and not as the test batch
-        of a transductive split, whose features chose the weights. Whether these rows were used in
-        `fit` cannot be seen here.
+        of a transductive split, whose features chose the weights. Nothing is checked here.
 
         Parameters
         ----------
@@ -434,15 +435,22 @@ class ScoreAverage(Surface, Params):
             scores, labels, weights, alpha=predictor.alpha, threads=self.threads
         )
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, remember: bool = True) -> None:
         """Write the fitted model as JSON (`conformix.load` reads it), never as a pickle.
 
         Parameters
         ----------
         path : path
             Usually ``model.json``; large arrays go to an npz of the same name.
+        remember : bool
+            Whether salted digests of up to 1,000 rows of the fit go into the file, by which these
+            rows are recognised when somebody evaluates on them (`conformix.fit.seen` says what they
+            reveal).
         """
-        write_model(self.get_params(), self._check_fitted(), path)
+        predictor = self._check_fitted()
+        if not check_flag(remember, "remember"):
+            predictor = replace(predictor, seen=None)
+        write_model(self.get_params(), predictor, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) -> Self:

@@ -115,7 +115,7 @@ class Surface:
 
         return conformix.build_report(self._average_of_scores(), self.outputs(X), y, **options)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], **options: Any) -> None:
         """Write what was fitted on outputs as JSON, never as a pickle.
 
         Models of other libraries are not in the file: keep them as you keep any model, and give
@@ -125,8 +125,10 @@ class Surface:
         ----------
         path : path
             Usually ``model.json``; large arrays go to an npz of the same name.
+        **options
+            As in `ScoreAverage.save`.
         """
-        self._average_of_scores().save(path)
+        self._average_of_scores().save(path, **options)
 
 
 def named_estimators(estimators: Any) -> list[tuple[str, Any]]:

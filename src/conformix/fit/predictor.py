@@ -21,6 +21,7 @@ from conformix.errors import InvalidInput
 from conformix.fit.predict_chunks import chunk_pvalues, predict_chunks
 from conformix.fit.rule import Fitted, Rule
 from conformix.fit.scored import Scoring, gather_rows
+from conformix.fit.seen import SeenRows
 from conformix.fit.upper_ends import UpperEnds, upper_ends
 from conformix.kernels import combine, run_blocks
 from conformix.kernels.arrays import (
@@ -87,6 +88,8 @@ class Predictor:
         Whose exponential and logarithm; NumPy's in models that were saved by 0.1.0.
     ensemble : Ensemble, optional
         How the models are averaged before they are scored; the columns are then its scores.
+    seen : SeenRows, optional
+        Digests of rows of the fit, by which they are recognised (`conformix.fit.seen`).
 
     Examples
     --------
@@ -109,6 +112,7 @@ class Predictor:
     blend: Blend | None = None
     arithmetic: Arithmetic = "exact"
     ensemble: Ensemble | None = None
+    seen: SeenRows | None = None
 
     def __repr__(self) -> str:
         models = f" of {len(self.models)} models" if len(self.models) > 1 else ""

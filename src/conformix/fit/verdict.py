@@ -20,6 +20,7 @@ from conformix.errors import InvalidInput
 from conformix.fit.drift import DriftReport, drift_report
 from conformix.fit.predictor import Predictor
 from conformix.fit.rule import Calibrated, Rule
+from conformix.fit.seen import Found
 from conformix.guarantees.verdict import (
     Cell,
     Law,
@@ -130,7 +131,14 @@ class LabelledRows:
             law=law,
             interval=share_interval(int(hits.sum()), m),
             trivial=self._trivial(level),
+            used=None if self.used is None else str(self.used),
         )
+
+    @cached_property
+    def used(self) -> Found | None:
+        """How many of these rows had a part in the fit after all; None where none is known."""
+        seen = self.predictor.seen
+        return None if seen is None else seen.among(self.outputs, self.predictor.key)
 
     def sets(self, alpha: float) -> PredictionSets:
         """Return the sets of these rows at a level."""
@@ -223,6 +231,10 @@ class LabelledRows:
 
         `level` is the probability of a false alarm.
         """
+        used = None if self.used is None else str(self.used)
+        return replace(self._drift(level), used=used)
+
+    def _drift(self, level: float) -> DriftReport:
         fitted: Any = self.predictor.fitted
         why = self.no_law
         if why is not None:
