@@ -52,8 +52,11 @@ def test_a_part_of_the_rows_is_enough_and_a_few_are_no_proof():
     mixed = np.concatenate([LOGITS[:60], LOGITS[1000:1540]])
     labels = np.concatenate([Y[:60], Y[1000:1540]])
     assert "60 of 600 looked up" in FITTED.verdict(mixed, labels).sentence
-    few = np.concatenate([LOGITS[:6], LOGITS[1000:1594]])
-    assert FITTED.verdict(few, np.concatenate([Y[:6], Y[1000:1594]])).used is None
+    some = np.concatenate([LOGITS[:2], LOGITS[1000:1009]])
+    assert FITTED.verdict(some, np.concatenate([Y[:2], Y[1000:1009]])).used is None
+    assert FITTED.verdict(LOGITS[:2], Y[:2]).used is not None
+    few = np.concatenate([LOGITS[:12], LOGITS[1000:1588]])
+    assert FITTED.verdict(few, np.concatenate([Y[:12], Y[1000:1588]])).used is None
 
 
 def test_equal_numbers_are_equal_rows_whatever_their_type():

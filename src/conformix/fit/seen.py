@@ -6,7 +6,8 @@ in; nobody gets a row back from its digest. Whoever has the model, and with it t
 whether a row that they hold was used, and try out rows where there are few to try.
 
 Different rows may have equal outputs, those of trees and neighbours often do. So nothing is claimed
-where the rows of the fit repeat each other, nor of a few rows among many.
+where the rows of the fit repeat each other, nor of a few rows: fewer than `FEW` that are not all,
+or fewer than `SUSPICIOUS` of what would be found were all of them used.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from conformix.kernels.arrays import IntArray, to_host
 MOST, MOST_ASKED = 1000, 20_000
 # The share of rows with outputs of their own from which on rows are told apart by them.
 DISTINCT = 0.95
-# The share of rows from which on they are no chance repetitions.
-SUSPICIOUS = 0.05
+# The share of rows, and their number, from which on they are no chance repetitions.
+SUSPICIOUS, FEW = 0.05, 10
 
 
 class Found(NamedTuple):
@@ -57,7 +58,7 @@ class SeenRows:
         asked = digests_of(outputs, spread(outputs.n, MOST_ASKED), key)
         rows = int(np.isin(asked, self.digests).sum())
         expected = len(asked) * min(1.0, len(self.digests) / self.n)  # were all of them used
-        suspicious = rows > 0 and rows >= SUSPICIOUS * expected
+        suspicious = rows >= max(min(FEW, len(asked)), SUSPICIOUS * expected)
         return Found(rows, len(asked), len(self.digests), self.n) if suspicious else None
 
     def plus(self, other: SeenRows) -> SeenRows:
