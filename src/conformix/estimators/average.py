@@ -435,7 +435,7 @@ class ScoreAverage(Surface, Params):
             scores, labels, weights, alpha=predictor.alpha, threads=self.threads
         )
 
-    def save(self, path: str | os.PathLike[str], *, remember: bool = True) -> None:
+    def save(self, path: str | os.PathLike[str], *, remember: bool = True) -> None:  # type: ignore[override]
         """Write the fitted model as JSON (`conformix.load` reads it), never as a pickle.
 
         Parameters

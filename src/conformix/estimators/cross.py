@@ -242,7 +242,7 @@ class CrossAverage(Surface, Params):
         ranks, among = self._check_fitted().ranks(outputs, strata=strata)
         return ranks / (among + 1)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:  # type: ignore[override]
         """Write what predicts from outputs as JSON (`CrossAverage.load`), never as a pickle.
 
         The fold models are not in the file: keep them as you keep any model.

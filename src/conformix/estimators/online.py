@@ -471,7 +471,7 @@ class OnlineAverage(Surface):
             top=top,
         )  # fmt: skip
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:  # type: ignore[override]
         """Write where the stream stands as JSON (`OnlineAverage.load`), never as a pickle.
 
         Parameters
