@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from conformix.estimators.classifier import (
         ConformalClassifier,
         CrossConformalClassifier,
+        RefitWarning,
+        coverage_scorer,
         small_sets_scorer,
     )
     from conformix.estimators.cross import CrossAverage
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     from conformix.fit.contributions import contributions
     from conformix.fit.saved import load_predictor
     from conformix.guarantees import oracle
+    from conformix.report.report import build_report
     from conformix.scores import blend, score_tensor
     from conformix.scores import scale as normalize
     from conformix.sets import NestedSets, PredictionSets
@@ -98,15 +101,18 @@ _NAMES = {
     "NotFitted": "errors",
     "OnlineAverage": "estimators.online",
     "PredictionSets": "sets",
+    "RefitWarning": "estimators.classifier",
     "ScoreAverage": "estimators.average",
     "SmallBatchWarning": "errors",
     "SuspectOutputsWarning": "data.inspection",
     "TopK": "data.topk",
     "TrivialSetsWarning": "errors",
+    "build_report": "report.report",
     "choose": "fit.choice",
     "compare": "experiments.compare",
     "conformal_rank": "conformal",
     "contributions": "fit.contributions",
+    "coverage_scorer": "estimators.classifier",
     "inspect": "data.inspection",
     "load": "estimators.average",
     "load_predictor": "fit.saved",
@@ -125,12 +131,14 @@ __all__ = [
     "NotFitted",
     "OnlineAverage",
     "PredictionSets",
+    "RefitWarning",
     "ScoreAverage",
     "SmallBatchWarning",
     "SuspectOutputsWarning",
     "TopK",
     "TrivialSetsWarning",
     "blend",
+    "build_report",
     "calibration",
     "choose",
     "cluster",
@@ -138,6 +146,7 @@ __all__ = [
     "conformal",
     "conformal_rank",
     "contributions",
+    "coverage_scorer",
     "cross",
     "datasets",
     "guarantees",

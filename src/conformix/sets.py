@@ -13,9 +13,10 @@ Frames, csv and parquet have three layouts:
 from __future__ import annotations
 
 import csv
+import html
 import io
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -32,6 +33,7 @@ from conformix.kernels.arrays import (
     is_tensor,
     plain_tensor,
     refuse_masked,
+    to_device,
     to_host,
     torch_module,
 )
@@ -46,6 +48,10 @@ if TYPE_CHECKING:
 
 Layout: TypeAlias = Literal["sets", "long", "wide"]
 LAYOUTS = ("sets", "long", "wide")
+# Columns of our own, which no kept one may be called.
+TAKEN = ("id", "row", "size", "labels", "rank", "label")
+# Rows, and labels of a row, that a notebook shows.
+SHOWN = 10
 # What makes a spreadsheet take a cell of text for a formula.
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 MIXED = "a column of parquet holds values of one type; make all class names (and ids) text."
@@ -55,7 +61,8 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
     """Prediction sets of n rows over K classes.
 
     Behaves as the boolean array ``mask``: operators, ufuncs, indexing and the methods of arrays
-    work on it and give plain arrays. These are read-only, because the order of the labels belongs
+    work on it and give plain arrays; a slice, a list of numbers or a mask of rows gives sets again.
+    Arrays are read-only, because the order of the labels belongs
     to the members: for other members, write into ``np.array(sets)`` or say ``sets &= allowed``,
     after which labels come in class order.
 
@@ -70,6 +77,9 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
         The labels in the sets, row after row, best first within a row: two bytes or fewer per
         label up to 65,536 classes, however many classes there are. Without it labels come in
         class order.
+    ids : sequence of length n, optional
+        What the rows are called: the index of a frame that was predicted. They go with the rows
+        into slices, frames and files.
 
     Examples
     --------
@@ -80,10 +90,17 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
     ['cat', 'dog']
     >>> sets.sum(), (~sets)[0]
     (np.int64(3), array([False,  True]))
+    >>> sets[1:]
+    PredictionSets(1 sets over 2 classes, mean size 2.00)
     """
 
     def __init__(
-        self, mask: Any, classes: Sequence[Any] | None = None, order: IntArray | None = None
+        self,
+        mask: Any,
+        classes: Sequence[Any] | None = None,
+        order: IntArray | None = None,
+        *,
+        ids: Sequence[Any] | None = None,
     ) -> None:
         mask = plain_tensor(mask, "mask") if is_tensor(mask) else host_array(mask, "mask")
         if mask.ndim != 2 or str(mask.dtype) not in ("bool", "torch.bool"):
@@ -97,9 +114,11 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
                 f"order must hold every label of every set, {int(mask.sum())} in all; got "
                 f"{len(order)}."
             )
+        check_ids(ids, len(mask))
         self._mask: BoolArray = mask
         self.classes = _names(classes)
         self.order = order
+        self.ids = _names(ids)
 
     @property
     def mask(self) -> BoolArray:
@@ -146,9 +165,13 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
         return self._ends
 
     def to_frame(
-        self, layout: Layout = "sets", *, ids: Sequence[Any] | None = None
+        self,
+        layout: Layout = "sets",
+        *,
+        ids: Sequence[Any] | None = None,
+        keep: Mapping[str, Sequence[Any]] | None = None,
     ) -> pd.DataFrame:
-        """Return a pandas frame.
+        """Return a pandas frame; rows that have `ids` of their own are its index.
 
         Parameters
         ----------
@@ -157,6 +180,8 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
             label of a set, with its rank, 1 for the best. ``wide``: one boolean column per class.
         ids : sequence of length n, optional
             What the rows are called, as a first column ``id``.
+        keep : mapping of str to sequence of length n, optional
+            Further columns, one value per set, to stand before the sets.
 
         Examples
         --------
@@ -167,7 +192,9 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
         """
         import pandas as pd  # noqa: PLC0415  an extra, loaded where it is used
 
-        return pd.DataFrame(self._columns(layout, ids))
+        if ids is None and self.ids is not None and layout != "long":
+            return pd.DataFrame(self._columns(layout, None, keep), index=pd.Index(self.ids))
+        return pd.DataFrame(self._columns(layout, self.ids if ids is None else ids, keep))
 
     def to_csv(
         self,
@@ -175,6 +202,7 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
         layout: Layout = "sets",
         *,
         ids: Sequence[Any] | None = None,
+        keep: Mapping[str, Sequence[Any]] | None = None,
         separator: str = "|",
         escape_formulas: bool = False,
     ) -> None:
@@ -184,8 +212,8 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
         ----------
         path : path
             The file.
-        layout, ids
-            As in `to_frame`; ``wide`` has 0 and 1.
+        layout, ids, keep
+            As in `to_frame`; ``wide`` has 0 and 1, and `ids` of the rows are a column.
         separator : str
             Joins the labels of a set in the layout ``sets``.
         escape_formulas : bool
@@ -193,7 +221,7 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
             for a formula: where names come from strangers and people open the file in one, say
             True, and such text gets a ``'`` in front.
         """
-        table = self._columns(layout, ids)
+        table = self._columns(layout, self.ids if ids is None else ids, keep)
         write_csv(path, table, separator=separator, escape_formulas=escape_formulas)
 
     def to_parquet(
@@ -202,6 +230,7 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
         layout: Layout = "sets",
         *,
         ids: Sequence[Any] | None = None,
+        keep: Mapping[str, Sequence[Any]] | None = None,
     ) -> None:
         """Write a parquet file, whole or not at all; labels are a list column (needs pyarrow).
 
@@ -209,21 +238,41 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
         ----------
         path : path
             The file.
-        layout, ids
-            As in `to_frame`.
+        layout, ids, keep
+            As in `to_csv`.
         """
-        write_parquet(path, self._columns(layout, ids))
+        write_parquet(path, self._columns(layout, self.ids if ids is None else ids, keep))
 
-    def _columns(self, layout: Layout, ids: Sequence[Any] | None) -> dict[str, Any]:
+    def _columns(
+        self,
+        layout: Layout,
+        ids: Sequence[Any] | None,
+        keep: Mapping[str, Sequence[Any]] | None = None,
+    ) -> dict[str, Any]:
         mask = np.asarray(self)
         names = range(mask.shape[1]) if self.classes is None else self.classes
-        return columns(mask, self.members, names, layout=layout, ids=ids)
+        return columns(mask, self.members, names, layout=layout, ids=ids, keep=keep)
 
     def __len__(self) -> int:
         return len(self.mask)
 
     def __getitem__(self, key: Any) -> Any:
-        return self.mask[key]
+        """Return sets for a slice, numbers or a mask of rows; else what the array has there."""
+        rows = _row_numbers(key, len(self))
+        return self.mask[key] if rows is None else self._take(rows)
+
+    def _take(self, rows: IntArray) -> PredictionSets:
+        """Return the sets of some rows, whose labels keep their order."""
+        order = self.order
+        if order is not None:
+            stops = self._stops()
+            sizes = np.diff(stops, prepend=0)[rows]
+            # Where the labels of each row begin, less those that come before in the result.
+            first = stops[rows] - np.cumsum(sizes)
+            order = order[np.repeat(first, sizes) + np.arange(sizes.sum())]
+        ids = None if self.ids is None else [self.ids[row] for row in rows.tolist()]
+        mask = self._mask[to_device(rows, self._mask)]
+        return PredictionSets(mask, self.classes, order, ids=ids)
 
     def __iter__(self) -> Iterator[BoolArray]:
         return iter(self.mask)
@@ -231,6 +280,14 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         mask = to_host(self.mask)
         return mask if dtype is None and not copy else np.array(mask, dtype=dtype)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        # The array is read-only, which DLPack cannot say: others get a copy of it.
+        mask: Any = self._mask if is_tensor(self._mask) else np.array(self._mask)
+        return mask.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self._mask.__dlpack_device__()
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         if method == "at" and isinstance(inputs[0], PredictionSets):  # which NumPy does not ask
@@ -265,6 +322,50 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
         mean = f"{int(self.mask.sum()) / n:.2f}" if n else "-"
         return f"PredictionSets({n:,} sets over {n_classes:,} classes, mean size {mean})"
 
+    def _repr_html_(self) -> str:
+        """Return a table of the first sets for a notebook, in the colours of its page."""
+        first = self[:SHOWN]
+        named = range(len(first)) if first.ids is None else first.ids
+        rows = "".join(
+            f"<tr><th>{_html(name)}</th><td>{len(labels)}</td>"
+            f'<td style="text-align:left">{_html_labels(labels)}</td></tr>'
+            for name, labels in zip(named, first.members(), strict=True)
+        )
+        left = len(self) - len(first)
+        more = f"<p>{left:,} more rows; <code>to_frame()</code> has them all.</p>" if left else ""
+        head = "<th></th><th>size</th>" + '<th style="text-align:left">labels, best first</th>'
+        if self.order is None:
+            head = head.replace(", best first", "")
+        style = "color:inherit;background:transparent;border-collapse:collapse"
+        line = "border-bottom:1px solid currentColor"
+        return (
+            f'<div style="color:inherit"><p>{_html(repr(self))}</p><table style="{style}"><thead>'
+            f'<tr style="{line}">{head}</tr></thead><tbody>{rows}</tbody></table>{more}</div>'
+        )
+
+
+def _html(value: Any) -> str:
+    return html.escape(str(value))
+
+
+def _html_labels(labels: list[Any]) -> str:
+    if not labels:
+        return "<i>empty</i>"
+    left = len(labels) - SHOWN
+    return ", ".join(map(_html, labels[:SHOWN])) + (f", … {left:,} more" if left > 0 else "")
+
+
+def _row_numbers(key: Any, n: int) -> IntArray | None:
+    """Return which rows a key takes, if it is a slice, a list of numbers or a mask of rows."""
+    if isinstance(key, slice):
+        return np.arange(n)[key]
+    if isinstance(key, tuple) or not hasattr(key, "__len__"):
+        return None
+    key = to_host(key) if is_tensor(key) else np.asarray(key)
+    if key.ndim != 1 or (key.dtype.kind not in "biu" and len(key)):
+        return None
+    return np.arange(n)[key if len(key) else slice(0)]
+
 
 def check_names(classes: Any, n_classes: int) -> None:
     """Refuse names that are no sequence, or not one per column."""
@@ -275,6 +376,12 @@ def check_names(classes: Any, n_classes: int) -> None:
         raise InvalidInput(f"classes must be a sequence of names; got {type(classes).__name__}.")
     if len(classes) != n_classes:
         raise InvalidInput(f"classes must name all {n_classes} columns; got {len(classes)} names.")
+
+
+def check_ids(ids: Any, n: int) -> None:
+    """Refuse names of rows that are not one per row."""
+    if ids is not None and len(ids) != n:
+        raise InvalidInput(f"ids must hold one value per set; got {len(ids)} for {n} sets.")
 
 
 def _names(classes: Any) -> list[Any] | None:
@@ -296,7 +403,7 @@ class NestedSets:
         At how many levels, counted from the smallest alpha, the label is in the set.
     alphas : sequence of float
         The levels, rising.
-    classes, order
+    classes, order, ids
         As in `PredictionSets`, with the order of the largest sets: those of the smallest alpha.
 
     Examples
@@ -309,6 +416,8 @@ class NestedSets:
     >>> nested.sizes
     array([[2],
            [1]])
+    >>> np.asarray(nested).shape
+    (2, 1, 3)
     """
 
     def __init__(
@@ -317,11 +426,14 @@ class NestedSets:
         alphas: Sequence[float],
         classes: Sequence[Any] | None = None,
         order: IntArray | None = None,
+        *,
+        ids: Sequence[Any] | None = None,
     ) -> None:
         self.depth = depth
         self.alphas = tuple(float(simple_fraction(alpha)) for alpha in alphas)
         self.classes = _names(classes)
         self.order = order
+        self.ids = _names(ids)
 
     def at(self, alpha: float) -> PredictionSets:
         """Return the sets at one of the levels; ``at(1 - 0.7)`` finds 0.3."""
@@ -336,7 +448,7 @@ class NestedSets:
             depth = to_host(self.depth)
             rows = np.repeat(np.arange(len(depth)), (depth > 0).sum(axis=1))
             order = order[depth[rows, order] > level]
-        return PredictionSets(self.depth > level, self.classes, order)
+        return PredictionSets(self.depth > level, self.classes, order, ids=self.ids)
 
     def to_frame(self) -> pd.DataFrame:
         """Return a pandas frame with one row per level and set: its size and its labels."""
@@ -359,6 +471,12 @@ class NestedSets:
     def __len__(self) -> int:
         return len(self.depth)
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """Return the sets of all levels, shape (number of levels, n, K), rising in alpha."""
+        depth = to_host(self.depth)
+        masks = depth > np.arange(len(self.alphas))[:, None, None]
+        return masks if dtype is None else masks.astype(dtype)
+
     def __repr__(self) -> str:
         n, n_classes = self.depth.shape
         levels = ", ".join(f"{alpha:g}" for alpha in self.alphas)
@@ -372,34 +490,45 @@ def columns(
     *,
     layout: Layout = "sets",
     ids: Sequence[Any] | None = None,
+    keep: Mapping[str, Sequence[Any]] | None = None,
 ) -> dict[str, Any]:
     """Return the columns of a table of sets, by name."""
     if layout not in LAYOUTS:
         raise unknown_name("layout", layout, list(LAYOUTS))
     n = len(mask)
-    if ids is not None and len(ids) != n:
-        raise InvalidInput(f"ids must hold one value per set; got {len(ids)} for {n} sets.")
+    check_ids(ids, n)
+    kept = {name: list(values) for name, values in (keep or {}).items()}
+    for name, values in kept.items():
+        if len(values) != n or name in TAKEN:
+            raise InvalidInput(
+                f"keep must hold one value per set under names other than {', '.join(TAKEN)}; got "
+                f"{len(values)} for {n} sets under {name!r}."
+            )
     named = None if ids is None else list(ids)
     if layout == "long":
-        return _long(members(), named)
-    first = {} if named is None else {"id": named}
+        return _long(members(), named, kept)
+    first = ({} if named is None else {"id": named}) | kept
     if layout == "sets":
         return first | {"size": mask.sum(axis=1), "labels": members()}
     names = [str(name) for name in classes]
     if len({*first, *names}) < len(first) + len(names):
         raise InvalidInput(
-            'layout "wide" needs classes of different names (and none called "id" beside ids); '
+            'layout "wide" needs classes of different names (and none called "id" beside ids, or '
+            "like a column that is kept); "
             'use layout "long".'
         )
     return first | {name: mask[:, k] for k, name in enumerate(names)}
 
 
-def _long(members: list[list[Any]], ids: list[Any] | None) -> dict[str, Any]:
+def _long(
+    members: list[list[Any]], ids: list[Any] | None, kept: dict[str, list[Any]]
+) -> dict[str, Any]:
     sizes = [len(labels) for labels in members]
     rows: Any = np.repeat(np.arange(len(members)), sizes)
     ranks = [rank for size in sizes for rank in range(1, size + 1)]
     flat = [label for labels in members for label in labels]
     where = {"row": rows} if ids is None else {"id": [ids[i] for i in rows]}
+    where |= {name: [values[i] for i in rows] for name, values in kept.items()}
     return where | {"rank": np.array(ranks, dtype=np.int64), "label": flat}
 
 
@@ -474,7 +603,8 @@ def write_sets(batches: Iterable[PredictionSets], path: str | os.PathLike[str]) 
     """Write sets to a Parquet file, one batch in memory at a time; return the number of rows.
 
     The file has two columns: ``row``, counted from 0, and ``labels``, the members of the set as a
-    list, best first; class names where the sets have them. It is there whole or not at all.
+    list, best first; class names where the sets have them. Rows with names of their own have a
+    column ``id`` between. It is there whole or not at all.
 
     Parameters
     ----------
@@ -530,4 +660,6 @@ def _table(pa: Any, sets: PredictionSets, first: int) -> Any:
         raise InvalidInput(MIXED) from None
     stops = pa.array(np.concatenate([[0], np.cumsum(mask.sum(axis=1))]), pa.int64())
     labels = pa.LargeListArray.from_arrays(stops, values)
-    return pa.table({"row": pa.array(np.arange(first, first + len(mask))), "labels": labels})
+    named = {} if sets.ids is None else {"id": pa.array(sets.ids)}
+    row = pa.array(np.arange(first, first + len(mask)))
+    return pa.table({"row": row, **named, "labels": labels})

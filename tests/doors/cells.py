@@ -198,7 +198,7 @@ def seen(cell: Cell, door: Door, seed: int = 0) -> list[Any]:
         model.weights_.tolist(), repr(model.search_), model.held_out_size_,
         model.guarantee_.table(), np.asarray(model.predictor_.fitted.calibration).tolist(),
         door.predicted(cell, model, new).tolist(),
-        str(model.verdict(door.given(fresh), fresh.y, **row_data(cell, fresh))),
+        str(model.verdict(door.given(new), new.y, **brought)),  # fresh rows may have recalibrated
     ]  # fmt: skip
     return found
 

@@ -557,6 +557,7 @@ def test_the_exact_split_needs_as_many_rows_for_a_verdict_as_for_a_set(alpha, wo
     rng = np.random.default_rng(1)
     probs, y = rng.dirichlet(np.ones(4), size=10), rng.integers(0, 4, 10)
     model = cx.ScoreAverage("thr", split="exact", alpha=0.1).fit(probs[:9], y[:9])
+    model.predictor_ = replace(model.predictor_, seen=None)  # so that its own rows are judged
     assert model.verdict(probs, y, alpha=alpha).word == word
 
 
@@ -567,6 +568,7 @@ def test_rows_that_are_just_enough_are_judged_and_one_less_leaves_nothing_to_jud
     rng = np.random.default_rng(0)
     probs, y = rng.dirichlet(np.ones(4), size=9), rng.integers(0, 4, 9)
     enough = cx.ScoreAverage("thr", alpha=0.1, weights=[1.0]).fit(probs, y)
+    enough.predictor_ = replace(enough.predictor_, seen=None)  # so that its own rows are judged
     assert enough.verdict(probs, y).word == "kept"
     too_few = cx.ScoreAverage("thr", alpha=0.1, weights=[1.0]).fit(probs[:8], y[:8])
     too_few.save(tmp_path / "model.json")

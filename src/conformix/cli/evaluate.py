@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from conformix.cli.options import (
     Drop,
@@ -32,17 +31,6 @@ from conformix.cli.output import (
 from conformix.cli.predict import predicted
 
 EXAMPLE = "conformix evaluate model.json test.csv"
-WORDS = {
-    "coverage": "coverage",
-    "mean_size": "mean size",
-    "median_size": "median size",
-    "size_quantile": "size, 90th percentile",
-    "singleton_rate": "one-label sets",
-    "singleton_accuracy": "accuracy of one-label sets",
-    "empty_rate": "empty sets",
-    "class_coverage_gap": "class coverage gap, mean",
-    "size_stratified_violation": "coverage gap by size, largest",
-}
 
 
 def evaluate(
@@ -61,9 +49,9 @@ def evaluate(
     as_json: Json = None,
 ) -> None:
     """Measure sets on labelled rows, with intervals."""
+    from conformix.fit.evaluation import WORDS, cells, evaluated  # noqa: PLC0415
     from conformix.fit.saved import load_predictor  # noqa: PLC0415
-    from conformix.fit.verdict import LabelledRows  # noqa: PLC0415
-    from conformix.metrics import measures  # noqa: PLC0415  late
+    from conformix.fit.verdict import LabelledRows  # noqa: PLC0415  late
 
     predictor = load_predictor(model_file, max_memory=max_memory)
     source = sources(
@@ -78,12 +66,10 @@ def evaluate(
         sets = predicted(predictor, outputs, alpha)
     level = predictor.alpha if alpha is None else alpha
     y = batch.labels_for(predictor.classes)
-    results = measures(sets, y, alpha=level)
-    rows = LabelledRows.of(predictor, outputs, y)
-    verdict = rows.verdict(level, sets)
-    drift = rows.drift().verdict if rows.no_law is None else None
+    result = evaluated(LabelledRows.of(predictor, outputs, y), level, sets)
+    verdict, drift = result.verdict, None if result.drift is None else result.drift.verdict
     if wants_json(as_json):
-        for one in results:
+        for one in result.measures:
             value = None if math.isnan(one.value) else one.value
             write_json({"metric": one.name, "value": value, "low": one.low, "high": one.high})
         write_json(
@@ -92,7 +78,7 @@ def evaluate(
              "shortfall_pvalue": verdict.pvalue, "drift": drift}
         )  # fmt: skip
         return
-    lines = [(WORDS[one.name], *_cells(one)) for one in results]
+    lines = [(WORDS[one.name], *cells(one)) for one in result.measures]
     notes = [
         *([] if drift is None else [f"{drift[0].upper()}{drift[1:]}."]),
         f"Guarantee {predictor.fitted.ledger}.",
@@ -100,11 +86,3 @@ def evaluate(
     title = f"{model_file} on {batch.name}: {batch.n:,} rows, alpha = {level:g}"
     write_table(record_table(title, ("measure", "value", "95 % interval"), lines, notes))
     write_verdict(verdict.sentence)
-
-
-def _cells(one: Any) -> tuple[str, str]:
-    digits = 2 if "size" in one.name and "violation" not in one.name else 4
-    value = "-" if math.isnan(one.value) else f"{one.value:.{digits}f}"
-    if one.low is None:
-        return value, ""
-    return value, f"{one.low:.{digits}f} to {one.high:.{digits}f}"

@@ -137,6 +137,7 @@ def sources(
     max_memory: str = "4G",
     renormalize: bool = False,
     labels_from: int = 0,
+    keep: Sequence[str] = (),
 ) -> Any:
     """Return the `conformix.data.files.Sources` that the options of a command describe."""
     from conformix.data.files import Choice, Limits, Sources, parse_size  # noqa: PLC0415  late
@@ -145,7 +146,7 @@ def sources(
         file,
         by_name(named or ()),
         labels,
-        Choice(label_column, listed(drop), classes),
+        Choice(label_column, listed(drop), classes, tuple(keep)),
         listed(models),
         part,
         kind,

@@ -19,6 +19,7 @@ from conformix.cli.options import (
     OtherAlpha,
     Part,
     check_target,
+    listed,
     sources,
     unnamed_if_single,
 )
@@ -60,6 +61,13 @@ def predict(
     alpha: OtherAlpha = None,
     model: NamedFiles = None,
     label_column: LabelColumn = None,
+    id_column: Annotated[
+        str | None,
+        typer.Option("--id", metavar="COLUMN", help="Column of the rows' names, for the sets."),
+    ] = None,
+    keep: Annotated[
+        str, typer.Option(help="Columns to write beside the sets, by commas: date,text.")
+    ] = "",
     drop: Drop = "",
     models: Models = "",
     part: Part = None,
@@ -73,6 +81,7 @@ def predict(
     source = sources(
         file, model, classes=predictor.classes, label_column=label_column, drop=drop,
         models=models, part=part, kind=predictor.kind, max_memory=max_memory,
+        keep=list(dict.fromkeys([*([id_column] if id_column else []), *listed(keep)])),
     )  # fmt: skip
     target = None if out in (None, "-") else Path(str(out))
     if target is not None:
@@ -80,15 +89,19 @@ def predict(
     if escape_formulas and (target is None or target.suffix.lower() != ".csv"):
         raise InvalidInput("--escape-formulas is for csv files: -o sets.csv.")
     with working("reading"):
-        outputs = unnamed_if_single(source.read(labelled=False).outputs)
+        batch = source.read(labelled=False)
     with source.told_in_lines():
-        sets = predicted(predictor, outputs, alpha)
+        sets = predicted(predictor, unnamed_if_single(batch.outputs), alpha)
+    sets.ids = None if id_column is None else batch.kept[id_column]
+    kept = {name: batch.kept[name] for name in listed(keep)}
     if target is not None:
-        write_sets(sets, target, layout, escape_formulas=escape_formulas)
+        write_sets(sets, target, layout, keep=kept, escape_formulas=escape_formulas)
         _write_summary(sets, target, json_lines=wants_json(as_json))
     elif out == "-" or wants_json(as_json):
         for row, labels in enumerate(sets.members()):
-            write_json({"row": row, "size": len(labels), "labels": labels})
+            named = {} if sets.ids is None else {"id": sets.ids[row]}
+            own = named | {name: values[row] for name, values in kept.items()}
+            write_json({"row": row, **own, "size": len(labels), "labels": labels})
     else:
         write_table(_first_rows(sets))
 
@@ -114,13 +127,20 @@ def predicted(predictor: Any, outputs: dict[str, Any], alpha: float | None) -> A
     return PredictionSets(np.concatenate([p.mask for p in batches]), predictor.classes, order)
 
 
-def write_sets(sets: Any, target: Path, layout: str, *, escape_formulas: bool = False) -> None:
+def write_sets(
+    sets: Any,
+    target: Path,
+    layout: str,
+    *,
+    keep: dict[str, Any] | None = None,
+    escape_formulas: bool = False,
+) -> None:
     """Write sets to a file whose ending says how, whole or not at all."""
     ending = target.suffix.lower()
     if ending == ".csv":
-        sets.to_csv(target, layout, escape_formulas=escape_formulas)
+        sets.to_csv(target, layout, keep=keep, escape_formulas=escape_formulas)
     elif ending == ".parquet":
-        sets.to_parquet(target, layout)
+        sets.to_parquet(target, layout, keep=keep)
     else:
         import numpy as np  # noqa: PLC0415
 
@@ -131,6 +151,8 @@ def write_sets(sets: Any, target: Path, layout: str, *, escape_formulas: bool = 
         arrays = {"mask": sets.mask, "sizes": sets.sizes}
         if sets.classes is not None:
             arrays["class_names"] = np.asarray(sets.classes)
+        named = {} if sets.ids is None else {"id": sets.ids}
+        arrays |= {name: np.asarray(values) for name, values in (named | (keep or {})).items()}
 
         def fill(file: IO[bytes]) -> None:
             np.savez_compressed(file, **arrays)
@@ -153,7 +175,8 @@ def _first_rows(sets: Any) -> Any:
     for row in range(min(n, SHOWN)):
         labels = [str(label) for label in sets.labels(row)]
         text = ", ".join(labels[:SHOWN]) + (", ..." if len(labels) > SHOWN else "")
-        rows.append((str(row), str(len(labels)), text))
+        rows.append((str(row if sets.ids is None else sets.ids[row]), str(len(labels)), text))
     left = [f"{n - SHOWN:,} more rows; -o sets.csv writes them all."] if n > SHOWN else []
     title = f"{n:,} sets over {n_classes} classes, mean size {sets.sizes.mean():.2f}"
-    return record_table(title, ("row", "size", "labels, best first"), rows, left)
+    first = "row" if sets.ids is None else "id"
+    return record_table(title, (first, "size", "labels, best first"), rows, left)

@@ -36,6 +36,15 @@ def check_classes(classes: Any, n_classes: int) -> tuple[Any, ...] | None:
     return names
 
 
+def class_names(n_classes: int, classes: Sequence[Any] | None) -> list[str]:
+    """Return the names of all classes: those given, or their numbers."""
+    if classes is None:
+        return [str(label) for label in range(n_classes)]
+    if len(classes) != n_classes:
+        raise InvalidInput(f"classes must name all {n_classes} classes; got {len(classes)}.")
+    return [str(name) for name in classes]
+
+
 def all_labels(classes: Any, met: Any) -> Any:
     """Return given class labels as a sorted array (K,), if they hold all labels that were met."""
     if isinstance(classes, str | bytes) or not hasattr(classes, "__iter__"):
@@ -64,7 +73,13 @@ def all_labels(classes: Any, met: Any) -> Any:
 
 
 def label_indices(
-    y: Any, classes: Sequence[Any] | None, n: int, n_classes: int, *, first: int = 0
+    y: Any,
+    classes: Sequence[Any] | None,
+    n: int,
+    n_classes: int,
+    *,
+    first: int = 0,
+    name: str = "y",
 ) -> IntArray:
     """Return labels as indices ``0 .. K-1``, shape (n,).
 
@@ -72,28 +87,29 @@ def label_indices(
     `first` is the number of the first row, for errors in a later batch of rows.
     """
     if y is None:
-        raise InvalidInput("y should be a 1d array of labels, one per row; got None.")
-    y = host_array(y, "y")
+        raise InvalidInput(f"{name} should be a 1d array of labels, one per row; got None.")
+    y = host_array(y, name)
     if classes is None or _are_indices(y, classes):
-        return check_labels(y, n, n_classes, first=first)
-    position = {name: index for index, name in enumerate(classes)}
+        return check_labels(y, n, n_classes, first=first, name=name)
+    position = {one: index for index, one in enumerate(classes)}
     if len(position) < len(classes):
-        twice = next(name for index, name in enumerate(classes) if position[name] != index)
+        twice = next(one for index, one in enumerate(classes) if position[one] != index)
         raise InvalidInput(
-            f"class name {twice!r} appears twice; give y as class indices 0..{n_classes - 1}."
+            f"class name {twice!r} appears twice; give {name} as class indices 0..{n_classes - 1}."
         )
     values = y
     if values.ndim != 1:
-        raise InvalidInput(f"y must be one label per row, shape (n,); got {values.shape}.")
+        raise InvalidInput(f"{name} must be one label per row, shape (n,); got {values.shape}.")
     indices = [position.get(value, -1) for value in values.tolist()]
     if -1 in indices:
         row = indices.index(-1)
-        text = ", ".join(repr(name) for name in classes[:5]) + (", ..." if n_classes > 5 else "")
+        text = ", ".join(repr(one) for one in classes[:5]) + (", ..." if n_classes > 5 else "")
         raise InvalidInput(
-            f"y must hold class names ({text}); row {first + row} holds {values.tolist()[row]!r}, "
-            "which no set can hold: name it among the classes in fit, or count the row as missed."
+            f"{name} must hold class names ({text}); row {first + row} holds "
+            f"{values.tolist()[row]!r}, which no set can hold: name it among the classes in fit, "
+            "or count the row as missed."
         )
-    return check_labels(np.array(indices, dtype=np.intp), n, n_classes)
+    return check_labels(np.array(indices, dtype=np.intp), n, n_classes, name=name)
 
 
 def _are_indices(y: Any, classes: Sequence[Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,3 +90,25 @@ def _weight(sample_weight: Any, n: int) -> FloatArray:
             f"sample_weight must be finite and not negative; row {row} holds {weight[row]}."
         )
     return weight
+
+
+def row_ids(X: Any) -> list[Any] | None:
+    """Return what a pandas frame calls its rows; None where it only counts them from 0.
+
+    Of several models the first frame says it.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> row_ids(pd.DataFrame({"x": [1, 2]}, index=["a", "b"])), row_ids(pd.DataFrame({"x": [1]}))
+    (['a', 'b'], None)
+    """
+    if isinstance(X, Mapping):
+        X = next(iter(X.values()), None)
+    elif isinstance(X, list | tuple) and len(X):
+        X = X[0]
+    if not hasattr(X, "iloc"):
+        return None
+    index = X.index
+    counted = getattr(index, "start", None) == 0 and getattr(index, "step", None) == 1
+    return None if counted else list(index.tolist())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Self, overload
 
 import numpy as np
@@ -17,6 +18,7 @@ from conformix.data.row_data import NO_DATA
 from conformix.errors import InvalidInput, NotFitted
 from conformix.estimators.notice import NOTICE
 from conformix.estimators.params import Params, join_sklearn
+from conformix.estimators.surface import Surface
 from conformix.fit.batches import batch_rows
 from conformix.fit.chunks import chunk_rows
 from conformix.fit.drift import DriftReport
@@ -30,6 +32,7 @@ from conformix.fit.settings import Settings, resolve
 from conformix.fit.verdict import LabelledRows
 from conformix.guarantees import Ledger, Verdict
 from conformix.kernels.arrays import FloatArray, RandomState
+from conformix.registry import check_flag
 from conformix.scores import ScoreLike
 from conformix.scores.blend import Blend
 from conformix.search import resolve_objective, resolve_search
@@ -39,7 +42,7 @@ from conformix.sets import NestedSets, PredictionSets
 from conformix.splits import Split
 
 
-class ScoreAverage(Params):
+class ScoreAverage(Surface, Params):
     """Prediction sets from an average of conformity scores, with the weights that keep them small.
 
     The combined score of label y is ``w_1 s_1(x, y) + ... + w_d s_d(x, y)``; y is in the set when
@@ -344,8 +347,7 @@ class ScoreAverage(Params):
 
         The guarantee is then exact, whatever the split was, for rows that are exchangeable with
         these, where neither had a part in `fit`: not as labelled rows, and not as the test batch
-        of a transductive split, whose features chose the weights. Whether these rows were used in
-        `fit` cannot be seen here.
+        of a transductive split, whose features chose the weights. Nothing is checked here.
 
         Parameters
         ----------
@@ -403,7 +405,7 @@ class ScoreAverage(Params):
         >>> print(cp.verdict(logits[2000:], y[2000:]))
         88.9 % of 8,000 rows are covered and 90 % are promised, which chance allows: so few ...
         """
-        return LabelledRows.of(self._check_fitted(), outputs, y, **rows).verdict(alpha)
+        return self._labelled(outputs, y, **rows).verdict(alpha)
 
     def measured_coverage(self, outputs: Any, y: Any) -> float:
         """Return the leave-one-out coverage of EFCP with this model's candidate weights.
@@ -441,15 +443,38 @@ class ScoreAverage(Params):
             scores, labels, weights, alpha=predictor.alpha, threads=self.threads
         )
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, remember: bool = True) -> None:  # type: ignore[override]
         """Write the fitted model as JSON (`conformix.load` reads it), never as a pickle.
 
         Parameters
         ----------
         path : path
             Usually ``model.json``; large arrays go to an npz of the same name.
+        remember : bool
+            Whether salted digests of up to 1,000 rows of the fit go into the file, by which these
+            rows are recognised when somebody evaluates on them (`conformix.fit.seen` says what they
+            reveal).
         """
-        write_model(self.get_params(), self._check_fitted(), path)
+        predictor = self._check_fitted()
+        if not check_flag(remember, "remember"):
+            predictor = replace(predictor, seen=None)
+        write_model(self.get_params(), predictor, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) -> Self:
+        """Return what `save` has written; the same as `conformix.load`.
+
+        Parameters
+        ----------
+        path : path
+            The JSON file.
+        max_memory : int or str
+            Bytes that the files may ask for, as a number or a text such as ``"512M"``.
+        """
+        params, predictor = read_model(path, max_memory=max_memory)
+        model = cls(**params)
+        model.predictor_ = predictor
+        return model
 
     @property
     def score_names_(self) -> tuple[str, ...]:
@@ -532,6 +557,9 @@ class ScoreAverage(Params):
             NOTICE.tell()
         return settings
 
+    def _labelled(self, outputs: Any, y: Any, **rows: Any) -> LabelledRows:
+        return LabelledRows.of(self._check_fitted(), outputs, y, **rows)
+
     def _check_fitted(self) -> Predictor:
         predictor: Predictor | None = self.__dict__.get("predictor_")
         if predictor is None:
@@ -565,7 +593,4 @@ def load(path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) ->
     >>> bool((again.predict_set(logits) == cp.predict_set(logits)).all())
     True
     """
-    params, predictor = read_model(path, max_memory=max_memory)
-    model = ScoreAverage(**params)
-    model.predictor_ = predictor
-    return model
+    return ScoreAverage.load(path, max_memory=max_memory)

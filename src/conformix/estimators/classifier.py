@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Self, overload
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self, overload
 
 import numpy as np
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import Bunch, _safe_indexing, get_tags
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metadata_routing import (
+    UNUSED,
+    MetadataRouter,
+    MethodMapping,
+    process_routing,
+)
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
@@ -27,10 +34,13 @@ from sklearn.utils.validation import (
 
 from conformix.data.labels import all_labels
 from conformix.data.outputs import check_groups
-from conformix.errors import InvalidInput
+from conformix.data.row_data import row_ids
+from conformix.errors import ConformixWarning, InvalidInput, warn
 from conformix.estimators.average import ScoreAverage
 from conformix.estimators.cross import CrossAverage, Fold
 from conformix.estimators.params import KnownParameters
+from conformix.estimators.surface import Surface, named_estimators
+from conformix.fit.saved import MAX_MEMORY
 from conformix.guarantees import Guarantee, Ledger
 from conformix.kernels import elementary
 from conformix.kernels.arrays import (
@@ -42,6 +52,8 @@ from conformix.kernels.arrays import (
     refuse_masked,
     unmasked,
 )
+from conformix.metrics import coverage
+from conformix.registry import check_flag
 from conformix.scores import score_columns
 from conformix.sets import NestedSets, PredictionSets
 from conformix.splits import ValidityFirst
@@ -88,7 +100,34 @@ def softmax(decisions: FloatArray) -> FloatArray:
 MET_IN_FIT = "classes_ are those met in fit, a label first met later is in no set (see classes=)"
 
 
-class ConformalClassifier(KnownParameters, ClassifierMixin, _BaseComposition):  # type: ignore[misc]
+class RefitWarning(ConformixWarning):
+    """An estimator that was fitted already is fitted again, on the training rows.
+
+    Examples
+    --------
+    >>> import conformix as cx
+    >>> issubclass(cx.RefitWarning, cx.ConformixWarning)
+    True
+    """
+
+
+def is_fitted(estimator: Any) -> bool:
+    """Whether an estimator has learnt something that another fit would lose."""
+    if isinstance(estimator, FrozenEstimator) or not get_tags(estimator).requires_fit:
+        return False
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError:
+        return False
+    return True
+
+
+class ConformalClassifier(
+    Surface,
+    KnownParameters,
+    ClassifierMixin,  # type: ignore[misc]
+    _BaseComposition,  # type: ignore[misc]
+):
     """A scikit-learn classifier that also gives prediction sets.
 
     `fit` trains the estimators on one part of the rows and gives their probabilities on the rest
@@ -97,9 +136,11 @@ class ConformalClassifier(KnownParameters, ClassifierMixin, _BaseComposition):  
 
     Parameters
     ----------
-    estimators : classifier, or list of (name, classifier); default LogisticRegression()
-        Whose probabilities are conformalised. Already fitted ones, trained on other rows than
-        these, come in a `FrozenEstimator`; when all are, every row calibrates.
+    estimators : classifier, list, list of (name, classifier) or mapping by name, optional
+        Whose probabilities are conformalised; by default LogisticRegression(). Classifiers of a
+        list without names are called after their classes. Already fitted ones, trained on other
+        rows than these, come with ``prefit=True`` or in a `FrozenEstimator`; when all are, every
+        row calibrates.
     alpha, scores, split, search, normalize, allow_empty, guarantee, delta, calibration, objective
         As in `conformix.ScoreAverage`, and so are weights, tune_alpha, threads and ensemble.
     calibration_share : float
@@ -111,6 +152,12 @@ class ConformalClassifier(KnownParameters, ClassifierMixin, _BaseComposition):  
         fitted estimators: a label first met later is then in no set, and the guarantee, which
         speaks of labels among the classes, says so. A class that the estimators were not trained
         on has probability 0, a score like any other: the guarantee holds for it too.
+    prefit : bool, optional
+        True takes the estimators as they are, already fitted on other rows, and all rows of `fit`
+        calibrate. False trains clones of them. None, the default, trains clones as well, and says
+        so (`RefitWarning`) where an estimator was fitted already.
+    n_jobs : int or None
+        Estimators that are trained at the same time, by joblib; as in scikit-learn.
 
     Attributes
     ----------
@@ -158,6 +205,8 @@ class ConformalClassifier(KnownParameters, ClassifierMixin, _BaseComposition):  
         threads: int | None = None,
         ensemble: str | None = None,
         classes: Any = None,
+        prefit: bool | None = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.estimators = estimators
         self.alpha = alpha
@@ -177,6 +226,8 @@ class ConformalClassifier(KnownParameters, ClassifierMixin, _BaseComposition):  
         self.threads = threads
         self.ensemble = ensemble
         self.classes = classes
+        self.prefit = prefit
+        self.n_jobs = n_jobs
 
     def fit(
         self,
@@ -216,6 +267,7 @@ class ConformalClassifier(KnownParameters, ClassifierMixin, _BaseComposition):  
         """
         X, y = self._training_rows(X, y)
         self._average(np.random.default_rng(0))._settings()  # refused before any training
+        self._check_prefit()
         y_cal = y
         if y_calibration is not None:
             y_cal = column_or_1d(host_array(y_calibration, "y_calibration"))
@@ -224,21 +276,22 @@ class ConformalClassifier(KnownParameters, ClassifierMixin, _BaseComposition):  
         units = check_groups(groups, len(y))
         train, calibrate = self._rows(_num_samples(X), rng, units, X_calibration)
         params = self._routed(X, fit_params, train)
-        self.estimators_ = Bunch()
-        for name, estimator in self._named():
-            fitted = clone(estimator)
-            if len(train):
-                fitted = fitted.fit(_safe_indexing(X, train), y[train], **params[name])
-            self.estimators_[name] = fitted
+        named = self._named()
+        if len(train) and not self.prefit:
+            rows = _safe_indexing(X, train)
+            jobs = (delayed(_train)([one], rows, y[train], params) for one in named)
+            trained = Parallel(n_jobs=self.n_jobs)(jobs)
+            named = [pair for bunch in trained for pair in bunch.items()]
+        self.estimators_ = Bunch(**dict(named))
         known = [np.asarray(e.classes_) for e in self.estimators_.values()]
         self.classes_ = self._class_labels(y, y_cal, *known)
         X_cal = _safe_indexing(X, calibrate) if X_calibration is None else X_calibration
         y_cal = y[calibrate] if y_calibration is None else y_cal
         rows = slice(None) if X_calibration is not None else calibrate
         self.conformal_ = self._average(rng).fit(
-            self._outputs(X_cal),
+            self._by_name(X_cal),
             y_cal,
-            test=X_test if X_test is None or isinstance(X_test, str) else self._outputs(X_test),
+            test=X_test if X_test is None or isinstance(X_test, str) else self._by_name(X_test),
             groups=None if units is None or X_calibration is not None else units[calibrate],
             classes=self.classes_,
             strata=None if strata is None else host_array(strata, "strata")[rows],
@@ -250,7 +303,8 @@ class ConformalClassifier(KnownParameters, ClassifierMixin, _BaseComposition):  
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the mean of the estimators' probabilities, shape (n, K)."""
-        return np.mean(list(self._checked_outputs(X).values()), axis=0)
+        by_name = self.outputs(X)
+        return np.mean(list(by_name.values()) if isinstance(by_name, dict) else [by_name], axis=0)
 
     def predict(self, X: Any) -> Any:
         """Return the most probable label of every row, shape (n,)."""
@@ -276,13 +330,77 @@ class ConformalClassifier(KnownParameters, ClassifierMixin, _BaseComposition):  
         **rows
             Given on to `ScoreAverage.predict_set`: what the calibration asks of new rows.
         """
-        outputs = self._unnamed_if_single(self._checked_outputs(X))
-        return self.conformal_.predict_set(outputs, alpha=alpha, **rows)  # type: ignore[arg-type]
+        sets = self._predicted(X, alpha=alpha, **rows)
+        sets.ids = row_ids(X)
+        return sets  # type: ignore[no-any-return]
+
+    def _predicted(self, X: Any, **options: Any) -> Any:
+        outputs = self.outputs(X)
+        return self._average_of_scores().predict_set(outputs, **options)
 
     def predict_pvalues(self, X: Any, *, smoothed: bool = False, **rows: Any) -> FloatArray:
-        """Return the conformal p-value of every label, shape (n, K)."""
-        outputs = self._unnamed_if_single(self._checked_outputs(X))
-        return self.conformal_.predict_pvalues(outputs, smoothed=smoothed, **rows)
+        """Return the conformal p-value of every label, shape (n, K).
+
+        Parameters
+        ----------
+        X : like in `fit`
+            Features of new rows.
+        smoothed, **rows
+            As in `ScoreAverage.predict_pvalues`.
+        """
+        return self.conformal_.predict_pvalues(self.outputs(X), smoothed=smoothed, **rows)
+
+    def outputs(self, X: Any) -> Any:
+        """Return what the fitted estimators say of rows, in the order of ``classes_``.
+
+        Parameters
+        ----------
+        X : like in `fit`
+            Features of rows.
+
+        Returns
+        -------
+        float64 array of shape (n, K), or a mapping of such by name
+            The probabilities; of a single estimator without a name the array alone.
+        """
+        return self._by_name(self._new_rows(X))
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        estimators: Any,
+        *,
+        classes: Any = None,
+        max_memory: int | str = MAX_MEMORY,
+    ) -> Self:
+        """Return the classifier that `save` has written, around its fitted estimators.
+
+        Parameters
+        ----------
+        path : path
+            The JSON file.
+        estimators : as in the constructor, fitted
+            The estimators of the saved classifier (``estimators_``), which you keep as you keep any
+            model: others would have scores of another law, and nothing would be promised.
+        classes : sequence of labels, optional
+            As in the constructor, where they were given there.
+        max_memory : int or str
+            Bytes that the files may ask for.
+        """
+        average = ScoreAverage.load(path, max_memory=max_memory)
+        shared = set(average.get_params()) & set(cls._get_param_names())
+        options = {name: getattr(average, name) for name in shared}
+        self = cls(estimators, **options, classes=classes, prefit=True)
+        self.estimators_ = Bunch(**dict(self._named()))
+        self.conformal_, self.classes_ = average, average.classes_
+        self._features_of(self.estimators_.values())
+        _check_models(self.estimators_, average.predictor_.models, self.classes_)
+        return self
+
+    def _average_of_scores(self) -> Any:
+        check_is_fitted(self)
+        return self.conformal_
 
     @property
     def guarantee_(self) -> Ledger:
@@ -303,15 +421,25 @@ class ConformalClassifier(KnownParameters, ClassifierMixin, _BaseComposition):  
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters, those of named estimators included."""
-        if isinstance(self.estimators, list):
-            return self._get_params("estimators", deep=deep)
-        return super().get_params(deep=deep)
+        params = super().get_params(deep=deep)
+        for name, estimator in self._members() if deep else ():
+            params[name] = estimator
+            inner = estimator.get_params() if hasattr(estimator, "get_params") else {}
+            params |= {f"{name}__{key}": value for key, value in inner.items()}
+        return params
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, those of named estimators included."""
-        if isinstance(params.get("estimators", self.estimators), list):
-            self._set_params("estimators", **params)
-            return self
+        if "estimators" in params:
+            self.estimators = params.pop("estimators")
+        if members := self._members():
+            named = [(name, params.pop(name, one)) for name, one in members]
+            if isinstance(self.estimators, Mapping):
+                self.estimators = dict(named)
+            elif isinstance(self.estimators[0], tuple):
+                self.estimators = named
+            else:
+                self.estimators = [one for _, one in named]
         return super().set_params(**params)
 
     def __sklearn_tags__(self) -> Any:
@@ -361,11 +489,36 @@ class ConformalClassifier(KnownParameters, ClassifierMixin, _BaseComposition):  
     def _named(self) -> list[tuple[str, Any]]:
         if self.estimators is None:
             return [("", LogisticRegression())]
-        if isinstance(self.estimators, list | tuple):
-            if not self.estimators:
-                raise InvalidInput("estimators must hold at least one (name, classifier).")
-            return list(self.estimators)
-        return [("", self.estimators)]
+        return named_estimators(self.estimators)
+
+    def _members(self) -> list[tuple[str, Any]]:
+        """Return the estimators that have names; none where `fit` will say what is wrong."""
+        if not isinstance(self.estimators, list | tuple | Mapping):
+            return []
+        try:
+            return self._named()
+        except InvalidInput:
+            return []
+
+    def _check_prefit(self) -> None:
+        """Say that a fitted estimator is fitted again, unless somebody said so before."""
+        if self.prefit is not None:
+            check_flag(self.prefit, "prefit")
+            return
+        names = [name or type(one).__name__ for name, one in self._named() if is_fitted(one)]
+        if names:
+            warn(
+                f"{', '.join(names)}: fitted already, and fitted again on the training rows; say "
+                "prefit=True to take it as it is, or prefit=False to have it trained anew.",
+                RefitWarning,
+            )
+
+    def _features_of(self, estimators: Any) -> None:
+        """Take over what the fitted estimators say of the features."""
+        for name in ("n_features_in_", "feature_names_in_"):
+            value = next((getattr(e, name) for e in estimators if hasattr(e, name)), None)
+            if value is not None:
+                setattr(self, name, value)
 
     def _average(self, rng: np.random.Generator) -> ScoreAverage:
         names = set(ScoreAverage().get_params()) & set(BaseEstimator.get_params(self, deep=False))
@@ -379,7 +532,8 @@ class ConformalClassifier(KnownParameters, ClassifierMixin, _BaseComposition):  
         every = np.arange(n)
         if X_calibration is not None:
             return every, every[:0]
-        if all(isinstance(estimator, FrozenEstimator) for _, estimator in self._named()):
+        frozen = (isinstance(estimator, FrozenEstimator) for _, estimator in self._named())
+        if self.prefit or all(frozen):
             return every[:0], every
         if n < 4:
             raise InvalidInput(
@@ -389,18 +543,11 @@ class ConformalClassifier(KnownParameters, ClassifierMixin, _BaseComposition):  
         roles = ValidityFirst(1 - self.calibration_share).roles(n, 0, rng, groups)
         return roles.tune, roles.calibrate
 
-    def _outputs(self, X: Any) -> Any:
-        return self._unnamed_if_single(self._by_name(X))
-
-    @staticmethod
-    def _unnamed_if_single(outputs: dict[str, FloatArray]) -> Any:
-        return outputs[""] if set(outputs) == {""} else outputs
-
-    def _checked_outputs(self, X: Any) -> dict[str, FloatArray]:
-        return self._by_name(self._new_rows(X))
-
-    def _by_name(self, X: Any) -> dict[str, FloatArray]:
-        return {name: probabilities(e, X, self.classes_) for name, e in self.estimators_.items()}
+    def _by_name(self, X: Any, estimators: Bunch | None = None) -> Any:
+        """Return what some estimators say of checked rows; of one without a name the array."""
+        estimators = self.estimators_ if estimators is None else estimators
+        by_name = {name: probabilities(e, X, self.classes_) for name, e in estimators.items()}
+        return by_name[""] if set(by_name) == {""} else by_name
 
 
 class CrossConformalClassifier(ConformalClassifier):
@@ -412,8 +559,9 @@ class CrossConformalClassifier(ConformalClassifier):
 
     Parameters
     ----------
-    estimators : classifier, or list of (name, classifier); default LogisticRegression()
-        Whose probabilities are conformalised.
+    estimators : classifier, list, list of (name, classifier) or mapping by name, optional
+        Whose probabilities are conformalised; by default LogisticRegression(). Every fold trains
+        clones of them: ``prefit=False`` says so where they were fitted already (`RefitWarning`).
     cv : int
         Number of folds; the number of rows gives the jackknife+.
     alpha, scores, search, normalize, allow_empty, threads
@@ -437,8 +585,8 @@ class CrossConformalClassifier(ConformalClassifier):
     fold_estimators_ : list of Bunch
         The fitted estimators of every fold, by name.
     cross_ : CrossAverage
-        What was fitted on their probabilities; ``cross_.save`` writes it. The estimators are not in
-        that file: nobody can save another library's objects without executable formats.
+        What was fitted on their probabilities; `save` writes it. The estimators are not in that
+        file: nobody can save another library's objects without executable formats.
 
     Examples
     --------
@@ -449,6 +597,9 @@ class CrossConformalClassifier(ConformalClassifier):
     >>> clf.predict_set(X[:3]).shape, clf.guarantee_.kind
     ((3, 3), 'exact')
     """
+
+    # The weights are for the estimators: folds and sets have no use for them.
+    __metadata_request__fit: ClassVar = {"sample_weight": UNUSED}
 
     def __init__(
         self,
@@ -466,6 +617,7 @@ class CrossConformalClassifier(ConformalClassifier):
         classes: Any = None,
         calibration: Any = "marginal",
         n_jobs: int | None = None,
+        prefit: bool | None = None,
     ) -> None:
         self.estimators = estimators
         self.cv = cv
@@ -480,6 +632,7 @@ class CrossConformalClassifier(ConformalClassifier):
         self.classes = classes
         self.calibration = calibration
         self.n_jobs = n_jobs
+        self.prefit = prefit
 
     def fit(  # type: ignore[override]
         self,
@@ -489,6 +642,7 @@ class CrossConformalClassifier(ConformalClassifier):
         groups: Any = None,
         strata: Any = None,
         progress: Callable[[int, int], None] | None = None,
+        sample_weight: Any = None,
     ) -> Self:
         """Train the estimators of every fold and calibrate the sets.
 
@@ -504,8 +658,17 @@ class CrossConformalClassifier(ConformalClassifier):
             The group that coverage is promised in, for ``calibration="group"``.
         progress : callable, optional
             ``progress(done, total)`` is called after every fold that is trained.
+        sample_weight : array of shape (n,), optional
+            Passed to the `fit` of the estimators, with the rows that train a fold: to all, or with
+            metadata routing to those that have requested it.
         """
         X, y = self._training_rows(X, y)
+        self._check_prefit()
+        if self.prefit:
+            raise InvalidInput(
+                "prefit=True: the model of a fold must not have seen it, so every fold trains its "
+                "own; use ConformalClassifier(prefit=True) for a model that is fitted already."
+            )
         self.classes_ = self._class_labels(y)
         rng = as_generator(self.random_state)
         n = _num_samples(X)
@@ -525,30 +688,29 @@ class CrossConformalClassifier(ConformalClassifier):
                 f"strata must hold one value per row, shape ({n},); got shape "
                 f"{groups_of_rows.shape}."
             )
+        fit_params = {} if sample_weight is None else {"sample_weight": sample_weight}
         self.fold_estimators_ = []
-        for done, estimators in enumerate(self._trained(X, y, by_fold), 1):
+        for done, estimators in enumerate(self._trained(X, y, by_fold, fit_params), 1):
             self.fold_estimators_.append(estimators)
             if progress is not None:
                 progress(done, len(by_fold))
         folds = []
         for estimators, (held, tune, _) in zip(self.fold_estimators_, by_fold, strict=True):
             labelled = [
-                (
-                    self._fold_outputs(estimators, _safe_indexing(X, rows)),
-                    np.searchsorted(self.classes_, y[rows]),
-                )
+                (self._by_name(_safe_indexing(X, rows), estimators), y[rows])
                 for rows in ((held, tune) if chooses else (held,))
             ]
             fold = Fold(*(part for pair in labelled for part in pair))
             folds.append(
                 fold if groups_of_rows is None else fold._replace(strata=groups_of_rows[held])
             )
-        self.cross_ = cross.set_params(random_state=int(rng.integers(2**31))).fit(folds)
+        cross.set_params(random_state=int(rng.integers(2**31)))
+        self.cross_ = cross.fit(folds, classes=self.classes_)
         return self
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Return the mean of all fold estimators' probabilities, shape (n, K)."""
-        by_fold = self._checked_folds(X)
+        by_fold = self.outputs(X)
         single = [p for one in by_fold for p in (one.values() if isinstance(one, dict) else [one])]
         return np.mean(single, axis=0)
 
@@ -566,12 +728,78 @@ class CrossConformalClassifier(ConformalClassifier):
         strata : array of shape (n,), optional
             The group of every row, for ``calibration="group"``.
         """
-        sets = self.cross_.predict_set(self._checked_folds(X), alpha=alpha, strata=strata)
-        return PredictionSets(sets.mask, self.classes_.tolist())
+        return super().predict_set(X, alpha=alpha, strata=strata)
 
     def predict_pvalues(self, X: Any, *, strata: Any = None) -> FloatArray:  # type: ignore[override]
-        """Return the cross-conformal p-value of every label, shape (n, K)."""
-        return self.cross_.predict_pvalues(self._checked_folds(X), strata=strata)
+        """Return the cross-conformal p-value of every label, shape (n, K).
+
+        Parameters
+        ----------
+        X : like in `fit`
+            Features of new rows.
+        strata : array of shape (n,), optional
+            The group of every row, for ``calibration="group"``.
+        """
+        return self.cross_.predict_pvalues(self.outputs(X), strata=strata)
+
+    def outputs(self, X: Any) -> list[Any]:
+        """Return what the estimators of every fold say of rows: a list, fold after fold.
+
+        Parameters
+        ----------
+        X : like in `fit`
+            Features of rows.
+
+        Returns
+        -------
+        list of float64 arrays of shape (n, K), or of mappings of such by name
+            The probabilities, as `conformix.CrossAverage` takes them.
+        """
+        X = self._new_rows(X)
+        return [self._by_name(X, estimators) for estimators in self.fold_estimators_]
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        estimators: Any,
+        *,
+        classes: Any = None,
+        max_memory: int | str = MAX_MEMORY,
+    ) -> Self:
+        """Return the classifier that `save` has written, around its fitted estimators.
+
+        Parameters
+        ----------
+        path : path
+            The JSON file.
+        estimators : sequence, one entry per fold
+            The fitted estimators of every fold (``fold_estimators_``), each as in the constructor.
+        classes : sequence of labels, optional
+            As in the constructor, where they were given there.
+        max_memory : int or str
+            Bytes that the files may ask for.
+        """
+        cross = CrossAverage.load(path, max_memory=max_memory)
+        predictor = cross.predictor_
+        folds = [Bunch(**dict(named_estimators(one))) for one in estimators]
+        if len(folds) != len(predictor.folds):
+            raise InvalidInput(
+                f"estimators must be those of the {len(predictor.folds)} folds; got {len(folds)}."
+            )
+        shared = set(cross.get_params()) & set(cls._get_param_names())
+        options = {name: getattr(cross, name) for name in shared}
+        self = cls([*folds[0].items()], cv=len(folds), **options, classes=classes, prefit=False)
+        names = range(predictor.n_classes) if predictor.classes is None else predictor.classes
+        self.fold_estimators_, self.cross_, self.classes_ = folds, cross, np.array(names)
+        for fold in folds:
+            _check_models(fold, predictor.models, self.classes_)
+        self._features_of([one for fold in folds for one in fold.values()])
+        return self
+
+    def _average_of_scores(self) -> Any:
+        check_is_fitted(self)
+        return self.cross_
 
     @property
     def guarantee_(self) -> Guarantee:  # type: ignore[override]
@@ -603,27 +831,40 @@ class CrossConformalClassifier(ConformalClassifier):
             folds.append(tuple(np.flatnonzero(np.isin(units, some)) for some in split))
         return folds
 
-    def _trained(self, X: Any, y: Any, folds: Sequence[tuple[IntArray, ...]]) -> Iterator[Bunch]:
+    def _trained(
+        self, X: Any, y: Any, folds: Sequence[tuple[IntArray, ...]], fit_params: dict[str, Any]
+    ) -> Iterator[Bunch]:
         """Yield the estimators of every fold, trained outside it, in the order of the folds."""
+        params = [self._routed(X, fit_params, train) for _, _, train in folds]
         jobs = (
-            delayed(_train)(self._named(), _safe_indexing(X, train), y[train])
-            for _, _, train in folds
+            delayed(_train)(self._named(), _safe_indexing(X, train), y[train], own)
+            for (_, _, train), own in zip(folds, params, strict=True)
         )
         return Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs)  # type: ignore[no-any-return]
 
-    def _fold_outputs(self, estimators: Bunch, X: Any) -> Any:
-        return self._unnamed_if_single(
-            {name: probabilities(e, X, self.classes_) for name, e in estimators.items()}
+
+def _train(
+    estimators: list[tuple[str, Any]], X: Any, y: Any, params: dict[str, dict[str, Any]]
+) -> Bunch:
+    """Return clones of some estimators, fitted on the same rows, each with its parameters."""
+    return Bunch(**{name: clone(e).fit(X, y, **params[name]) for name, e in estimators})
+
+
+def _check_models(estimators: Bunch, models: Sequence[str], classes: Any) -> None:
+    """Refuse estimators that are not fitted, or not those that a file was calibrated with."""
+    if set(estimators) != set(models):
+        raise InvalidInput(
+            f"estimators must be called {', '.join(map(repr, models))}, as in the saved "
+            f"classifier; got {', '.join(map(repr, estimators))}."
         )
-
-    def _checked_folds(self, X: Any) -> list[Any]:
-        X = self._new_rows(X)
-        return [self._fold_outputs(estimators, X) for estimators in self.fold_estimators_]
-
-
-def _train(estimators: list[tuple[str, Any]], X: Any, y: Any) -> Bunch:
-    """Return the estimators of one fold, fitted."""
-    return Bunch(**{name: clone(estimator).fit(X, y) for name, estimator in estimators})
+    for estimator in estimators.values():
+        check_is_fitted(estimator)
+        strange = set(np.asarray(estimator.classes_).tolist()) - set(np.asarray(classes).tolist())
+        if strange:
+            raise InvalidInput(
+                f"estimators must know no other labels than the saved classifier; got "
+                f"{min(strange)!r}."
+            )
 
 
 def small_sets_scorer(estimator: ConformalClassifier, X: Any, y: Any = None) -> float:
@@ -641,4 +882,28 @@ def small_sets_scorer(estimator: ConformalClassifier, X: Any, y: Any = None) -> 
     return -float(estimator.predict_set(X).sizes.mean())
 
 
-__all__ = ["ConformalClassifier", "CrossConformalClassifier", "small_sets_scorer"]
+def coverage_scorer(estimator: ConformalClassifier, X: Any, y: Any) -> float:
+    """Return the share of rows whose label is in the set: a scorer to stand beside the sizes.
+
+    ``scoring={"size": small_sets_scorer, "coverage": coverage_scorer}, refit="size"`` tells both.
+    Coverage is promised, so that there is little to choose by it.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> X, y = load_iris(return_X_y=True)
+    >>> clf = ConformalClassifier(GaussianNB(), alpha=0.2, random_state=0).fit(X, y)
+    >>> 0.5 < coverage_scorer(clf, X, y) <= 1
+    True
+    """
+    return coverage(estimator.predict_set(X), y)
+
+
+__all__ = [
+    "ConformalClassifier",
+    "CrossConformalClassifier",
+    "RefitWarning",
+    "coverage_scorer",
+    "small_sets_scorer",
+]

@@ -20,12 +20,15 @@ import numpy as np
 from conformix.calibration.cuts import Marginal, Plan, SinglePlan, laid_down_alike
 from conformix.conformal import simple_fraction, warn_if_large
 from conformix.data.checks import on_host
-from conformix.data.outputs import Form, check_labels, check_outputs
-from conformix.data.row_data import check_rows, group_names
+from conformix.data.labels import check_classes
+from conformix.data.outputs import Form, check_outputs
+from conformix.data.row_data import check_rows, group_names, row_ids
 from conformix.errors import InvalidInput, NotFitted
 from conformix.estimators.params import Params
+from conformix.estimators.surface import Surface
 from conformix.fit.cross import (
     CrossPredictor,
+    CrossRows,
     FoldRule,
     cell_coverage,
     cross_coverage,
@@ -76,7 +79,7 @@ class Fold(NamedTuple):
     strata: Any = None
 
 
-class CrossAverage(Params):
+class CrossAverage(Surface, Params):
     """Cross-conformal sets from an average of scores, with weights per fold.
 
     Parameters
@@ -114,6 +117,12 @@ class CrossAverage(Params):
     P(y in set) >= 0.7933
     """
 
+    no_report = (
+        "a report compares weights at one threshold and judges coverage by its law, and folds have "
+        "weights of their own, no common threshold and no known law; evaluate(...) has the "
+        "measures."
+    )
+
     def __init__(
         self,
         scores: ScoreLike | Sequence[ScoreLike] = ("thr", "aps", "rank"),
@@ -139,23 +148,26 @@ class CrossAverage(Params):
         self.threads = threads
         self.calibration = calibration
 
-    def fit(self, folds: Sequence[Fold]) -> Self:
+    def fit(self, folds: Sequence[Fold], *, classes: Any = None) -> Self:
         """Choose the weights of every fold and score its rows.
 
         Parameters
         ----------
         folds : sequence of Fold
             At least two; every row belongs to one of them.
+        classes : sequence of length K, optional
+            Names of the columns of the outputs, for the sets; labels of folds may then be names.
         """
         if len(folds) < 2:
             raise InvalidInput(f"cross-conformal sets need at least 2 folds; got {len(folds)}.")
         settings = self._checked()
         rng = as_generator(self.random_state)
-        first = check_outputs(on_host(folds[0].outputs), self.kind)
+        first = check_outputs(on_host(Fold(*folds[0]).outputs), self.kind)
         models = tuple(first.models)
         blank = CrossPredictor(
             score_columns(models, self.scores), models, first.n_classes, self.kind, draw_key(rng),
             self.alpha, (), SinglePlan(), self.threads,
+            classes=check_classes(classes, first.n_classes),
         )  # fmt: skip
         rules = [
             self._fold_rule(blank, Fold(*fold), number, settings, rng)
@@ -221,7 +233,8 @@ class CrossAverage(Params):
         predictor = self._check_fitted()
         level = predictor.alpha if alpha is None else alpha
         simple_fraction(level)
-        return PredictionSets(predictor.member(outputs, level, strata=strata))
+        member = predictor.member(outputs, level, strata=strata)
+        return PredictionSets(member, predictor.classes, ids=row_ids(outputs))
 
     def predict_pvalues(self, outputs: Sequence[Any], *, strata: Any = None) -> FloatArray:
         """Return the cross-conformal p-values ``(1 + #{i : s_i <= s}) / (n + 1)``, shape (m, K).
@@ -236,7 +249,7 @@ class CrossAverage(Params):
         ranks, among = self._check_fitted().ranks(outputs, strata=strata)
         return ranks / (among + 1)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:  # type: ignore[override]
         """Write what predicts from outputs as JSON (`CrossAverage.load`), never as a pickle.
 
         The fold models are not in the file: keep them as you keep any model.
@@ -285,7 +298,7 @@ class CrossAverage(Params):
     ) -> FoldRule:
         """Return the rule of one fold with its rows, in the order of their scores."""
         checked = blank.check(fold.outputs, f"outputs of fold {number}")
-        y = check_labels(fold.y, checked.n, blank.n_classes, name=f"y of fold {number}")
+        y = blank.labels(fold.y, checked.n, f"y of fold {number}")
         scheme = settings.calibration
         data = check_rows(fold.strata, None, checked.n, scheme.needs, scheme.name)
         rule = self._rule(blank, fold, number, settings, rng)
@@ -338,7 +351,7 @@ class CrossAverage(Params):
                 f"outside the fold{otherwise}"
             )
         tune = blank.check(fold.tune_outputs, f"tune_outputs of fold {number}")
-        y = check_labels(fold.tune_y, tune.n, blank.n_classes, name=f"tune_y of fold {number}")
+        y = blank.labels(fold.tune_y, tune.n, f"tune_y of fold {number}")
         scale = settings.normalizer(separate=True)  # the fold stays out of what is learnt here
         scores = blank.scores(tune)
         # Of the calibration only what the weights are searched with matters outside the fold.
@@ -366,6 +379,9 @@ class CrossAverage(Params):
             normalize=self.normalize, kind=self.kind, weights=self.weights,
             allow_empty=self.allow_empty, threads=self.threads, calibration=self.calibration,
         )  # fmt: skip
+
+    def _labelled(self, outputs: Any, y: Any, **rows: Any) -> CrossRows:
+        return CrossRows.of(self._check_fitted(), outputs, y, **rows)
 
     def _check_fitted(self) -> CrossPredictor:
         predictor: CrossPredictor | None = self.__dict__.get("predictor_")

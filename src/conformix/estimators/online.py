@@ -9,22 +9,32 @@ data: the bounds hold for every sequence, drifting or adversarial.
 
 from __future__ import annotations
 
+import copy
 import math
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, fields
+from typing import Any, Protocol, Self
 
 import numpy as np
 
-from conformix.conformal import conformal_rank, kth_largest, simple_fraction
+from conformix.conformal import conformal_rank, conformity_ranks, kth_largest, simple_fraction
 from conformix.data.checks import on_host
-from conformix.data.outputs import Form, check_labels, check_outputs
+from conformix.data.labels import class_names
+from conformix.data.outputs import Form, Outputs, check_labels, check_outputs
 from conformix.errors import InvalidInput, NotFitted
+from conformix.estimators.surface import Surface
+from conformix.fit.evaluation import Evaluation
+from conformix.fit.explanation import Explanation, explanation_of
+from conformix.fit.saved import MAX_MEMORY
+from conformix.fit.saved.online import read_online, write_online
 from conformix.guarantees import LABELS, Guarantee
 from conformix.guarantees.statement import at_most
+from conformix.guarantees.verdict import Law, Verdict
 from conformix.kernels import combine
-from conformix.kernels.arrays import BoolArray, FloatArray, as_generator, host_array
+from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, as_generator, host_array
 from conformix.kernels.simplex import preference, simplex_grid
+from conformix.metrics import measures, share_interval
 from conformix.registry import Registry
 from conformix.scores import score_columns
 from conformix.scores.scale import Transform, resolve_normalizer
@@ -212,6 +222,20 @@ class AdaptiveWeights:
         self._totals += sizes - self._sizes[place]
         self._sizes[place] = sizes
         self._seen += 1
+        self._choose(n_classes)
+
+    def recall(self, sizes: Any, charged: int, n_classes: int) -> None:
+        """Take over the charges of the last steps, as they stand in the ring, and choose again."""
+        if sizes.shape[1:] != self._totals.shape:
+            raise InvalidInput(
+                f"sizes must be those of the {len(self._totals)} candidates; got {sizes.shape}."
+            )
+        self._sizes[: len(sizes)] = sizes
+        self._totals, self._seen = self._sizes.sum(axis=0), charged
+        if charged:
+            self._choose(n_classes)
+
+    def _choose(self, n_classes: int) -> None:
         if self.rule == "leader":
             self.current = self.candidates[int(np.argmin(self._totals))]
             return
@@ -263,7 +287,7 @@ class Trace:
         return float(1 - self.errors.mean())
 
 
-class OnlineAverage:
+class OnlineAverage(Surface):
     """Averaged scores on a stream: the level adapts to errors, the weights to sizes.
 
     At step t the set holds the labels whose combined score is at least the threshold at level
@@ -311,6 +335,12 @@ class OnlineAverage:
     True
     """
 
+    blend = None
+    no_report = (
+        "a report is about one rule, and that of a stream changes with every label; evaluate(...) "
+        "has the measures of a stretch, run(...) its levels and weights."
+    )
+
     def __init__(
         self,
         scores: Any = ("thr", "aps", "rank"),
@@ -349,6 +379,183 @@ class OnlineAverage:
         row = self._transform(scores)[0]
         self._pending = row, self._member(row)
         return PredictionSets(self._pending[1][None, :])
+
+    def predict_pvalues(self, outputs: Any) -> FloatArray:
+        """Return the p-values of the next row, shape (1, K); nothing is issued, no label asked for.
+
+        ``p(y) = (1 + #{true-label scores of the window <= s(y)}) / (n + 1)`` under the present
+        weights; the set of the row is where p exceeds ``level_``. What holds on a stream is the
+        share of errors (``guarantee_``): a p-value promises nothing of a single row.
+
+        Parameters
+        ----------
+        outputs : like in `predict_set`
+            Outputs of the models on one row.
+        """
+        row = self._transform(self._row_scores(outputs))[0]
+        past = np.sort(combine(self._true[: self._filled], self.weights_))
+        return conformity_ranks(past, combine(row, self.weights_))[None, :] / (self._filled + 1)
+
+    def evaluate(self, X: Any, y: Any, *, alpha: float | None = None, **rows: Any) -> Evaluation:
+        """Measure the sets that the next labelled rows would get, one after the other.
+
+        They are run through a copy: this estimator stays where it is in its stream.
+
+        Parameters
+        ----------
+        X, y
+            Outputs and labels of the rows that come next, in their order.
+        alpha : None
+            The level is that of the stream.
+        """
+        if alpha is not None or rows:
+            raise InvalidInput(
+                "a stream has steered its errors to one alpha and asks nothing else of rows; give "
+                "outputs and labels alone."
+            )
+        trace = copy.deepcopy(self).run(X, y)
+        mask = np.asarray(trace.sets)
+        labels = check_labels(y, *mask.shape)
+        hits = int(len(mask) - trace.errors.sum())
+        law = Law(
+            "rows of a stream may follow any law; what holds is the bound in guarantee_", None
+        )
+        asked = float(1 - simple_fraction(self.alpha))
+        interval = share_interval(hits, len(mask))
+        verdict = Verdict(hits / len(mask), len(mask), asked, None, law, interval)
+        results = measures(mask, labels, alpha=self.alpha)
+        return Evaluation(tuple(results), verdict, None, float(self.alpha))
+
+    def explain(
+        self,
+        X: Any,
+        i: int = 0,
+        *,
+        y: Any = None,
+        top: int = 12,
+        alpha: float | None = None,
+        **rows: Any,
+    ) -> Explanation:
+        """Return why the labels of a row would be in the next set or not.
+
+        Parameters
+        ----------
+        X : array of shape (n, K), or a mapping of such
+            Outputs of the models on rows.
+        i : int
+            Which row.
+        y : array of shape (n,), or one label, optional
+            The truth, to be marked.
+        top : int
+            Labels to show, from the best.
+        alpha : float, optional
+            Another level than ``level_``.
+        """
+        checked = check_outputs(on_host(X), self.kind)
+        if isinstance(i, bool) or not isinstance(i, int | np.integer) or not 0 <= i < checked.n:
+            raise InvalidInput(f"i must be a row from 0 to {checked.n - 1}; got {i!r}.")
+        if rows:
+            raise InvalidInput(f"a stream asks nothing else of rows; got {', '.join(rows)}.")
+        one = checked.rows(slice(int(i), int(i) + 1)).models
+        values = self._transform(self._row_scores(one))[0]
+        level = self.level_ if alpha is None else float(simple_fraction(alpha))
+        threshold = self._threshold(self.weights_, level)
+        truth = None
+        if y is not None:
+            labels = [y] if np.ndim(y) == 0 else host_array(y, "y")[int(i) : int(i) + 1]
+            truth = int(self.labels(labels, 1)[0])
+        return explanation_of(
+            values, self.weights_, np.full(len(values), threshold),
+            combine(values, self.weights_) >= threshold, names=class_names(len(values), None),
+            score_names=tuple(map(str, self._columns)), row=int(i), alpha=level, truth=truth,
+            top=top,
+        )  # fmt: skip
+
+    def save(self, path: str | os.PathLike[str]) -> None:  # type: ignore[override]
+        """Write where the stream stands as JSON (`OnlineAverage.load`), never as a pickle.
+
+        Parameters
+        ----------
+        path : path
+            Usually ``stream.json``; large arrays go to an npz of the same name.
+        """
+        if self._pending is not None:
+            raise InvalidInput("the last set has no label yet; call update(y) before save.")
+        if not self._steps:
+            raise NotFitted("no row was seen yet; there is nothing to save.")
+        kind = type(self.control_)
+        name = next((one for one in CONTROLLERS if type(CONTROLLERS[one]) is kind), None)
+        if name is None:
+            raise InvalidInput(
+                f"control {self.control_!r} is of your own, which no file can hold; pickle the "
+                "estimator yourself."
+            )
+        adaptive = AdaptiveWeights(self._fixed[None], 1) if self._weights is None else self._weights
+        charged = 0 if self._weights is None else adaptive._seen
+        names = ("alpha", "window", "candidates", "adapt", "normalize", "kind")
+        write_online(
+            {
+                **{one: getattr(self, one) for one in names},
+                "columns": self._columns, "models": self._shape[0], "n_classes": self._shape[1],
+                "key": int(self._key), "steps": self._steps, "errors": int(self._errors),
+                "control": name, "state": _state(self.control_), "charged": charged,
+                "true": self._true[: self._filled],
+                "sizes": adaptive._sizes[: min(charged, self.window)],
+            },
+            path,
+        )  # fmt: skip
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) -> Self:
+        """Return what `save` has written; its next set is that of the stream that was saved.
+
+        Parameters
+        ----------
+        path : path
+            The JSON file.
+        max_memory : int or str
+            Bytes that the files may ask for, as a number or a text such as ``"512M"``.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> online = OnlineAverage("thr", alpha=0.4)
+        >>> _ = online.run([[0.7, 0.3], [0.4, 0.6], [0.2, 0.8]], [0, 1, 1])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     online.save(f"{folder}/stream.json")
+        ...     again = OnlineAverage.load(f"{folder}/stream.json")
+        >>> again.level_ == online.level_, again.predict_set([0.1, 0.9]).labels(0)
+        (True, [1])
+        """
+        state = read_online(path, max_memory=max_memory)
+        names = ("scores", "alpha", "window", "candidates", "adapt", "normalize", "kind")
+        self = cls(**{name: state[name] for name in names}, control=state["control"])
+        self._begin(state["models"], state["n_classes"])
+        self._key, self._steps, self._errors = state["key"], state["steps"], state["errors"]
+        self._filled = len(state["true"])
+        if set(state["state"]) != set(_state(self.control_)):
+            raise InvalidInput(f"{path} is damaged: its online.state is not one of its control.")
+        vars(self.control_).update(state["state"])
+        if state["true"].shape[1] != len(self._columns):
+            raise InvalidInput(f"{path} is damaged: its online.true are not one number per score.")
+        self._true[: self._filled] = state["true"]
+        if self._weights is not None:
+            self._weights.recall(state["sizes"], state["charged"], state["n_classes"])
+        return self
+
+    def weighted_scores(self, outputs: Any) -> list[Any]:
+        """Return what is averaged next: the columns, their weights (d,) and scores (n, K, d)."""
+        checked = check_outputs(on_host(outputs), self.kind)
+        self._check_shape(checked)
+        scores = fill_tensor(checked, self._columns, key=self._key, threads=1)
+        return [(self._columns, self.weights_, self._transform(scores))]
+
+    def labels(self, y: Any, n: int) -> IntArray:
+        """Return true labels of n rows, checked."""
+        return check_labels(y, n, self._shape[1])
+
+    def _check_fitted(self) -> OnlineAverage:
+        return self
 
     def update(self, y: Any) -> bool:
         """Take the label of the last row, and return whether its set missed it."""
@@ -430,11 +637,15 @@ class OnlineAverage:
         checked = check_outputs(one, self.kind)
         if checked.n != 1:
             raise InvalidInput(f"predict_set takes one row of a stream; got {checked.n}.")
-        if self._columns is None:
-            self._begin(tuple(checked.models), checked.n_classes)
-        if (tuple(checked.models), checked.n_classes) != self._shape:
-            raise InvalidInput("outputs must have the models and classes of the first row.")
+        self._check_shape(checked)
         return fill_tensor(checked, self._columns, key=self._key, threads=1)
+
+    def _check_shape(self, outputs: Outputs) -> None:
+        """Take the first row for what there is, and refuse others that differ."""
+        if self._columns is None:
+            self._begin(tuple(outputs.models), outputs.n_classes)
+        if (tuple(outputs.models), outputs.n_classes) != self._shape:
+            raise InvalidInput("outputs must have the models and classes of the first row.")
 
     def _begin(self, models: tuple[str, ...], n_classes: int) -> None:
         self._columns, self._shape = score_columns(models, self.scores), (models, n_classes)
@@ -449,17 +660,17 @@ class OnlineAverage:
         self._weights = None if self.adapt is None else adaptive
         self._true = np.empty((self.window, d))  # scores of the true labels, a ring
 
-    def _threshold(self, weights: FloatArray) -> float:
-        """Return the threshold at the present level: full sets below 0, empty ones from 1 on."""
-        if self.level_ >= 1:
+    def _threshold(self, weights: FloatArray, level: float) -> float:
+        """Return the threshold at a level: full sets below 0, empty ones from 1 on."""
+        if level >= 1:
             return np.inf
-        if self.level_ <= 0 or not self._filled:
+        if level <= 0 or not self._filled:
             return -np.inf
-        k = conformal_rank(self._filled, self.level_)
+        k = conformal_rank(self._filled, level)
         return kth_largest(combine(self._true[: self._filled], weights), k)
 
     def _member(self, row: FloatArray) -> BoolArray:
-        return combine(row, self.weights_) >= self._threshold(self.weights_)
+        return combine(row, self.weights_) >= self._threshold(self.weights_, self.level_)
 
     def _charge(self, weights: AdaptiveWeights, row: FloatArray) -> None:
         """Charge every candidate the size that it would have had at the nominal level."""
@@ -470,6 +681,11 @@ class OnlineAverage:
         thresholds = np.partition(past, place, axis=0)[place]
         sizes = (combine(row[:, None, :], weights.candidates) >= thresholds).sum(axis=0)
         weights.charge(sizes, len(row))
+
+
+def _state(control: Any) -> dict[str, Any]:
+    """Return where a controller of this library stands."""
+    return {one.name: getattr(control, one.name) for one in fields(control)}
 
 
 __all__ = [

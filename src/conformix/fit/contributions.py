@@ -11,12 +11,10 @@ import numpy as np
 from conformix.conformal import conformal_rank, kth_largest
 from conformix.data.outputs import Arithmetic
 from conformix.errors import InvalidInput
-from conformix.fit.predictor import Predictor
 from conformix.kernels import combine
-from conformix.kernels.arrays import FloatArray, IntArray, to_host
+from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.scores.names import Column
 from conformix.scores.ranked import Ranked
-from conformix.scores.tensor import fill_tensor
 
 __all__ = ["Contribution", "contributions"]
 
@@ -65,9 +63,10 @@ def contributions(
 
     Parameters
     ----------
-    estimator : ScoreAverage or Predictor
-        A fitted average; with ``scores="auto"`` the scores of its blend are looked at. Under
-        split "exact" the weights for reading are.
+    estimator : a fitted estimator on outputs, or its predictor
+        A fitted average; of one with folds, the mean over the rules of the folds. With
+        ``scores="auto"`` the scores of its blend are looked at. Under split "exact" the weights
+        for reading are.
     outputs, y
         Labelled rows on which sizes are measured, best not those of `fit`.
     by : {"score", "model"}
@@ -84,38 +83,27 @@ def contributions(
     >>> [one.name for one in results][-1]  # the bad network
     'lenet5'
     """
-    predictor: Predictor = getattr(estimator, "predictor_", estimator)
-    if predictor.fitted.nested and not predictor.fitted.additive:
-        raise InvalidInput(
-            "every score of a vote has one voice; there are no weights to share out."
-        )
-    columns, weights, scores = _weighted_scores(predictor, outputs)
-    labels = predictor.labels(y, len(scores))
+    predictor = getattr(estimator, "predictor_", estimator)
     blended = None if predictor.blend is None else predictor.arithmetic
-    size = _mean_size(scores, labels, weights, predictor.alpha, blended=blended)
-    spread = np.sqrt(scores.var(axis=1).mean(axis=0))
-    influence = weights * spread
-    total = influence.sum() or 1.0
-    results = []
-    for name, members in _groups(columns, by).items():
-        without = np.where(members, 0.0, weights)
-        larger = _mean_size(scores, labels, without, predictor.alpha, blended=blended) / size - 1
-        share = float(influence[members].sum() / total)
-        results.append(Contribution(name, float(weights[members].sum()), share, larger))
+    by_rule = []
+    for columns, weights, scores in predictor.weighted_scores(outputs):
+        labels = predictor.labels(y, len(scores))
+        size = _mean_size(scores, labels, weights, predictor.alpha, blended=blended)
+        spread = np.sqrt(scores.var(axis=1).mean(axis=0))
+        influence = weights * spread
+        total = influence.sum() or 1.0
+        groups = _groups(columns, by)
+        numbers = []
+        for members in groups.values():
+            without = np.where(members, 0.0, weights)
+            alone = _mean_size(scores, labels, without, predictor.alpha, blended=blended)
+            numbers.append(
+                (weights[members].sum(), influence[members].sum() / total, alone / size - 1)
+            )
+        by_rule.append(numbers)
+    means = np.mean(by_rule, axis=0).tolist()
+    results = [Contribution(name, *values) for name, values in zip(groups, means, strict=True)]
     return tuple(sorted(results, key=lambda one: -one.share))
-
-
-def _weighted_scores(
-    predictor: Predictor, outputs: Any
-) -> tuple[tuple[Column, ...], FloatArray, FloatArray]:
-    """Return the columns, their weights (d,) and their scores (n, K, d)."""
-    checked = predictor.check(outputs)
-    if predictor.blend is not None:
-        columns = predictor.blend.columns
-        return columns, predictor.blend.coefficients, fill_tensor(checked, columns)
-    rule = predictor.fitted.rule
-    scores = to_host(rule.transform(predictor.scores(checked)))
-    return predictor.columns, rule.weights, scores
 
 
 def _groups(columns: Sequence[Column], by: str) -> dict[str, Any]:

@@ -28,15 +28,19 @@ import numpy as np
 from conformix.calibration.cuts import Plan
 from conformix.conformal import conformal_rank, last_rank_out, simple_fraction
 from conformix.data.checks import on_host
+from conformix.data.labels import label_indices
 from conformix.data.outputs import Arithmetic, Form, Outputs, check_outputs, matching
 from conformix.data.row_data import NO_DATA, RowData, check_rows
 from conformix.errors import InvalidInput
 from conformix.fit.rule import Rule
 from conformix.guarantees import LABELS, Guarantee
 from conformix.guarantees.statement import at_least
-from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
+from conformix.guarantees.verdict import Law, Verdict
+from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, of_labels
+from conformix.metrics.coverage import share_interval
 from conformix.scores import Column
 from conformix.scores.tensor import fill_tensor
+from conformix.sets import PredictionSets
 
 NEEDS = (
     "exchangeable rows; model, weights and scale of a fold chosen without it, by one procedure "
@@ -123,8 +127,20 @@ class CrossPredictor:
     plan: Plan
     threads: int | None = None
     arithmetic: Arithmetic = "exact"
+    classes: tuple[Any, ...] | None = None
 
     blend: ClassVar[None] = None
+    no_sum_of_parts: ClassVar[str] = (
+        "a label of folds is in by its ranks among the rows of every fold, so there is no sum of "
+        "parts to show; predict_pvalues has the share of rows that it beats."
+    )
+
+    def __repr__(self) -> str:
+        scores = ", ".join(dict.fromkeys(str(column.score) for column in self.columns))
+        return (
+            f"{type(self).__name__}({scores} over {self.n_classes:,} classes, {len(self.folds)} "
+            f"folds, alpha {self.alpha:g}, guarantee {self.guarantee.kind})"
+        )
 
     @property
     def scored_models(self) -> tuple[str, ...]:
@@ -138,6 +154,8 @@ class CrossPredictor:
 
     def check(self, outputs: Any, name: str) -> Outputs:
         """Return checked outputs of one fold's model, as those of the fit."""
+        if isinstance(outputs, Outputs):
+            return outputs  # checked before
         checked = check_outputs(on_host(outputs), self.kind, name=name)
         return matching(checked, self.models, self.n_classes, name)
 
@@ -145,24 +163,42 @@ class CrossPredictor:
         """Return the score tensor (n, K, d) of checked outputs."""
         return fill_tensor(outputs, self.columns, key=self.key, threads=self.threads)
 
-    def ranks(self, outputs: Sequence[Any], **rows: Any) -> tuple[IntArray, IntArray]:
-        """Return the rank of every label, (m, K), and among how many rows, broadcasting to it."""
+    def labels(self, y: Any, n: int, name: str = "y") -> IntArray:
+        """Return true labels of n rows, given by index or by class name, as indices (n,)."""
+        return label_indices(y, self.classes, n, self.n_classes, name=name)
+
+    def by_fold(self, outputs: Sequence[Any]) -> list[Outputs]:
+        """Return the outputs of every fold's model on the same new rows, checked."""
         if len(outputs) != len(self.folds):
             raise InvalidInput(
                 f"outputs must come from the {len(self.folds)} fold models; got {len(outputs)}."
             )
-        total: Any = 1
-        among: Any = 0
-        n = data = None
-        for number, (fold, cuts) in enumerate(zip(self.folds, self.cuts, strict=True)):
-            checked = self.check(outputs[number], f"outputs of fold {number}")
-            n = checked.n if n is None else n
-            if checked.n != n:
+        checked: list[Outputs] = []
+        for number, one in enumerate(outputs):
+            checked.append(self.check(one, f"outputs of fold {number}"))
+            if checked[-1].n != checked[0].n:
                 raise InvalidInput(
                     f"outputs of all folds must be of the same rows; fold {number} has "
-                    f"{checked.n} rows and fold 0 has {n}."
+                    f"{checked[-1].n} rows and fold 0 has {checked[0].n}."
                 )
-            data = self.row_data(n, **rows) if data is None else data
+        return checked
+
+    def weighted_scores(
+        self, outputs: Sequence[Any]
+    ) -> list[tuple[tuple[Column, ...], FloatArray, FloatArray]]:
+        """Return what every fold averages: columns, weights (d,) and scores (n, K, d)."""
+        return [
+            (self.columns, fold.rule.weights, fold.rule.transform(self.scores(one)))
+            for fold, one in zip(self.folds, self.by_fold(outputs), strict=True)
+        ]
+
+    def ranks(self, outputs: Sequence[Any], **rows: Any) -> tuple[IntArray, IntArray]:
+        """Return the rank of every label, (m, K), and among how many rows, broadcasting to it."""
+        by_fold = self.by_fold(outputs)
+        data = self.row_data(by_fold[0].n, **rows)
+        total: Any = 1
+        among: Any = 0
+        for checked, fold, cuts in zip(by_fold, self.folds, self.cuts, strict=True):
             values = np.concatenate(
                 [fold.rule.combined(self.scores(checked.rows(block))) for block in checked.blocks()]
             )
@@ -206,3 +242,42 @@ class CrossPredictor:
             told = f"the bound says nothing for a {cell} of so few rows in so many folds"
             return Guarantee("none", told, f"within every {cell}: {NEEDS}")
         return self.cuts[0].promise(base, at_least(share))  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, eq=False)
+class CrossRows:
+    """Labelled rows that had no part in a cross-conformal fit, to be judged by it."""
+
+    predictor: CrossPredictor
+    outputs: list[Outputs]  # of every fold's model
+    y: IntArray
+    data: dict[str, Any]
+
+    no_law: ClassVar[str] = (
+        "a row is ranked among the rows of all folds, whose models have rows in common"
+    )
+
+    @classmethod
+    def of(
+        cls, predictor: CrossPredictor, outputs: Sequence[Any], y: Any, **rows: Any
+    ) -> CrossRows:
+        """Return the rows, checked; `rows` may hold ``strata``."""
+        by_fold = predictor.by_fold(outputs)
+        return cls(predictor, by_fold, predictor.labels(y, by_fold[0].n), rows)
+
+    def sets(self, alpha: float) -> PredictionSets:
+        """Return the sets of these rows at a level."""
+        simple_fraction(alpha)
+        member = self.predictor.member(self.outputs, alpha, **self.data)
+        return PredictionSets(member, self.predictor.classes)
+
+    def verdict(self, alpha: float, sets: Any) -> Verdict:
+        """Return the verdict on the sets of these rows: coverage, and that no law of it is known.
+
+        What is proven (`CrossPredictor.guarantee`) lies below ``1 - alpha``, which is asked for.
+        """
+        hits = np.asarray(of_labels(np.asarray(sets), self.y), dtype=bool)
+        interval = share_interval(int(hits.sum()), len(hits))
+        asked = float(1 - simple_fraction(alpha))
+        law = Law(self.no_law, None)
+        return Verdict(float(hits.mean()), len(hits), asked, None, law, interval)

@@ -33,6 +33,8 @@ class DriftReport:
         them is the plot to draw.
     n_calibration : int
         Number of calibration rows.
+    used : str, optional
+        That the rows had a part in the fit, where they are found to have had.
 
     Examples
     --------
@@ -48,6 +50,7 @@ class DriftReport:
     direction: str
     pvalues: FloatArray
     n_calibration: int
+    used: str | None = None
 
     @property
     def drifted(self) -> bool:
@@ -57,6 +60,8 @@ class DriftReport:
     @property
     def verdict(self) -> str:
         """One sentence for people."""
+        if self.used is not None:
+            return f"no drift check: {self.used}"
         rows = f"p = {self.pvalue:.2g} on {len(self.pvalues)} fresh rows"
         if not self.drifted:
             return f"no sign of drift: {rows}"

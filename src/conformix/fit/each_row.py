@@ -142,7 +142,7 @@ def ranked_rows(outputs: Outputs) -> dict[str, Ranked]:
     }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class EachRow(Predictor):
     """A predictor whose scores learn from the calibration rows and from the row it predicts."""
 

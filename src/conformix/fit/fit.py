@@ -42,6 +42,7 @@ from conformix.fit.scored import (
     scores_of_tuning_rows,
     summed,
 )
+from conformix.fit.seen import remembered
 from conformix.fit.settings import Settings, is_symmetric
 from conformix.fit.tuning import TuningRows
 from conformix.fit.upper_ends import n_members
@@ -103,6 +104,7 @@ def fit(rows: Rows, settings: Settings) -> Predictor:
     predictor = Predictor(
         columns, models, rows.n_classes, settings.kind, key, settings.alpha, fitted,
         threads=settings.threads, classes=rows.classes, blend=blend, ensemble=settings.ensemble,
+        seen=remembered(given.outputs, key),
     )  # fmt: skip
     if each_row and learn(taught):
         return EachRow.of(predictor, given, scored.roles)
@@ -236,9 +238,13 @@ def with_votes(scored: Scored, settings: Settings, d: int) -> Calibrated:
 
 def recalibrated(predictor: Predictor, outputs: Any, y: Any, **rows: Any) -> Predictor:
     """Return the predictor with the same weights and a fresh threshold, from fresh rows."""
-    return predictor.afresh(
+    fresh = predictor.afresh(
         lambda one: _with_fresh_rows(one, _fresh_rows(one, outputs, y, **rows)), outputs, y, rows
     )
+    if predictor.seen is None or is_chunked(outputs):
+        return fresh
+    also = remembered(predictor.check(outputs), predictor.key)
+    return replace(fresh, seen=None if also is None else predictor.seen.plus(also))
 
 
 def _with_fresh_rows(predictor: Predictor, fresh: Scored) -> Calibrated:

@@ -16,11 +16,12 @@ from conformix.conformal import simple_fraction
 from conformix.data.checks import is_chunked
 from conformix.data.labels import label_indices
 from conformix.data.outputs import Arithmetic, Form, Outputs, check_outputs, matching
-from conformix.data.row_data import RowData, check_rows
+from conformix.data.row_data import RowData, check_rows, row_ids
 from conformix.errors import InvalidInput
 from conformix.fit.predict_chunks import chunk_pvalues, predict_chunks
 from conformix.fit.rule import Fitted, Rule
 from conformix.fit.scored import Scoring, gather_rows
+from conformix.fit.seen import SeenRows
 from conformix.fit.upper_ends import UpperEnds, upper_ends
 from conformix.kernels import combine, run_blocks
 from conformix.kernels.arrays import (
@@ -40,6 +41,7 @@ from conformix.scores import Column
 from conformix.scores.blend import Blend, Blending
 from conformix.scores.ensemble import Ensemble, scored_models
 from conformix.scores.sorted_rows import sorted_slices
+from conformix.scores.tensor import fill_tensor
 from conformix.scores.uniforms import row_uniforms
 from conformix.sets import NestedSets, PredictionSets
 
@@ -86,6 +88,8 @@ class Predictor:
         Whose exponential and logarithm; NumPy's in models that were saved by 0.1.0.
     ensemble : Ensemble, optional
         How the models are averaged before they are scored; the columns are then its scores.
+    seen : SeenRows, optional
+        Digests of rows of the fit, by which they are recognised (`conformix.fit.seen`).
 
     Examples
     --------
@@ -108,6 +112,15 @@ class Predictor:
     blend: Blend | None = None
     arithmetic: Arithmetic = "exact"
     ensemble: Ensemble | None = None
+    seen: SeenRows | None = None
+
+    def __repr__(self) -> str:
+        models = f" of {len(self.models)} models" if len(self.models) > 1 else ""
+        scores = ", ".join(dict.fromkeys(str(column.score) for column in self.columns))
+        return (
+            f"{type(self).__name__}({scores}{models} over {self.n_classes:,} classes, alpha "
+            f"{self.alpha:g}, guarantee {self.fitted.ledger.kind})"
+        )
 
     def check(self, outputs: Any, name: str = "outputs", *, later: bool = False) -> Outputs:
         """Return checked outputs of the fitted models, in the fitted order.
@@ -142,6 +155,21 @@ class Predictor:
         if self.blend is not None:
             outputs = self.blend.over(outputs)
         return self.scoring.tensor(outputs)
+
+    def weighted_scores(
+        self, outputs: Any
+    ) -> list[tuple[tuple[Column, ...], FloatArray, FloatArray]]:
+        """Return what is averaged: the columns, their weights (d,) and their scores (n, K, d)."""
+        if self.fitted.nested and not self.fitted.additive:
+            raise InvalidInput(
+                "every score of a vote has one voice; there are no weights to share out."
+            )
+        checked = self.check(outputs)
+        if self.blend is not None:
+            columns = self.blend.columns
+            return [(columns, self.blend.coefficients, fill_tensor(checked, columns))]
+        rule = self.fitted.rule
+        return [(self.columns, rule.weights, to_host(rule.transform(self.scores(checked))))]
 
     def labelled_scores(self, outputs: Outputs, y: IntArray) -> Any:
         """Return the scores of labelled rows for calibration, gathered block by block."""
@@ -212,7 +240,8 @@ class Predictor:
         for block, member, best in self.sets(checked, alpha, data):
             mask[block] = beside(member, mask)
             order.append(best)
-        return PredictionSets(checked.to_caller(mask), self.classes, np.concatenate(order))
+        best = np.concatenate(order)
+        return PredictionSets(checked.to_caller(mask), self.classes, best, ids=row_ids(outputs))
 
     def sets(
         self, outputs: Outputs, alpha: float, data: RowData
@@ -328,7 +357,8 @@ class Predictor:
         depth = checked.empty(str(np.min_scalar_type(len(levels))))
         order = self.fill_depths(checked, levels, data, depth)
         depth = checked.to_caller(depth)
-        return NestedSets(depth, levels, self.classes, np.concatenate(order))
+        best = np.concatenate(order)
+        return NestedSets(depth, levels, self.classes, best, ids=row_ids(outputs))
 
     def predict_pvalues(self, outputs: Any, *, smoothed: bool = False, **rows: Any) -> FloatArray:
         """Return the p-value of every label, shape (n, K)."""

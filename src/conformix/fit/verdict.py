@@ -20,6 +20,7 @@ from conformix.errors import InvalidInput
 from conformix.fit.drift import DriftReport, drift_report
 from conformix.fit.predictor import Predictor
 from conformix.fit.rule import Calibrated, Rule
+from conformix.fit.seen import Found
 from conformix.guarantees.verdict import (
     Cell,
     Law,
@@ -33,6 +34,7 @@ from conformix.kernels import combine
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, of_labels, to_host
 from conformix.metrics.coverage import share_interval
 from conformix.search.objective import SizeObjective
+from conformix.sets import PredictionSets
 
 # Scores that the pooled test holds at once; beyond it some of the test rows are drawn.
 MOST_SCORES = 2**26
@@ -116,9 +118,7 @@ class LabelledRows:
         """
         level = self.predictor.alpha if alpha is None else alpha
         exact_level = simple_fraction(level)
-        if sets is None:
-            row_data = {"strata": self.data.strata, "sample_weight": self.data.weight}
-            sets = self.predictor.predict_at(self.outputs, level, **row_data)
+        sets = self.sets(level) if sets is None else sets
         hits = np.asarray(of_labels(np.asarray(sets), self.y), dtype=bool)
         m, asked = len(hits), float(1 - exact_level)
         ledger = self.predictor.fitted.ledger
@@ -131,7 +131,19 @@ class LabelledRows:
             law=law,
             interval=share_interval(int(hits.sum()), m),
             trivial=self._trivial(level),
+            used=None if self.used is None else str(self.used),
         )
+
+    @cached_property
+    def used(self) -> Found | None:
+        """How many of these rows had a part in the fit after all; None where none is known."""
+        seen = self.predictor.seen
+        return None if seen is None else seen.among(self.outputs, self.predictor.key)
+
+    def sets(self, alpha: float) -> PredictionSets:
+        """Return the sets of these rows at a level."""
+        row_data = {"strata": self.data.strata, "sample_weight": self.data.weight}
+        return self.predictor.predict_at(self.outputs, alpha, **row_data)
 
     def law(self, hits: BoolArray, alpha: float) -> Law:
         """Return by which law the covered rows (m,) are judged."""
@@ -219,6 +231,10 @@ class LabelledRows:
 
         `level` is the probability of a false alarm.
         """
+        used = None if self.used is None else str(self.used)
+        return replace(self._drift(level), used=used)
+
+    def _drift(self, level: float) -> DriftReport:
         fitted: Any = self.predictor.fitted
         why = self.no_law
         if why is not None:

@@ -269,6 +269,8 @@ class Verdict:
         The 95 % interval of the coverage, from the test rows alone: given the fitted sets.
     trivial : bool
         Whether every set holds all labels, since calibration rows are too few for the level.
+    used : str, optional
+        That these rows had a part in the fit, where they are found to have had.
 
     Examples
     --------
@@ -287,6 +289,7 @@ class Verdict:
     law: Law
     interval: tuple[float, float]
     trivial: bool = False
+    used: str | None = None
 
     @property
     def pvalue(self) -> float | None:
@@ -294,15 +297,18 @@ class Verdict:
         return self.law.pvalue
 
     @property
-    def word(self) -> Literal["kept", "reached", "chance", "broken", "unknown", "trivial"]:
+    def word(self) -> Literal["kept", "reached", "chance", "broken", "unknown", "trivial", "used"]:
         """The verdict in a word.
 
         ``kept``: at least what is promised. ``reached``: at least what was asked for, though not
         promised. Below it ``chance``, ``broken`` (less than in 1 % of all draws) or ``unknown``
-        (no law is known). ``trivial``: every set holds all labels.
+        (no law is known). ``trivial``: every set holds all labels. ``used``: the rows had a part in
+        the fit, and say nothing of new ones.
         """
         if self.trivial:
             return "trivial"
+        if self.used is not None:
+            return "used"
         if self.coverage >= self.asked:
             return "reached" if self.promised is None else "kept"
         if self.pvalue is None:
@@ -316,10 +322,12 @@ class Verdict:
         asked = percent(self.asked)
         wanted = f"{asked} {'were asked for' if self.promised is None else 'are promised'}"
         match self.word:
-            case "trivial":
+            case "used" | "trivial":
                 return (
-                    f"Every set holds all labels: the calibration rows are too few for a level of "
-                    f"{asked}."
+                    f"No verdict, since {self.used}: {rows}, which says nothing of new rows."
+                    if self.word == "used"
+                    else "Every set holds all labels: the calibration rows are too few for a level "
+                    f"of {asked}."
                 )
             case "kept":
                 return f"The promise is kept: {rows} and at least {wanted}."

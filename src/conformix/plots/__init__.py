@@ -7,12 +7,13 @@ and needs no matplotlib, and ``plot_<name>``, which draws such a record.
 No global style is touched, nothing is shown, and every plot returns its axes.
 """
 
+from conformix.fit.explanation import explain_numbers
 from conformix.plots.bootstrap import plot_weight_spread, weight_spread, weight_spread_numbers
 from conformix.plots.boxes import boxes_numbers, plot_boxes
 from conformix.plots.classes import class_coverage, class_coverage_numbers, plot_class_coverage
 from conformix.plots.contact import contact_sheet
 from conformix.plots.curves import plot_size_coverage, size_coverage, size_coverage_numbers
-from conformix.plots.labels import explain, explain_numbers, plot_explain
+from conformix.plots.labels import explain, plot_explain
 from conformix.plots.sizes import (
     coverage_by_size,
     coverage_by_size_numbers,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from conformix.conformal import simple_fraction
-from conformix.errors import InvalidInput
+from conformix.data.labels import class_names
 from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.metrics import class_coverages, coverage, share_interval
 from conformix.plots.sizes import promise_line
@@ -87,15 +87,6 @@ def class_coverage_numbers(
         None if alpha is None else 1 - float(simple_fraction(alpha)), level,
         len(rows) - len(there),
     )  # fmt: skip
-
-
-def class_names(n_classes: int, classes: Sequence[Any] | None) -> list[str]:
-    """Return the names of all classes: those given, or their numbers."""
-    if classes is None:
-        return [str(label) for label in range(n_classes)]
-    if len(classes) != n_classes:
-        raise InvalidInput(f"classes must name all {n_classes} classes; got {len(classes)}.")
-    return [str(name) for name in classes]
 
 
 # Up to so many classes every one is named.

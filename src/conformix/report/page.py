@@ -36,6 +36,7 @@ VERDICTS = {
     "reached": "Level reached",
     "unknown": "No law is known",
     "trivial": "Too few rows",
+    "used": "Rows of the fit",
 }
 
 

@@ -144,13 +144,16 @@ def build_report(
     ('kept', 'kept', ...)
     """
     rows = Rows.of(model, outputs, y, classes=class_names, alphas=alphas, seed=seed, **row_data)
+    measured = measure(rows)
     sentence = (
         source or f"Measured on {rows.n:,} labelled rows that must have had no part in the fit."
     )
+    if measured.judged[0].used is not None:
+        sentence = f"{sentence} But {measured.judged[0].used}."
     return Report(
         title=title,
         rows=rows,
-        measured=measure(rows),
+        measured=measured,
         methods=compared_methods(comparisons, average) if comparisons else model_methods(rows),
         weights=weight_map(rows),
         classes=by_class(rows, MOST_CLASSES),

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from conformix.conformal import simple_fraction
+from conformix.data.labels import class_names
 from conformix.data.outputs import Outputs
 from conformix.data.row_data import RowData
 from conformix.errors import InvalidInput
 from conformix.estimators.average import ScoreAverage
 from conformix.fit.predictor import Predictor
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
-from conformix.plots.classes import class_names
 from conformix.sets import NestedSets
 
 ALPHAS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
@@ -51,7 +51,8 @@ class Rows:
     ) -> Rows:
         """Return the rows of a report, checked."""
         if not isinstance(model, ScoreAverage):
-            raise InvalidInput(f"a report is about a fitted ScoreAverage; got {model!r}.")
+            say = f"a report is about a fitted ScoreAverage; got {model!r}."
+            raise InvalidInput(getattr(model, "no_report", say))
         model.guarantee_.kind  # noqa: B018  refuses a model that is not fitted
         predictor = model.predictor_
         checked = predictor.check(outputs)

@@ -115,6 +115,8 @@ class Batch:
         Names of the classes.
     kind : {"probs", "logits", "logprobs", "shares", "binary"}
         What the outputs are: as said, else as they look.
+    kept : dict of str to list
+        Columns that were to be kept, one value per row.
 
     Examples
     --------
@@ -128,6 +130,7 @@ class Batch:
     labels: IntArray | None
     classes: tuple[Any, ...] | None
     kind: Form
+    kept: dict[str, list[Any]] = field(default_factory=dict)
 
     @property
     def n(self) -> int:
@@ -249,7 +252,20 @@ class Sources:
                 check_rounding(outputs)
         name = Path(self.file or next(iter(self.models or {}), "")).stem
         labels = None if labels is None else labels[rows]
-        return Batch(name, outputs, labels, classes, kind)  # type: ignore[arg-type]
+        kept = self._kept(contents, n, rows)
+        return Batch(name, outputs, labels, classes, kind, kept)  # type: ignore[arg-type]
+
+    def _kept(self, contents: list[Contents], n: int, rows: slice) -> dict[str, list[Any]]:
+        """Return the columns to be kept, of the first file."""
+        if self.choice.keep and not contents[0].kept:
+            raise missing(contents[0].path, "column to keep", self.choice.keep[0], [])
+        for name, values in contents[0].kept.items():
+            if len(values) != n:
+                raise InvalidInput(
+                    f"{contents[0].path} holds {len(values):,} values of {name!r} for {n:,} rows "
+                    "of outputs."
+                )
+        return {name: values[rows] for name, values in contents[0].kept.items()}
 
     def _classes(
         self, contents: list[Contents], source: tuple[Any, Path] | None, kind: str
@@ -288,6 +304,7 @@ class Sources:
             limits = replace(limits, memory=max(limits.memory - taken, 1))
             if choice.classes is None:
                 choice = replace(choice, classes=one.classes)
+            choice = replace(choice, keep=())  # the first file says what its rows are called
             contents.append(_renamed(one, name) if name else one)
         return contents
 

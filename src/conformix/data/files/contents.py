@@ -173,6 +173,8 @@ class Choice:
         Columns or arrays to leave out.
     classes : tuple or None
         Class names of a fitted model: those columns of a table are taken, in that order.
+    keep : tuple of str
+        Columns or arrays that are no outputs, to be passed on as they are: ids, dates, texts.
 
     Examples
     --------
@@ -183,6 +185,7 @@ class Choice:
     label: str | None = None
     drop: tuple[str, ...] = ()
     classes: tuple[Any, ...] | None = None
+    keep: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -203,6 +206,8 @@ class Contents:
         Names of the classes: the columns of a table, or the array ``class_names``.
     others : dict of str to str
         What else there is, described.
+    kept : dict of str to list
+        The columns that were to be kept, one value per row, as they stand in the file.
 
     Examples
     --------
@@ -216,6 +221,7 @@ class Contents:
     label_name: str | None = None
     classes: tuple[Any, ...] | None = None
     others: dict[str, str] = field(default_factory=dict)
+    kept: dict[str, list[Any]] = field(default_factory=dict)
 
 
 def find_label(path: Path, names: Sequence[str], choice: Choice) -> str | None:
@@ -232,6 +238,9 @@ def check_dropped(path: Path, names: Sequence[str], choice: Choice) -> None:
     for name in choice.drop:
         if name not in names:
             raise missing(path, "column to drop", name, names)
+    for name in choice.keep:
+        if name not in names:
+            raise missing(path, "column to keep", name, names)
 
 
 def missing(path: Path, what: str, name: str, known: Sequence[str]) -> InvalidInput:
@@ -259,6 +268,12 @@ def from_arrays(path: Path, arrays: dict[str, Any], choice: Choice, limits: Limi
     """
     check_dropped(path, list(arrays), choice)
     left = {name: array for name, array in arrays.items() if name not in choice.drop}
+    kept = {name: left.pop(name) for name in choice.keep}
+    for name, array in kept.items():
+        if array.ndim != 1:
+            raise InvalidInput(
+                f"{path} must hold one value per row in {name!r}, shape (n,); got {array.shape}."
+            )
     label = find_label(path, list(left), choice)
     labels = None if label is None else left.pop(label)
     if labels is not None and labels.ndim != 1:
@@ -277,7 +292,8 @@ def from_arrays(path: Path, arrays: dict[str, Any], choice: Choice, limits: Limi
         if name not in models
     }
     named = None if classes is None else _class_names(classes, path, limits)
-    return Contents(path, models, labels, label, named, others)
+    values = {name: array.tolist() for name, array in kept.items()}
+    return Contents(path, models, labels, label, named, others, values)
 
 
 def _class_names(classes: Any, path: Path, limits: Limits) -> tuple[Any, ...]:
@@ -307,6 +323,7 @@ class Columns:
     numbers: list[int]
     classes: tuple[Any, ...]
     others: dict[str, str]
+    kept: dict[str, int]
 
 
 def choose_columns(path: Path, names: Sequence[str], choice: Choice) -> Columns:
@@ -319,7 +336,11 @@ def choose_columns(path: Path, names: Sequence[str], choice: Choice) -> Columns:
         )
     check_dropped(path, names, choice)
     fitted = set(map(str, choice.classes or ()))  # a class may be called y
-    free = [name for name in names if name not in fitted] if choice.label is None else names
+    free = (
+        [name for name in names if name not in fitted and name not in choice.keep]
+        if choice.label is None
+        else names
+    )
     label = find_label(path, free, choice)
     if label in fitted:
         raise InvalidInput(
@@ -334,17 +355,19 @@ def choose_columns(path: Path, names: Sequence[str], choice: Choice) -> Columns:
                 f"{a_few(list(names))}."
             )
     else:
-        wanted = [name for name in names if name != label and name not in choice.drop]
+        apart = {label, *choice.drop, *choice.keep}
+        wanted = [name for name in names if name not in apart]
     check_names(path, wanted)
     named: tuple[Any, ...] = choice.classes if choice.classes is not None else tuple(wanted)
     if named and choice.classes is None and all(is_integer(name) for name in wanted):
         named = tuple(int(name) for name in wanted)
-    taken = {*wanted, label}
+    taken = {*wanted, label, *choice.keep}
     return Columns(
         None if label is None else place[label],
         [place[name] for name in wanted],
         named,
         {name: "column left out" for name in names if name not in taken},
+        {name: place[name] for name in choice.keep},
     )
 
 

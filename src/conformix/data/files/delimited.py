@@ -8,6 +8,7 @@ with it and where.
 from __future__ import annotations
 
 import csv
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -44,10 +45,11 @@ def read_delimited(file: BinaryIO, path: Path, limits: Limits, choice: Choice) -
         raise InvalidInput(f"{path} has no columns but those to drop.")
     label = None if columns.label is None else table.header[columns.label]
     book = Codebook(path, label or "", limits)
-    values, codes = table.values(columns, book)
+    kept: dict[str, list[Any]] = {name: [] for name in columns.kept}
+    values, codes = table.values(columns, book, kept)
     models = {"": values} if columns.numbers else {}
     labels = None if label is None else book.numbers_or_labels(codes)
-    return Contents(path, models, labels, label, columns.classes or None, columns.others)
+    return Contents(path, models, labels, label, columns.classes or None, columns.others, kept)
 
 
 class Delimited:
@@ -55,7 +57,7 @@ class Delimited:
 
     def __init__(self, file: BinaryIO, path: Path, limits: Limits) -> None:
         self.file, self.path, self.limits = file, path, limits
-        self.line = 0
+        self.line = self.kept = 0
         self.lines = self._lines()
         first = next(self.lines, "")
         self.delimiter = max(DELIMITERS, key=first.count)
@@ -115,15 +117,20 @@ class Delimited:
                 )
             yield text
 
-    def values(self, columns: Columns, book: Codebook) -> tuple[Any, IntArray]:
-        """Return the outputs (n, K) as float64, and of the labels where they stand in `book`."""
+    def values(
+        self, columns: Columns, book: Codebook, kept: dict[str, list[Any]]
+    ) -> tuple[Any, IntArray]:
+        """Return the outputs (n, K) as float64, and of the labels where they stand in `book`.
+
+        The texts of columns to be kept go to `kept`, row after row.
+        """
         n, width = self._count(), len(columns.numbers)
         taken = 8 * width + (0 if columns.label is None else 16)
         text = f"{n:,} rows of {len(self.header):,} columns"
         self.limits.check_memory(self.path, n * taken, text)
         values = np.empty((n, width))
         codes = np.empty(n if columns.label is not None else 0, dtype=np.intp)
-        converters = self._converters(columns, book)
+        converters = self._converters(columns, book, kept)
         done = 0
         for numbers, chunk in self._chunks():
             part = self._parsed(chunk, numbers, converters)
@@ -160,7 +167,9 @@ class Delimited:
         if chunk:
             yield numbers, chunk
 
-    def _converters(self, columns: Columns, book: Codebook) -> Converters:
+    def _converters(
+        self, columns: Columns, book: Codebook, kept: dict[str, list[Any]]
+    ) -> Converters:
         taken = {*columns.numbers, columns.label}
         converters: Converters = {
             place: _nothing for place in range(len(self.header)) if place not in taken
@@ -174,7 +183,22 @@ class Delimited:
 
         if columns.label is not None:
             converters[columns.label] = code
+        for name, place in columns.kept.items():
+            converters[place] = self._keeping(kept[name])
         return converters
+
+    def _keeping(self, texts: list[Any]) -> Callable[[str], float]:
+        """Return what puts the cells of a column by, within the limits of the file."""
+
+        def keep(text: str) -> float:
+            if len(text) > LONGEST_LABEL:
+                raise ValueError
+            self.kept += sys.getsizeof(text) + 8
+            self.limits.check_memory(self.path, self.kept, "the columns that are kept")
+            texts.append(text)
+            return 0.0
+
+        return keep
 
     def _parsed(self, chunk: list[str], numbers: list[int], converters: Converters) -> Any:
         try:

@@ -28,7 +28,7 @@ def read_npy(file: BinaryIO, path: Path, limits: Limits, choice: Choice) -> Cont
     """Return the array of an npy file: outputs (n, K), or labels (n,)."""
     array = read_array(file, path, size_of(file), limits)
     name = "labels" if array.ndim == 1 else ""
-    return from_arrays(path, {name: array}, Choice(), limits)
+    return from_arrays(path, {name: array}, Choice(keep=choice.keep), limits)
 
 
 def read_array(file: IO[bytes], path: Path, size: int, limits: Limits, name: str = "") -> Any:

@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Protocol
 
@@ -65,7 +66,37 @@ def read_parquet(file: BinaryIO, path: Path, limits: Limits, choice: Choice) -> 
         raise InvalidInput(f"{path} is no parquet file (it does not begin as one).")
     file.seek(0)
     with _decoder(file, limits) as decoder:
-        return _read(decoder, path, limits, choice)
+        contents = _read(decoder, path, limits, choice)
+    for name in choice.keep:
+        # A file may be long: one column at a time, by a decoder of its own.
+        file.seek(0)
+        with _decoder(file, limits) as decoder:
+            contents.kept[name] = _kept(decoder, path, limits, name)
+    return contents
+
+
+def _kept(decoder: Decoder, path: Path, limits: Limits, name: str) -> list[Any]:
+    """Return the values of one column: numbers or texts."""
+    shape = _fine(decoder.describe(), path, limits)
+    kind, dtype = next(one[1:] for one in shape["columns"] if one[0] == name)
+    if kind not in ("number", "integer", "text"):
+        raise InvalidInput(
+            f"{path} column {name[:40]!r} holds {dtype}; columns that are kept hold numbers or "
+            "text."
+        )
+    n, number, text = shape["rows"], kind == "number", kind == "text"
+    limits.check_memory(path, 64 * n, f"column {name[:40]!r}")
+    wanted = {"outputs": [name] if number else [], "label": None if number else name,
+              "text": name if text else None, "taken": 64 * n,
+              "tallest": shape["tallest"]}  # fmt: skip
+    values, codes = np.empty((n, int(number))), np.empty(0 if number else n, dtype=np.int64)
+    # Ids are as many as rows; what bounds them is memory.
+    book = Codebook(path, name, replace(limits, columns=n + 1))
+    filled = _Filled(path, values, codes, book)
+    for message, numbers in decoder.decode(wanted):
+        filled.take(_fine(message, path, limits), numbers)
+    labels = filled.checked(int(number), None if number else name, coded=text)
+    return values[:, 0].tolist() if number else labels.tolist()  # type: ignore[no-any-return]
 
 
 def _read(decoder: Decoder, path: Path, limits: Limits, choice: Choice) -> Contents:

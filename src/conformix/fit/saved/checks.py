@@ -76,6 +76,12 @@ def check_predictor(predictor: Predictor) -> None:
     require(not both, "its blend averages the models, and so does its ensemble")
     check_columns(predictor, predictor.scored_models if blend is None else (blend.name,))
     simple_fraction(predictor.alpha, "its predictor.alpha")
+    if predictor.seen is not None:
+        digests, n = predictor.seen.digests, predictor.seen.n
+        proper = digests.ndim == 1 and digests.dtype == np.int64 and 0 < len(digests) <= n
+        require(proper, "its seen.digests are not one int64 each of no more rows than seen.n")
+        require((np.diff(digests) >= 0).all() if proper else 0, "its seen.digests do not rise")
+        require(n >= predictor.fitted.n, "its seen.n is less than its calibration rows")
     fitted: Any = predictor.fitted
     if fitted.additive:
         _check_rule(fitted, predictor)

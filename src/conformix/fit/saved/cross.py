@@ -14,6 +14,7 @@ from conformix.calibration import resolve_calibration
 from conformix.calibration.cuts import SinglePlan, laid_down_alike
 from conformix.conformal import simple_fraction
 from conformix.data.files.limits import Limits
+from conformix.data.labels import check_classes
 from conformix.data.row_data import NO_DATA, RowData
 from conformix.fit.cross import CrossPredictor, FoldRule, rows_of_folds
 from conformix.fit.rule import Rule
@@ -50,7 +51,7 @@ FORMAT = "conformix cross model"
 _DOCUMENT = ("format", "schema", "version", "params", "cross", "npz", "npz_sha256")
 _CROSS = (
     "columns", "models", "n_classes", "kind", "key", "alpha", "arithmetic", "allow_empty", "folds",
-    "plan",
+    "plan", "classes",
 )  # fmt: skip
 _FOLD = ("weights", "transform", "calibration", "y", "strata", "limits")
 # What a cross-conformal model has no choice in, as the settings of an average spell it.
@@ -113,6 +114,7 @@ def _cross_out(predictor: CrossPredictor, arrays: Arrays) -> dict[str, Any]:
         "allow_empty": predictor.folds[0].rule.allow_empty,
         "folds": [_fold_out(fold, plan, arrays) for fold in predictor.folds],
         "plan": PLANS.write(plan, arrays) if plan.by_row else None,
+        "classes": None if predictor.classes is None else list(predictor.classes),
     }
 
 
@@ -149,6 +151,9 @@ def _cross_in(document: dict[str, Any], arrays: Arrays) -> CrossPredictor:
         tuple(_fold_in(fold, plan, arrays, n_classes, allow_empty) for fold in folds),
         plan,
         arithmetic=field_of(document, "arithmetic", "str", where),
+        classes=check_classes(
+            check_type(document.get("classes"), "list | None", "cross.classes"), n_classes
+        ),
     )
 
 

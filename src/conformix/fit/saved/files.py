@@ -47,6 +47,7 @@ def write(target: Path, content: bytes) -> None:
 READERS = {
     "conformix model": "conformix.load",
     "conformix cross model": "conformix.CrossAverage.load",
+    "conformix online model": "conformix.OnlineAverage.load",
 }
 
 

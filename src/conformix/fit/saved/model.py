@@ -64,6 +64,7 @@ from conformix.fit.saved.settings import (
     settings_in,
     settings_out,
 )
+from conformix.fit.seen import SeenRows
 from conformix.fit.settings import are_equal
 from conformix.fit.vote import Voted, voted
 from conformix.guarantees import EXACT, Facts, Ledger, RankRule
@@ -78,7 +79,7 @@ from conformix.splits import SPLITS
 _DOCUMENT = ("format", "schema", "version", "params", "predictor", "npz", "npz_sha256")
 _PREDICTOR = (
     "columns", "models", "n_classes", "kind", "key", "alpha", "classes", "fitted", "blend",
-    "arithmetic", "ensemble",
+    "arithmetic", "ensemble", "seen",
 )  # fmt: skip
 _RULE = (
     "type", "weights", "transform", "allow_empty", "calibration", "guarantee", "facts",
@@ -254,6 +255,7 @@ def _predictor_out(predictor: Predictor, arrays: Arrays) -> dict[str, Any]:
         "fitted": FITTED.write(predictor.fitted, arrays),
         **({} if predictor.blend is None else {"blend": _blend_out(predictor.blend, arrays)}),
         **({} if predictor.ensemble is None else {"ensemble": predictor.ensemble.how}),
+        **({} if predictor.seen is None else {"seen": _seen_out(predictor.seen, arrays)}),
     }
 
 
@@ -277,6 +279,19 @@ def _predictor_in(document: Any, arrays: Arrays) -> Predictor:
         classes=check_classes(field_of(document, "classes", "list | None", where), n_classes),
         blend=_blend_in(document["blend"], arrays, n_classes) if "blend" in document else None,
         ensemble=resolve_ensemble(document.get("ensemble")),
+        seen=_seen_in(document["seen"], arrays) if "seen" in document else None,
+    )
+
+
+def _seen_out(seen: SeenRows, arrays: Arrays) -> dict[str, Any]:
+    return {"digests": arrays.put(seen.digests), "n": seen.n}
+
+
+def _seen_in(document: Any, arrays: Arrays) -> SeenRows:
+    check_type(document, "dict", "seen")
+    refuse_unknown(document, ("digests", "n"), "seen")
+    return SeenRows(
+        array_in(document, "digests", arrays, "seen"), field_of(document, "n", "int", "seen")
     )
 
 

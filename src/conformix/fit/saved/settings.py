@@ -79,7 +79,7 @@ def settings_out(params: dict[str, Any], predictor: Any, arrays: Arrays) -> dict
         "alpha": float(params["alpha"]),
         "split": None,
         "search": None,
-        "normalize": _normalize_out(params["normalize"]),
+        "normalize": normalize_out(params["normalize"]),
         "kind": predictor.kind,
         "weights": None if weights is None else arrays.put(np.asarray(weights, dtype=np.float64)),
         "tune_alpha": None if params["tune_alpha"] is None else float(params["tune_alpha"]),
@@ -175,7 +175,8 @@ def score_out(score: Score) -> str:
     return str(score)
 
 
-def _normalize_out(normalize: Any) -> Any:
+def normalize_out(normalize: Any) -> Any:
+    """Return a scale as the text that names it, or by its widths."""
     if isinstance(normalize, str):
         return normalize
     scale = resolve_normalizer(normalize, separate=False)

@@ -1,0 +1,93 @@
+"""Rows that a fit has used, recognised when they come again.
+
+A model remembers salted digests of a sample of its rows, eight bytes each: of all rows up to
+`MOST`, else of every so many-th. Equal outputs have equal digests, whatever the precision they came
+in; nobody gets a row back from its digest. Whoever has the model, and with it the salt, can ask
+whether a row that they hold was used, and try out rows where there are few to try.
+
+Different rows may have equal outputs, those of trees and neighbours often do. So nothing is claimed
+where the rows of the fit repeat each other, nor of a few rows: fewer than `FEW` that are not all,
+or fewer than `SUSPICIOUS` of what would be found were all of them used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from conformix.data.outputs import Outputs
+from conformix.kernels.arrays import IntArray, to_host
+
+# Rows of a fit that are remembered, and rows that are looked up.
+MOST, MOST_ASKED = 1000, 20_000
+# The share of rows with outputs of their own from which on rows are told apart by them.
+DISTINCT = 0.95
+# The share of rows, and their number, from which on they are no chance repetitions.
+SUSPICIOUS, FEW = 0.05, 10
+
+
+class Found(NamedTuple):
+    """How many of some rows are among those that a model remembers."""
+
+    rows: int
+    asked: int
+    remembered: int
+    used: int
+
+    def __str__(self) -> str:
+        return (
+            f"these rows were used in the fit ({self.rows:,} of {self.asked:,} looked up are among "
+            f"the {self.remembered:,} of its {self.used:,} rows that the model remembers)"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class SeenRows:
+    """What a model remembers of the rows of its fit."""
+
+    digests: IntArray  # (m,), int64, rising
+    n: int  # rows that were used
+
+    def among(self, outputs: Outputs, key: int) -> Found | None:
+        """Return how many of these rows were used; None where chance can have repeated them."""
+        if len(np.unique(self.digests)) < DISTINCT * len(self.digests):
+            return None
+        asked = digests_of(outputs, spread(outputs.n, MOST_ASKED), key)
+        rows = int(np.isin(asked, self.digests).sum())
+        expected = len(asked) * min(1.0, len(self.digests) / self.n)  # were all of them used
+        suspicious = rows >= max(min(FEW, len(asked)), SUSPICIOUS * expected)
+        return Found(rows, len(asked), len(self.digests), self.n) if suspicious else None
+
+    def plus(self, other: SeenRows) -> SeenRows:
+        """Return what is remembered of the rows of two fits."""
+        both = np.sort(np.concatenate([self.digests, other.digests]))
+        return SeenRows(both[spread(len(both), MOST)], self.n + other.n)
+
+
+def remembered(outputs: Any, key: int) -> SeenRows | None:
+    """Return what to remember of rows in memory; None of batches and chunks, which come once."""
+    if not isinstance(outputs, Outputs):
+        return None
+    return SeenRows(np.sort(digests_of(outputs, spread(outputs.n, MOST), key)), outputs.n)
+
+
+def spread(n: int, most: int) -> IntArray:
+    """Return the numbers of `most` rows of n, evenly spread; of all rows where they are fewer."""
+    return np.arange(n) if n <= most else np.arange(most) * n // most
+
+
+def digests_of(outputs: Outputs, rows: IntArray, key: int) -> IntArray:
+    """Return one int64 per row: a digest of its outputs in the order of models and classes."""
+    part = outputs.rows(rows)
+    # As float64 with one zero: equal numbers have equal bytes.
+    columns = [
+        np.asarray(to_host(values[:]), dtype=np.float64) + 0.0 for values in part.models.values()
+    ]
+    salt = key.to_bytes(16, "little")
+    found = [
+        blake2b(row.tobytes(), digest_size=8, salt=salt).digest() for row in np.hstack(columns)
+    ]
+    return np.frombuffer(b"".join(found), dtype="<i8").astype(np.int64)

@@ -1,0 +1,150 @@
+"""Rows of the fit are recognised when somebody evaluates on them, and others are not."""
+
+import json
+
+import numpy as np
+import pytest
+
+import conformix as cx
+from conformix.errors import InvalidInput
+from conformix.fit.seen import MOST, SeenRows, digests_of, spread
+
+DATA = cx.datasets.load("cifar10")
+LOGITS, Y = DATA.outputs["vgg16"].astype(np.float64), DATA.labels
+USED = "these rows were used in the fit"
+
+
+def fitted(n=600, **options):
+    usual = {"scores": ("thr", "rank"), "kind": "logits", "random_state": 0}
+    return cx.ScoreAverage(**(usual | options)).fit(LOGITS[:n], Y[:n])
+
+
+FITTED = fitted()
+
+
+@pytest.mark.parametrize("options", [{}, {"split": "efcp"}, {"split": "exact"}, {"scores": "auto"}])
+def test_rows_of_the_fit_are_called_so_and_fresh_ones_are_not(options):
+    cp = fitted(**options)
+    verdict = cp.verdict(LOGITS[:600], Y[:600])
+    assert verdict.word == "used"
+    assert USED in verdict.sentence
+    assert "600 of 600 looked up" in verdict.sentence
+    assert "says nothing of new rows" in verdict.sentence
+    fresh = cp.verdict(LOGITS[1000:1600], Y[1000:1600])
+    assert fresh.used is None
+    assert fresh.word != "used"
+
+
+def test_evaluate_report_and_drift_say_so():
+    rows, y = LOGITS[:600], Y[:600]
+    result = FITTED.evaluate(rows, y)
+    assert USED in str(result)
+    assert result.drift.verdict.startswith(f"no drift check: {USED}")
+    assert USED in repr(FITTED.check_drift(rows, y))
+    report = FITTED.report(rows, y, alphas=[0.05])
+    assert set(report.measured.verdicts) == {"used"}
+    assert USED in report.source
+    assert "fresh rows" in FITTED.check_drift(LOGITS[1000:1600], Y[1000:1600]).verdict
+    assert USED not in FITTED.report(LOGITS[1000:1600], Y[1000:1600], alphas=[0.05]).source
+
+
+def test_a_part_of_the_rows_is_enough_and_a_few_are_no_proof():
+    mixed = np.concatenate([LOGITS[:60], LOGITS[1000:1540]])
+    labels = np.concatenate([Y[:60], Y[1000:1540]])
+    assert "60 of 600 looked up" in FITTED.verdict(mixed, labels).sentence
+    some = np.concatenate([LOGITS[:2], LOGITS[1000:1009]])
+    assert FITTED.verdict(some, np.concatenate([Y[:2], Y[1000:1009]])).used is None
+    assert FITTED.verdict(LOGITS[:2], Y[:2]).used is not None
+    few = np.concatenate([LOGITS[:12], LOGITS[1000:1588]])
+    assert FITTED.verdict(few, np.concatenate([Y[:12], Y[1000:1588]])).used is None
+
+
+def test_equal_numbers_are_equal_rows_whatever_their_type():
+    single = LOGITS[:600].astype(np.float32)
+    cp = cx.ScoreAverage("thr", kind="logits", random_state=0).fit(single, Y[:600])
+    assert cp.verdict(single.astype(np.float64), Y[:600]).word == "used"
+    assert cp.verdict(single.astype(np.float64) * (1 + 1e-12), Y[:600]).used is None
+    zeros = np.where(np.abs(single) < 0.5, 0.0, single)
+    cp = cx.ScoreAverage("thr", kind="logits", random_state=0).fit(zeros, Y[:600])
+    assert cp.verdict(np.where(zeros == 0, -0.0, zeros), Y[:600]).word == "used"
+
+
+def test_tensors_are_recognised_as_arrays_are():
+    torch = pytest.importorskip("torch")
+    assert FITTED.verdict(torch.as_tensor(LOGITS[:600]), Y[:600]).word == "used"
+
+
+def test_models_in_another_order_are_the_same_rows():
+    several = {name: values[:400] for name, values in list(DATA.outputs.items())[:2]}
+    cp = cx.ScoreAverage("thr", kind="logits", random_state=0).fit(several, Y[:400])
+    turned = dict(reversed(several.items()))
+    assert cp.verdict(turned, Y[:400]).word == "used"
+
+
+def test_rows_that_repeat_each_other_prove_nothing():
+    P = np.array([[0.75, 0.25], [0.25, 0.75]])[np.arange(400) % 2]
+    y = np.random.default_rng(0).integers(2, size=400)
+    cp = cx.ScoreAverage("thr", alpha=0.2, random_state=0).fit(P[:200], y[:200])
+    assert cp.verdict(P[200:], y[200:]).used is None
+
+
+def test_of_many_rows_some_are_remembered():
+    cp = fitted(5000)
+    assert len(cp.predictor_.seen.digests) == MOST
+    sentence = cp.verdict(LOGITS[:5000], Y[:5000]).sentence
+    assert "1,000 of 5,000 looked up are among the 1,000 of its 5,000 rows" in sentence
+    assert cp.verdict(LOGITS[2000:2500], Y[2000:2500]).word == "used"
+    assert cp.verdict(LOGITS[5000:], Y[5000:]).used is None
+
+
+def test_rows_that_recalibrate_are_remembered_too():
+    cp = fitted().recalibrate(LOGITS[1000:1300], Y[1000:1300])
+    assert cp.verdict(LOGITS[1000:1300], Y[1000:1300]).word == "used"
+    assert cp.verdict(LOGITS[:600], Y[:600]).word == "used"
+    assert cp.verdict(LOGITS[2000:2300], Y[2000:2300]).used is None
+
+
+def test_a_model_file_remembers_unless_it_is_not_to(tmp_path):
+    FITTED.save(tmp_path / "model.json")
+    again = cx.load(tmp_path / "model.json")
+    assert again.verdict(LOGITS[:600], Y[:600]).word == "used"
+    FITTED.save(tmp_path / "silent.json", remember=False)
+    assert "seen" not in json.loads((tmp_path / "silent.json").read_text())["predictor"]
+    assert cx.load(tmp_path / "silent.json").verdict(LOGITS[:600], Y[:600]).used is None
+
+
+def test_the_salt_is_that_of_the_model():
+    other = fitted(random_state=1)
+    assert not np.isin(other.predictor_.seen.digests, FITTED.predictor_.seen.digests).any()
+    rows = FITTED.predictor_.check(LOGITS[:3])
+    assert len(set(digests_of(rows, np.arange(3), 5)) | set(digests_of(rows, np.arange(3), 6))) == 6
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda seen: seen.update(n=10), "seen.digests are not one int64 each"),
+        (lambda seen: seen["digests"]["data"].reverse(), "seen.digests do not rise"),
+        (lambda seen: seen.update(more=1), "does not know"),
+        (lambda seen: seen["digests"].update(data=[0.5] * 600, dtype="float64"), "int64"),
+    ],
+)
+def test_a_memory_that_cannot_be_is_refused(change, sentence, tmp_path):
+    path = tmp_path / "model.json"
+    FITTED.save(path)
+    document = json.loads(path.read_text())
+    change(document["predictor"]["seen"])
+    path.write_text(json.dumps(document))
+    with pytest.raises(InvalidInput, match=sentence):
+        cx.load(path)
+
+
+def test_samples_are_spread_over_all_rows_and_stay_small():
+    assert spread(7, 10).tolist() == list(range(7))
+    places = spread(10_007, 1000)
+    assert len(np.unique(places)) == 1000
+    assert places[-1] < 10_007
+    assert set(np.diff(places)) == {10, 11}
+    many = SeenRows(np.arange(900), 900).plus(SeenRows(np.arange(900) + 5000, 9000))
+    assert (len(many.digests), many.n) == (1000, 9900)
+    assert (np.diff(many.digests) > 0).all()
