@@ -181,7 +181,7 @@ def test_weights_carry_model_and_score(trio: Pool) -> None:
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("average:vcfp", "unknown split 'vcfp'; did you mean 'vfcp'? known: dlcp, dlcp+, efcp"),
+        ("average:vcfp", "unknown split 'vcfp'; did you mean 'vfcp'? known: batch (dlcp), batch+ "),
         (
             "uniform:vfcp",
             "uniform has nothing to tune and takes no split; those are auto, average, ",

@@ -58,7 +58,9 @@ def test_compare_takes_plain_words_and_prints_one_name() -> None:
     ("rows", "alpha", "split", "scores", "n_tune", "n_calibrate"),
     [
         (20, 0.01, "vfcp", "auto", 0, 20),
+        (98, 0.01, "vfcp", "auto", 0, 98),
         (99, 0.01, "exact", "paper", 99, 99),
+        (34, 0.05, "exact", "paper", 34, 34),
         (60, 0.05, "vfcp", "auto", 21, 39),
         (5000, 0.05, "vfcp", "auto", 1681, 3319),
     ],

@@ -213,7 +213,7 @@ def test_rounded_probabilities_are_not_taken_for_logits(tmp_path: Path) -> None:
     assert guess_kind({"": np.array([[0.333, 0.333, 0.333]])}) == "probs"
     file = tmp_path / "a.csv"
     file.write_text("a,b,c\n0.33,0.33,0.33\n0.5,0.25,0.25\n")
-    with pytest.raises(InvalidInput, match=r"rounded too much: row 0 sums to 0\.99; write them"):
+    with pytest.raises(InvalidInput, match=r"rounded too much: line 2 sums to 0\.99; write them"):
         Sources(str(file)).read(labelled=False)
     file.write_text("a,b,c\n0.33,0.33,0.34\n0.5,0.25,0.25\n")
     assert Sources(str(file)).read(labelled=False).kind == "probs"

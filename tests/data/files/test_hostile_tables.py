@@ -70,12 +70,12 @@ from data.files.hostile import MIB, refused
         ),
         (
             b"cat,dog,label\n0.5,0.5,cta\n",
-            "FILE has no class for row 0, whose label is 'cta'; did you mean 'cat'? it has 'cat', "
+            "FILE has no class for line 2, whose label is 'cta'; did you mean 'cat'? it has 'cat', "
             "'dog'.",
         ),
         (
             b"cat,dog,label\n0.5,0.5,2\n",
-            "FILE: y must hold class indices 0..1; row 0 holds 2.",
+            "FILE: y must hold class indices 0..1; line 2 holds 2.",
         ),
         (b'a,b,label\n0.5,0.5,"a\n0.5,0.5,a\n', "FILE cannot be read near line 2; quotes must"),
         (b"a,b,label\n0.5,0.5," + b"x" * 600 + b"\n", "FILE line 2, column 'label' holds a label"),

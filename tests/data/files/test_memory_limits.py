@@ -23,7 +23,7 @@ SENTENCES = {
     "model, a million brackets": "FILE asks for 205.0 MiB of memory for what it lists",
     "npy of text without characters": "FILE holds <U0, neither numbers nor text; write it with",
     "npz that lies about its size": "FILE is truncated or damaged .Bad CRC-32",
-    "csv, one label of 500 characters": "FILE has no class for row 1000000, whose label is 'bbbbb",
+    "csv, one label of 500 characters": "FILE has no class for line 1000002, whose label is 'bbbbb",
     "csv of very short lines": "read",
     "parquet, one label of 500 characters": "FILE has no class for row 5, whose label is 'bbbbb",
     "parquet, one huge label, patched footer": "FILE takes more memory to decode than the 50.0 MiB "
