@@ -163,11 +163,6 @@ class CrossPredictor:
         """Return the score tensor (n, K, d) of checked outputs."""
         return fill_tensor(outputs, self.columns, key=self.key, threads=self.threads)
 
-    @property
-    def scored_models(self) -> tuple[str, ...]:
-        """The models that scores are named after."""
-        return self.models
-
     def labels(self, y: Any, n: int, name: str = "y") -> IntArray:
         """Return true labels of n rows, given by index or by class name, as indices (n,)."""
         return label_indices(y, self.classes, n, self.n_classes, name=name)
