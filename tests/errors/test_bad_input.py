@@ -325,6 +325,18 @@ ELSEWHERE = {
     "small_sets_scorer": "called by scikit-learn",
     "PredictionSets.": "tests/sets/test_exports.py",
     "inspect": "finds, and raises nothing: tests/data/test_inspection.py",
+    **dict.fromkeys(
+        (f"{estimator}.{method}"
+         for estimator in ("ConformalClassifier", "CrossAverage", "CrossConformalClassifier",
+                           "OnlineAverage", "ScoreAverage")
+         for method in ("contributions", "evaluate", "explain", "report")),
+        "ask what predict_set and verdict check: tests/estimators/test_one_surface.py",
+    ),
+    **dict.fromkeys(("ConformalClassifier.save", "CrossConformalClassifier.save",
+                     "OnlineAverage.save"), "as ScoreAverage.save: test_one_surface.py"),
+    **dict.fromkeys(("OnlineAverage.labels", "OnlineAverage.predict_pvalues",
+                     "OnlineAverage.weighted_scores"), "as OnlineAverage.predict_set"),
+    "build_report": "tests/report", "coverage_scorer": "called by scikit-learn",
 }  # fmt: skip
 
 

@@ -46,7 +46,6 @@ def test_a_word_of_another_library_is_answered_and_not_guessed(
 
 
 LEVEL = "say alpha, the share of misses: 95 % coverage is alpha=0.05."
-FROZEN = "say estimators=FrozenEstimator(model) for a model that is fitted already."
 
 
 @pytest.mark.parametrize(
@@ -56,7 +55,6 @@ FROZEN = "say estimators=FrozenEstimator(model) for a model that is fitted alrea
         (cx.ConformalClassifier, "confidence_level", LEVEL),
         (cx.CrossConformalClassifier, "confidence_level", LEVEL),
         (cx.CrossAverage, "confidence_level", LEVEL),
-        (cx.ConformalClassifier, "prefit", FROZEN),
         (cx.ConformalClassifier, "conformity_score", "say scores."),
         (cx.ConformalClassifier, "estimator", "say estimators."),
         (cx.ScoreAverage, "randomstate", "did you mean 'random_state'?"),

@@ -87,6 +87,13 @@ def test_evaluate_measures_the_sets_that_are_predicted(name):
     assert f"coverage {result['coverage']:.4f}" in repr(result)
 
 
+@EVERY
+def test_labels_that_do_not_fit_the_rows_are_refused(name):
+    estimator, rows, y = MADE[name]
+    with pytest.raises((cx.InvalidInput, ValueError)):
+        estimator.evaluate(rows, y[:-1])
+
+
 @pytest.mark.parametrize("name", sorted({*MADE} - {STREAM}))
 def test_evaluate_takes_another_level(name):
     estimator, rows, y = MADE[name]

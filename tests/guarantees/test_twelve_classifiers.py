@@ -27,9 +27,9 @@ def test_a_few_of_them_on_digits():
 
 def test_a_broken_promise_would_be_seen(monkeypatch):
     class Lax(cx.ConformalClassifier):
-        def __init__(self, estimators, *, alpha, calibration_share, random_state, threads):
+        def __init__(self, estimators, *, scores, alpha, calibration_share, random_state, threads):
             super().__init__(
-                estimators, alpha=alpha + 0.06, calibration_share=calibration_share,
+                estimators, scores=scores, alpha=alpha + 0.06, calibration_share=calibration_share,
                 random_state=random_state, threads=threads,
             )  # fmt: skip
 

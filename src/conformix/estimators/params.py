@@ -16,7 +16,6 @@ from conformix.errors import UnknownParameter
 from conformix.registry import unknown_name
 
 _LEVEL = "alpha, the share of misses: 95 % coverage is alpha=0.05"
-_FROZEN = "estimators=FrozenEstimator(model) for a model that is fitted already"
 # What other libraries call them, and what to say here.
 ELSEWHERE = {
     "confidence_level": _LEVEL,
@@ -30,7 +29,6 @@ ELSEWHERE = {
     "method": "scores",
     "estimator": "estimators",
     "model": "estimators",
-    "prefit": _FROZEN,
     "seed": "random_state",
     "n_jobs": "threads",
     "temperature": 'scores="thr(temperature=2)"',

@@ -20,9 +20,12 @@ import numpy as np
 
 from conformix.data.outputs import Outputs
 from conformix.kernels.arrays import IntArray, to_host
+from conformix.kernels.blocks import row_blocks
 
 # Rows of a fit that are remembered, and rows that are looked up.
 MOST, MOST_ASKED = 1000, 20_000
+# Outputs that are held at once while rows are digested.
+ENTRIES = 2**18
 # The share of rows with outputs of their own from which on rows are told apart by them.
 DISTINCT = 0.95
 # The share of rows, and their number, from which on they are no chance repetitions.
@@ -81,13 +84,15 @@ def spread(n: int, most: int) -> IntArray:
 
 def digests_of(outputs: Outputs, rows: IntArray, key: int) -> IntArray:
     """Return one int64 per row: a digest of its outputs in the order of models and classes."""
-    part = outputs.rows(rows)
-    # As float64 with one zero: equal numbers have equal bytes.
-    columns = [
-        np.asarray(to_host(values[:]), dtype=np.float64) + 0.0 for values in part.models.values()
-    ]
-    salt = key.to_bytes(16, "little")
-    found = [
-        blake2b(row.tobytes(), digest_size=8, salt=salt).digest() for row in np.hstack(columns)
-    ]
+    salt, found = key.to_bytes(16, "little"), []
+    for block in row_blocks(len(rows), len(outputs.models) * outputs.n_classes, ENTRIES):
+        part = outputs.rows(rows[block])
+        # As float64 with one zero: equal numbers have equal bytes.
+        columns = [
+            np.asarray(to_host(values[:]), dtype=np.float64) + 0.0
+            for values in part.models.values()
+        ]
+        found += [
+            blake2b(row.tobytes(), digest_size=8, salt=salt).digest() for row in np.hstack(columns)
+        ]
     return np.frombuffer(b"".join(found), dtype="<i8").astype(np.int64)

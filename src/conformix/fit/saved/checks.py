@@ -80,7 +80,8 @@ def check_predictor(predictor: Predictor) -> None:
         digests, n = predictor.seen.digests, predictor.seen.n
         proper = digests.ndim == 1 and digests.dtype == np.int64 and 0 < len(digests) <= n
         require(proper, "its seen.digests are not one int64 each of no more rows than seen.n")
-        require((np.diff(digests) >= 0).all() if proper else 0, "its seen.digests do not rise")
+        rising = proper and bool((digests[1:] >= digests[:-1]).all())  # differences overflow
+        require(rising, "its seen.digests do not rise")
         require(n >= predictor.fitted.n, "its seen.n is less than its calibration rows")
     fitted: Any = predictor.fitted
     if fitted.additive:
