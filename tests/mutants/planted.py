@@ -560,7 +560,7 @@ BUGS = [
         "np.asarray(to_host(values[:]), dtype=np.float64) + 0.0",
         "np.asarray(to_host(values[:]), dtype=np.float64)"),
     Bug("digests without salt", "fit/seen.py",
-        'salt = key.to_bytes(16, "little")', 'salt = bytes(16)'),
+        'salt, found = key.to_bytes(16, "little"), []', 'salt, found = bytes(16), []'),
     Bug("rows that recalibrate are forgotten", "fit/fit.py",
         "predictor.seen.plus(also)", "predictor.seen"),
     Bug("contributions of the last fold alone", "fit/contributions.py",
