@@ -189,7 +189,8 @@ class Planted:
 
 def stages(bug: Bug, last: dict[str, str]) -> list[list[str]]:
     """Return the tests in the order in which they are asked."""
-    near = [room for prefix, room in NEAR if bug.file.startswith(prefix)]
+    fits = [(prefix, room) for prefix, room in NEAR if bug.file.startswith(prefix)]
+    near = [room for _, room in sorted(fits, key=lambda fit: -len(fit[0]))]  # the nearest first
     rooms = [*near, *(room for room in SUITE if room not in near)]
     file, _, name = last.get(bug.name, "").partition("::")
     path = ROOT / "tests" / file
