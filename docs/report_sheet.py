@@ -45,6 +45,8 @@ def picture(browser: Any, page_file: Path, shot: tuple[str, int, str, str, str, 
     if medium == "print":
         page.evaluate("dispatchEvent(new Event('beforeprint'))")
     page.wait_for_timeout(400)
+    page.evaluate("for (const fold of document.querySelectorAll('.fold')) fold.open = true")
+    page.wait_for_timeout(200)
     page.evaluate("where => document.querySelector(where).scrollIntoView()", start)
     page.wait_for_timeout(200)
     raw = page.screenshot()

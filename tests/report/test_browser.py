@@ -93,6 +93,12 @@ def test_the_slider_moves_every_number_to_what_the_library_gives(
         page.keyboard.press("ArrowRight")
 
 
+def unfold(page: Any) -> None:
+    """Open the part on weights, as a reader would: by its heading."""
+    page.locator("#weights-h").click()
+    page.wait_for_selector("#map svg")
+
+
 def by_hand(case: Any, steps: list[int], alpha: float) -> tuple[float, float]:
     """Mean size and coverage of one weighting of the triangle, from the kernels alone."""
     labels, hits = counted(case, np.array(steps) / sum(steps), alpha)
@@ -109,6 +115,7 @@ def test_the_triangle_is_read_by_keyboard_and_moves_with_the_level(
     open_page, case, page_file
 ) -> None:
     page = open_page(page_file)
+    unfold(page)
     page.locator("#weight-0").focus()
     page.keyboard.press("Home")  # nothing on the first score
     page.locator("#weight-1").focus()
@@ -128,6 +135,7 @@ def test_the_triangle_is_read_by_keyboard_and_moves_with_the_level(
 
 def test_pointing_at_the_triangle_reads_it_and_a_click_keeps_it(open_page, case, page_file) -> None:
     page = open_page(page_file)
+    unfold(page)
     drawing = page.locator("#map svg")
     drawing.scroll_into_view_if_needed()
     corner = page.locator("#map .corner", has_text="aps").bounding_box()
@@ -219,6 +227,7 @@ def test_examples_say_which_labels_are_in_at_every_level(open_page, case, page_f
 
 def test_the_table_of_all_weights_is_written_when_it_is_opened(open_page, case, page_file) -> None:
     page = open_page(page_file)
+    unfold(page)
     rows = page.locator("#map-table tbody tr")
     assert rows.count() == 0
     page.locator("#map-table summary").click()
@@ -308,9 +317,11 @@ def test_one_two_and_four_scores_have_their_own_charts(
     model.fit(logits[:400], y[:400])
     made = build_report(model, logits[400:700], y[400:700], alphas=[0.1])
     page = open_page(made.save(tmp_path / "report.html"))
-    assert page.locator("#map svg").count() == (len(scores) > 1)
     if len(scores) == 1:
+        assert page.locator("#weights, #map").count() == 0
         return
+    unfold(page)
+    assert page.locator("#map svg").count() == 1
     slider = page.locator("#steer input").first
     slider.focus()
     page.keyboard.press("Home")
@@ -345,4 +356,22 @@ def test_the_slider_moves_a_comparison_to_what_compare_gives(open_page, tmp_path
         order = page.locator("#methods-table tbody th").all_inner_texts()
         assert order[0] == again.summary()[0]["method"]  # smallest sets first, as the library
         said = page.locator(".also").inner_text().lower()
-        assert said == f"compared. {again.verdict.sentence}".lower().replace(" %", "\u202f%")
+        assert said == again.verdict.sentence.lower().replace(" %", "\u202f%")
+
+
+def test_a_link_into_a_folded_part_opens_it(open_page, page_file) -> None:
+    page = open_page(page_file)
+    fold = page.locator("#guarantees > details")
+    assert fold.get_attribute("open") is None
+    page.get_by_role("link", name="Guarantees").click()
+    page.wait_for_selector("#guarantees > details[open]")
+    assert page.locator(".ledger").is_visible()
+
+
+def test_the_first_paragraph_follows_the_level(open_page, case, page_file) -> None:
+    page = open_page(page_file)
+    for level in range(len(case.report.rows.alphas)):
+        page.locator("#level").fill(str(level))
+        said = page.locator(".plainly").text_content().replace("\u202f", " ")
+        assert case.report.opening.sentences[level] in said
+        assert case.report.methods.sentences[level] in said

@@ -136,7 +136,10 @@ def test_a_level_that_is_not_promised_is_asked_for(cifar10) -> None:
         page = build_report(
             model.fit(logits[:300], y[:300]), logits[300:500], y[300:500], alphas=[0.1]
         ).html()
-        assert (f"<dt>{word}</dt>" in page, ("Promised" in page)) == (True, split == "vfcp")
+        assert (f'<dt data-t="wanted">{word}</dt>' in page, ("Promised" in page)) == (
+            True,
+            split == "vfcp",
+        )
 
 
 @pytest.mark.parametrize("scores", [("thr",), ("thr", "rank"), ("thr", "aps", "rank", "logp")])

@@ -271,6 +271,9 @@ class Verdict:
         Whether every set holds all labels, since calibration rows are too few for the level.
     used : str, optional
         That these rows had a part in the fit, where they are found to have had.
+    asked_later : bool
+        Whether the level was chosen after the fit, for a look: the sentence then says what would
+        have held, since a promise is for a level that was fixed beforehand.
 
     Examples
     --------
@@ -290,6 +293,7 @@ class Verdict:
     interval: tuple[float, float]
     trivial: bool = False
     used: str | None = None
+    asked_later: bool = False
 
     @property
     def pvalue(self) -> float | None:
@@ -319,20 +323,23 @@ class Verdict:
     def sentence(self) -> str:
         """The verdict in one sentence."""
         rows = f"{percent(self.coverage)} of {self.n_rows:,} rows are covered"
-        asked = percent(self.asked)
-        wanted = f"{asked} {'were asked for' if self.promised is None else 'are promised'}"
+        asked, later, promised = percent(self.asked), self.asked_later, self.promised is not None
+        are = "would have been" if later else "are" if promised else "were"
+        wanted = f"{asked} {are} {'promised' if promised else 'asked for'}"
         match self.word:
             case "used" | "trivial":
                 return (
                     f"No verdict, since {self.used}: {rows}, which says nothing of new rows."
                     if self.word == "used"
-                    else "Every set holds all labels: the calibration rows are too few for a level "
-                    f"of {asked}."
+                    else f"Every set {'would hold' if later else 'holds'} all labels: the "
+                    f"calibration rows are too few for a level of {asked}."
                 )
             case "kept":
-                return f"The promise is kept: {rows} and at least {wanted}."
+                held = "would have held" if later else "is kept"
+                return f"The promise {held}: {rows} and at least {wanted}."
             case "reached":
-                return f"{rows}: at least the {asked} asked for, which this fit does not promise."
+                does = "would not have promised" if later else "does not promise"
+                return f"{rows}: at least the {asked} asked for, which this fit {does}."
             case "unknown":
                 low, high = (percent(end) for end in self.interval)
                 return (
@@ -343,10 +350,10 @@ class Verdict:
                 both = "chance and the choice of the weights allow"
                 allows = both if self.law.chosen else "chance allows"
                 return f"{rows} and {wanted}, which {allows}: {self.law.says}."
-        what = "level is missed" if self.promised is None else "promise is broken"
+        what, how = ("promise", "broken") if promised else ("level", "missed")
         return (
-            f"The {what}: {rows} and {wanted}, less than chance allows ({self.law.says}); these "
-            "rows are unlike the calibration rows."
+            f"The {what} {'would have been' if later else 'is'} {how}: {rows} and {wanted}, less "
+            f"than chance allows ({self.law.says}); these rows are unlike the calibration rows."
         )
 
     def __str__(self) -> str:

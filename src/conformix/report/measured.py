@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -46,6 +46,8 @@ def measure(rows: Rows) -> Measured:
     for alpha in rows.alphas:
         sets = rows.sets(alpha)
         verdict = judged.verdict(alpha, sets)
+        if alpha != rows.alphas[rows.fitted_place]:
+            verdict = replace(verdict, asked_later=True)
         low, high = verdict.law.chance or (np.nan, np.nan)
         measures = metrics.evaluate(sets, rows.y, alpha=alpha)
         measures |= {"asked": verdict.asked, "chance_low": low, "chance_high": high}

@@ -1,32 +1,35 @@
-"""What other methods and other weights would have given: the method table and the weight map.
+"""What other methods would have given, and in words how the model compares with the plain one.
 
-Other weights are calibrated on one half of the rows and measured on the other, both ways round, on
+Other methods are calibrated on one half of the rows and measured on the other, both ways round, on
 the scale of the fitted model. So all are measured on the same rows, none of which set its own
 threshold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from conformix import metrics
 from conformix.conformal import conformal_rank, kth_largest
+from conformix.errors import ConformixWarning
+from conformix.estimators.average import ScoreAverage
 from conformix.experiments.compare import Comparison
 from conformix.experiments.statistics import interval
 from conformix.kernels import combine
 from conformix.kernels.arrays import FloatArray, IntArray
-from conformix.kernels.simplex import grid_size, simplex_grid
 from conformix.report.rows import Rows
-from conformix.search.objective import SizeObjective
+from conformix.scores.names import PAPER, Column, parse_score
 
 COLUMNS = (
     "coverage", "coverage_low", "coverage_high", "size", "size_low", "size_high",
     "gain", "gain_low", "gain_high",
 )  # fmt: skip
-MODEL, AGAIN = "this model", "its weights, recalibrated"
+MODEL, AGAIN = "this model", "its scores, recalibrated"
+UNIFORM, AVERAGE = "uniform weights", "average of thr, aps, rank"
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,21 +43,18 @@ class MethodTable:
     columns: dict[str, FloatArray]
     baselines: tuple[str, ...]  # the best single score at every level
     relative: bool  # whether gains are shares
-    # the verdict at every level, where methods were compared over splits
+    # what the comparison says at every level: over splits, or beside the plain method
     sentences: tuple[str, ...]
     notes: tuple[str, ...]  # how to read the table
 
 
 def model_methods(rows: Rows) -> MethodTable:
-    """Return the model beside its single scores and their plain average.
+    """Return the model beside plain scores and averages.
 
     The model has the thresholds of its own calibration rows; the others are calibrated on one
     half of the rows and measured on the other, both ways round.
     """
-    d, n = len(rows.names), len(rows.compared)
-    tried = {name: np.eye(d)[j] for j, name in enumerate(rows.names)} if d > 1 else {}
-    if d > 1:
-        tried = {AGAIN: rows.weights, **tried, "uniform weights": np.full(d, 1 / d)}
+    n = len(rows.compared)
     model_sizes = np.stack([rows.sets(alpha)[rows.compared].sum(axis=1) for alpha in rows.alphas])
     model_hits = np.array(
         [
@@ -64,9 +64,9 @@ def model_methods(rows: Rows) -> MethodTable:
     )
     measured = {MODEL: (model_sizes, model_hits)}
     if n >= 4:
-        measured |= {name: row_sizes(rows, weights) for name, weights in tried.items()}
+        measured |= other_methods(rows)
     names = tuple(measured)
-    singles = [name for name in names if name in rows.names] or [MODEL]
+    singles = [name for name in names[1:] if name not in (AGAIN, UNIFORM, AVERAGE)] or [MODEL]
     baselines = [
         min(singles, key=lambda name: float(measured[name][0][a].mean()))
         for a in range(len(rows.alphas))
@@ -87,16 +87,111 @@ def model_methods(rows: Rows) -> MethodTable:
             f"“{MODEL}” uses the thresholds of its own calibration rows; every other method is "
             "calibrated on one half of these rows and measured on the other, both ways round."
         )
+        footing = f"“{AGAIN}” stands" if AGAIN in names else f"“{rows.names[0]}” is this model"
         notes.append(
             "Gain: labels per set fewer than the best single score, row by row. Sizes compare at "
-            f"equal coverage only: “{AGAIN}” stands on the footing of the others."
+            f"equal coverage only: {footing} on the footing of the others."
         )
     # A fresh threshold promises nothing to rows whose features the fit saw; these may be those.
     facts = rows.predictor.fitted.ledger.facts
     again = "approximate" if facts.n_test or facts.n_batch else "exact"
-    guarantees = (kind, *(again if name == AGAIN else "exact" for name in names[1:]))
-    columns = _columns(len(rows.alphas), names, values)
-    return MethodTable(names, guarantees, columns, tuple(baselines), False, (), tuple(notes))
+    other = {AGAIN: again, AVERAGE: "approximate"}
+    guarantees = (kind, *(other.get(name, "exact") for name in names[1:]))
+    return MethodTable(
+        names,
+        guarantees,
+        _columns(len(rows.alphas), names, values),
+        tuple(baselines),
+        False,
+        beside_plain(rows, {name: sizes for name, (sizes, _) in measured.items()}),
+        tuple(notes),
+    )
+
+
+def other_methods(rows: Rows) -> dict[str, tuple[IntArray, IntArray]]:
+    """Return sizes (A, n) and covered rows (A,) of what the model is compared with, by name."""
+    d, blended, plain = len(rows.names), rows.predictor.blend is not None, plain_columns(rows)
+    tried = {AGAIN: rows.weights} if d > 1 or blended else {}
+    if not blended and (d > 1 or plain):
+        tried |= {name: np.eye(d)[j] for j, name in enumerate(rows.names)}
+    if d > 1:
+        tried[UNIFORM] = np.full(d, 1 / d)
+    found = {name: row_sizes(rows, combine(rows.scores, w)) for name, w in tried.items()}
+    for column in plain:
+        alone = replace(rows.predictor.scoring, columns=(column,))
+        scores = alone.tensor(rows.outputs.rows(rows.compared))[..., 0]
+        found[str(column)] = row_sizes(rows, scores)
+    if blended:
+        found[AVERAGE] = averaged_sizes(rows)
+    return found
+
+
+def plain_columns(rows: Rows) -> list[Column]:
+    """Return the plain scores that the model does not name: ``thr``, for a blend the paper's."""
+    names = ("thr",) if rows.predictor.blend is None else PAPER
+    columns = [Column(m, parse_score(name)) for m in rows.predictor.scored_models for name in names]
+    return [column for column in columns if str(column) not in rows.names]
+
+
+def averaged_sizes(rows: Rows) -> tuple[IntArray, IntArray]:
+    """Return the same for the average of the paper, fitted on one half as the library fits it."""
+    y = rows.y[rows.compared]
+    sizes = np.zeros((len(rows.alphas), len(y)), dtype=np.int64)
+    hits = np.zeros(len(rows.alphas), dtype=np.int64)
+    outputs = rows.outputs.rows(rows.compared)
+    for half, test in both_ways(rows):
+        model = ScoreAverage(PAPER, alpha=rows.predictor.alpha, split="all-rows",
+                             kind=outputs.kind, random_state=rows.seed)  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConformixWarning)  # of halves, not of the model
+            model.fit(outputs.rows(half).models, y[half])
+            nested = model.predict_set(outputs.rows(test).models, alpha=list(rows.alphas))
+        for a, alpha in enumerate(rows.alphas):
+            mask = np.asarray(nested.at(alpha))
+            sizes[a, test] = mask.sum(axis=1)
+            hits[a] += int(metrics.covered(mask, y[test]).sum())
+    return sizes, hits
+
+
+def beside_plain(rows: Rows, sizes: Mapping[str, IntArray]) -> tuple[str, ...]:
+    """Return one sentence per level: by how much sets are smaller than those of ``thr`` alone."""
+    plain = [name for name in sizes if name == "thr" or name.endswith(".thr")]
+    ours = AGAIN if AGAIN in sizes else rows.names[0]
+    if not plain or ours not in sizes:
+        said = "This model is the plain method itself, the probability of a label alone (thr)."
+        return (said if rows.names == ("thr",) else "",) * len(rows.alphas)
+    sentences = []
+    for a in range(len(rows.alphas)):
+        name = min(plain, key=lambda one: float(sizes[one][a].mean()))
+        later = rows.alphas[rows.fitted_place] if a != rows.fitted_place else None
+        sentences.append(in_words(name, sizes[ours][a], sizes[name][a], later))
+    return tuple(sentences)
+
+
+def in_words(name: str, ours: IntArray, plain: IntArray, fitted: float | None) -> str:
+    """Return who has the smaller sets, in words; `fitted` is the model's level where it differs."""
+    saved, mean, base = interval(plain - ours), float(ours.mean()), float(plain.mean())
+    method = f"the plain method ({name}, the probability of a label alone)"
+    if base <= 0 or saved.low <= 0 <= saved.high:
+        return (
+            f"The sets are about as large as those of {method}: {mean:.2f} and {base:.2f} labels "
+            "on average, calibrated alike, a difference that chance allows."
+        )
+    share, ends = saved.mean / base, sorted((abs(saved.low) / base, abs(saved.high) / base))
+    shares = f"{100 * abs(share):.1f} % (95 % interval {100 * ends[0]:.1f} to {100 * ends[1]:.1f})"
+    if share > 0:
+        return (
+            f"The sets are {shares} smaller than those of {method}: {mean:.2f} labels on average "
+            f"in place of {base:.2f}, calibrated alike."
+        )
+    advice = 'On these rows the model does not pay: fit scores="thr" instead.'
+    if fitted is not None:
+        advice = f"The model was fitted for alpha = {fitted:g}, not for this level."
+    return (
+        f"The plain method has the smaller sets here: {name}, the probability of a label alone, "
+        f"needs {base:.2f} labels on average and this model {mean:.2f}, which is {shares} more, "
+        f"calibrated alike. {advice}"
+    )
 
 
 def compared_methods(comparisons: Sequence[Comparison], average: str) -> MethodTable:
@@ -147,24 +242,6 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-# A grid that can be seen and listed: three scores in steps of 0.02.
-MOST_WEIGHTS = 1326
-MOST_STEPS = 100
-# Combined true-label scores held at once.
-ENTRIES = 2**22
-
-
-@dataclass(frozen=True, eq=False)
-class WeightMap:
-    """Sizes and coverages of all weights of a grid."""
-
-    resolution: int  # weights are ``grid / resolution``
-    grid: IntArray  # (M, d), the grid, lexicographically
-    labels: IntArray  # (A, M), labels in all sets, by level
-    hits: IntArray  # (A, M), covered rows, by level
-    n: int
-
-
 def halves(rows: Rows) -> tuple[IntArray, IntArray]:
     """Return the two halves of the rows `compared`, as places in it, drawn with the seed."""
     order = np.random.default_rng(rows.seed).permutation(len(rows.compared))
@@ -172,61 +249,19 @@ def halves(rows: Rows) -> tuple[IntArray, IntArray]:
     return np.sort(order[:cut]), np.sort(order[cut:])
 
 
-def weight_map(rows: Rows) -> WeightMap | None:
-    """Return sizes and coverages over the grid of weights; None for a single score."""
-    d = len(rows.names)
-    if d < 2 or len(rows.compared) < 4:
-        return None
-    steps = [m for m in range(1, MOST_STEPS + 1) if grid_size(d, m) <= MOST_WEIGHTS]
-    resolution = max(steps, default=1)
-    grid = simplex_grid(d, resolution)
-    labels, hits = cross_calibrated(rows, grid / resolution)
-    return WeightMap(resolution, grid, labels, hits, len(rows.compared))
-
-
-def cross_calibrated(rows: Rows, weights: FloatArray) -> tuple[IntArray, IntArray]:
-    """Return labels in all sets and covered rows, (A, M) each, over both ways round."""
-    y = rows.y[rows.compared]
-    true_scores = np.ascontiguousarray(rows.scores[np.arange(len(y)), y])
-    labels = np.zeros((len(rows.alphas), len(weights)), dtype=np.int64)
-    hits = np.zeros_like(labels)
+def both_ways(rows: Rows) -> tuple[tuple[IntArray, IntArray], tuple[IntArray, IntArray]]:
+    """Return which half calibrates and which is measured, both ways round."""
     first, second = halves(rows)
-    for calibrate, test in ((first, second), (second, first)):
-        part = rows.scores[test]
-        thresholds = np.full(labels.shape, -np.inf)
-        for a, alpha in enumerate(rows.alphas):
-            k = conformal_rank(len(calibrate), alpha)
-            objective = SizeObjective(true_scores[calibrate], [part], k)
-            if k > len(calibrate):
-                labels[a] += objective.counts(weights)
-                continue
-            counts, thresholds[a] = objective.counts_and_thresholds(weights)
-            labels[a] += counts
-        hits += _covered(true_scores[test], weights, thresholds)
-    return labels, hits
+    return (first, second), (second, first)
 
 
-def _covered(true_scores: FloatArray, weights: FloatArray, thresholds: FloatArray) -> IntArray:
-    """Return how many true-label scores reach the thresholds (A, M) of their weights."""
-    counts = np.zeros(thresholds.shape, dtype=np.int64)
-    step = max(1, ENTRIES // len(true_scores))
-    for start in range(0, len(weights), step):
-        some = slice(start, start + step)
-        values = combine(true_scores[None], weights[some, None, :])
-        for a in range(len(thresholds)):
-            counts[a, some] = (values >= thresholds[a, some, None]).sum(axis=1)
-    return counts
-
-
-def row_sizes(rows: Rows, weights: FloatArray) -> tuple[IntArray, IntArray]:
-    """Return set sizes (A, n) and covered rows (A,) of one weight vector, both ways round."""
+def row_sizes(rows: Rows, combined: FloatArray) -> tuple[IntArray, IntArray]:
+    """Return set sizes (A, n) and covered rows (A,) of one score (n, K), both ways round."""
     y = rows.y[rows.compared]
-    combined = combine(rows.scores, weights)
     true_scores = combined[np.arange(len(y)), y]
     sizes = np.zeros((len(rows.alphas), len(y)), dtype=np.int64)
     hits = np.zeros(len(rows.alphas), dtype=np.int64)
-    first, second = halves(rows)
-    for calibrate, test in ((first, second), (second, first)):
+    for calibrate, test in both_ways(rows):
         for a, alpha in enumerate(rows.alphas):
             k = conformal_rank(len(calibrate), alpha)
             threshold = kth_largest(true_scores[calibrate], k)

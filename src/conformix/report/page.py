@@ -38,7 +38,13 @@ VERDICTS = {
     "trivial": "Too few rows",
     "used": "Rows of the fit",
 }
-
+# At levels that were not fitted.
+LATER = {
+    "kept": "Promise would have held",
+    "chance": "Would have been within chance",
+    "broken": "Would have been less than chance allows",
+    "reached": "Level would have been reached",
+}
 
 # Shorter lists are readable JSON; longer ones are packed.
 LISTED = 24
@@ -155,13 +161,20 @@ def numbers(report: Report) -> dict[str, Any]:
 def texts(report: Report) -> dict[str, list[str]]:
     """Return the texts that move with the level."""
     measured, alphas = report.measured, report.rows.alphas
+    wanted = ("Promised", "Would be promised")
+    if not measured.promised:
+        wanted = ("Asked for", "Would be asked for")
     return {
         "alpha": [f"{alpha:g}" for alpha in alphas],
         "asked": [f"{round(100 * (1 - alpha), 6):g}\u202f%" for alpha in alphas],
         "sentence": [spaced(one) for one in measured.sentences],
-        "verdict": [VERDICTS[one] for one in measured.verdicts],
+        "verdict": [
+            (VERDICTS | LATER if one.asked_later else VERDICTS)[one.word] for one in measured.judged
+        ],
+        "wanted": [wanted[one.asked_later] for one in measured.judged],
+        "example": list(report.opening.sentences),
         "tone": list(measured.verdicts),
-        "compared": [spaced(one) for one in report.methods.sentences] or [""] * len(alphas),
+        "compared": [spaced(one) for one in report.methods.sentences],
         "baseline": list(report.methods.baselines),
     }
 

@@ -18,14 +18,10 @@ from conformix.experiments.pool import sha256_of
 from conformix.guarantees.ledger import Entry
 from conformix.report.examples import Examples, examples
 from conformix.report.measured import ByClass, Measured, by_class, measure
-from conformix.report.methods import (
-    MethodTable,
-    WeightMap,
-    compared_methods,
-    model_methods,
-    weight_map,
-)
+from conformix.report.methods import MethodTable, compared_methods, model_methods
+from conformix.report.opening import Opening, opening
 from conformix.report.rows import Rows
+from conformix.report.weights import WeightMap, weight_map
 
 # More classes than this are neither read nor printed; the largest ones are listed.
 MOST_CLASSES = 1000
@@ -41,6 +37,8 @@ class Report:
         What the report is about.
     rows : Rows
         The model and the rows on which it was measured.
+    opening : Opening
+        One of the rows and its set, for readers who have never heard of sets.
     measured : Measured
         Promise and measures at every level.
     methods : MethodTable
@@ -71,6 +69,7 @@ class Report:
 
     title: str
     rows: Rows
+    opening: Opening
     measured: Measured
     methods: MethodTable
     weights: WeightMap | None
@@ -153,6 +152,7 @@ def build_report(
     return Report(
         title=title,
         rows=rows,
+        opening=opening(rows),
         measured=measured,
         methods=compared_methods(comparisons, average) if comparisons else model_methods(rows),
         weights=weight_map(rows),

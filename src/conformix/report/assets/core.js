@@ -85,6 +85,15 @@ dark.addEventListener("change", nameTheme);
 theme.hidden = false;
 nameTheme();
 
+// A link into a folded part opens it.
+function unfold() {
+  const target = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
+  const fold = target && $("details.fold", target);
+  if (fold) fold.open = true;
+}
+addEventListener("hashchange", unfold);
+addEventListener("DOMContentLoaded", unfold);
+
 // On paper everything is open, but for tables of thousands of lines.
 let opened = [];
 addEventListener("beforeprint", () => {
