@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from conformix.cli.output import write_aside
+from conformix.cli.wording import in_options
 from conformix.errors import ConformixWarning, InvalidInput, pip_line
 
 # In the order of the help: a command is a file here, with a function of its name and an EXAMPLE.
@@ -115,7 +116,7 @@ def _warnings_as_sentences() -> Iterator[None]:
                     write_aside(line)
             elif str(message) not in shown:
                 shown.add(str(message))
-                _say(f"warning: {message}", 0)
+                _say(f"warning: {in_options(str(message))}", 0)
 
         warnings.showwarning = show
         yield
@@ -125,7 +126,7 @@ def _failed(error: Exception) -> int:
     """Say in one sentence what went wrong, and return the exit code."""
     sentence, code = f"{type(error).__name__}: {error} (--debug shows where).", FAILED
     if isinstance(error, InvalidInput):
-        sentence, code = str(error), USAGE
+        sentence, code = in_options(str(error)), USAGE
     elif isinstance(error, ModuleNotFoundError):
         package = str(error.name).partition(".")[0]
         sentence = f"this needs {package}; install it with: {pip_line('all')}."

@@ -66,6 +66,16 @@ def fit(
     calibration: Annotated[
         str, typer.Option(help="One threshold (marginal), or more: class, cluster, rc3p, vote.")
     ] = "marginal",
+    fallback: Annotated[
+        str | None,
+        typer.Option(
+            help="Classes with few rows under --calibration class or cluster: all (always in), "
+            "pooled (one threshold together) or marginal (that of all rows)."
+        ),
+    ] = None,
+    min_rows: Annotated[
+        int | None, typer.Option(help="How many rows are not few; by default what alpha needs.")
+    ] = None,
     model: NamedFiles = None,
     labels: LabelFile = None,
     label_column: LabelColumn = None,
@@ -75,7 +85,14 @@ def fit(
     test: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="[NAME=]FILE", help="Unlabelled test rows, for the splits batch and batch+."
+            metavar="[NAME=]FILE",
+            help="Unlabelled test rows, for the splits batch and batch+ and for scores that learn.",
+        ),
+    ] = None,
+    unlabelled: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[NAME=]FILE", help="Further rows without labels, for scores that learn."
         ),
     ] = None,
     kind: Kind = "auto",
@@ -98,20 +115,31 @@ def fit(
         file, model, labels=labels, part=part, kind=kind, renormalize=renormalize,
         labels_from=labels_from, **shared,
     )  # fmt: skip
-    check_target(out, [*source.paths, *(Path(one.rpartition("=")[2]) for one in test or ())])
+    if test == ["each"]:
+        raise InvalidInput(
+            'test="each" predicts with the calibration rows themselves, which no model file holds: '
+            "fit and predict in one Python process, or give a file of test rows (./each for one of "
+            "that name)."
+        )
+    others = [*(test or ()), *(unlabelled or ())]
+    check_target(out, [*source.paths, *(Path(one.rpartition("=")[2]) for one in others)])
     with working("reading"):
         batch = source.read(labelled=True)
         if not as_is:
             refuse_nonsense(batch, batch.name)
-        tests = None if not test else _test_rows(test, batch, shared)
+        tests = _rows_without_labels(test, batch, shared)
+        further = _rows_without_labels(unlabelled, batch, shared)
     estimator = _estimator(
         None if scores is None else listed(scores), method, split or "vfcp", normalize, resolution,
-        alpha=alpha, kind=batch.kind, guarantee=guarantee, delta=delta, calibration=calibration,
-        random_state=seed,
+        alpha=alpha, kind=batch.kind, guarantee=guarantee, delta=delta,
+        calibration=_scheme(calibration, fallback=fallback, min_rows=min_rows), random_state=seed,
     )  # fmt: skip
     with working("searching weights"), source.told_in_lines():
         y = batch.labels_for(batch.classes)
-        estimator.fit(unnamed_if_single(batch.outputs), y, test=tests, classes=batch.classes)
+        estimator.fit(
+            unnamed_if_single(batch.outputs), y, test=tests, classes=batch.classes,
+            unlabelled=further,
+        )  # fmt: skip
     estimator.save(out)
     record = _record(estimator, batch, out)
     if method is not None:
@@ -148,10 +176,32 @@ def _estimator(
     )
 
 
-def _test_rows(test: list[str], batch: Any, shared: dict[str, Any]) -> dict[str, Any]:
-    """Return the outputs on the test rows; their labels, where they have any, are not looked at."""
-    named = [one for one in test if "=" in one]
-    file = None if named else test[0]
+def _scheme(calibration: str, **options: Any) -> Any:
+    """Return the calibration of a name; options that were given are its fields."""
+    given = {name: value for name, value in options.items() if value is not None}
+    if not given:
+        return calibration
+    from dataclasses import fields, replace  # noqa: PLC0415  late
+
+    from conformix.calibration import resolve_calibration  # noqa: PLC0415
+
+    scheme: Any = resolve_calibration(calibration)
+    for name in given:
+        if name not in {one.name for one in fields(scheme)}:
+            raise InvalidInput(
+                f"--{name.replace('_', '-')} is about classes with few rows, which --calibration "
+                f"{calibration} does not single out; say --calibration class or cluster, or leave "
+                "it out."
+            )
+    return replace(scheme, **given)
+
+
+def _rows_without_labels(files: list[str] | None, batch: Any, shared: dict[str, Any]) -> Any:
+    """Return the outputs on rows whose labels, where they have any, are not looked at."""
+    if not files:
+        return None
+    named = [one for one in files if "=" in one]
+    file = None if named else files[0]
     shared = shared | {"label_column": None}
     source = sources(file, named, classes=batch.classes, kind=batch.kind, **shared)
     return unnamed_if_single(source.read(labelled=False).outputs)

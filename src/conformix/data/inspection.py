@@ -509,6 +509,27 @@ def refusal(sentence: str) -> Finding:
     return Finding("unreadable", sentence, serious=True)
 
 
+# Rows of a prediction that are looked at: a service asks for one, and waits for it.
+FIRST_ROWS = 8
+
+
+def warn_if_probabilities(models: Mapping[str, Any], name: str) -> None:
+    """Warn where rows to predict are probabilities and the model was fitted on logits."""
+    for model, values in models.items():
+        if not isinstance(values, np.ndarray) or not len(values):
+            continue
+        first = values[:FIRST_ROWS]
+        if first.min() < 0 or np.abs(first.sum(axis=1) - 1).max() > HALF_SUM_TOLERANCE:
+            continue
+        if (first == np.round(first)).any(axis=1).all():
+            continue  # a softmax is never quite 0 or 1; small cases are
+        warn(
+            f"{called(name, model)}: numbers lie between 0 and 1 and rows sum to 1, and the model "
+            "was fitted on logits; give logits.",
+            SuspectOutputsWarning,
+        )
+
+
 def warn_if_suspect(models: Mapping[str, Any], kind: str) -> None:
     """Warn where numbers that are taken for logits are per cents, or hold a counter."""
     if kind != "logits":

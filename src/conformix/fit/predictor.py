@@ -14,6 +14,7 @@ import numpy as np
 
 from conformix.conformal import simple_fraction
 from conformix.data.checks import is_chunked
+from conformix.data.inspection import warn_if_probabilities
 from conformix.data.labels import label_indices
 from conformix.data.outputs import Arithmetic, Form, Outputs, check_outputs, matching
 from conformix.data.row_data import RowData, check_rows, row_ids
@@ -131,6 +132,8 @@ class Predictor:
         if isinstance(outputs, Outputs):
             return outputs
         checked = check_outputs(outputs, self.kind, name=name, later=later)
+        if self.kind == "logits":
+            warn_if_probabilities(checked.models, name)
         checked = replace(checked, arithmetic=self.arithmetic)
         checked = matching(checked, self.models, self.n_classes, name)
         return checked if self.blend is None or checked.stays_on_device else checked.to_host()
