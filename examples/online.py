@@ -3,7 +3,7 @@
     python examples/online.py --steps 6000
 
 CIFAR-100 rows in random order, two networks. At half time the better network goes bad: noise is
-added to its logits, as a broken sensor would. A model fitted before the drift (VFCP on 2,000 other
+added to its logits, as a broken sensor would. A model fitted before the drift (on 2,000 other
 rows) stays as it is; the online predictors learn from every label after its set was issued. Prints
 one Markdown table: coverage before and after the drift, mean size, the distance of the share of
 errors from alpha, and the bound that holds for every stream.
@@ -62,7 +62,7 @@ def main(steps: int) -> None:
 
     fixed = cx.ScoreAverage(("thr", "aps"), alpha=ALPHA, kind="logits", random_state=0)
     fixed.fit(part(slice(0, 2000)), y[:2000])
-    tell("VFCP, fitted before the drift", fixed.predict_set(new), "none under drift")
+    tell("holdout, fitted before the drift", fixed.predict_set(new), "none under drift")
     for name, options in RUNS.items():
         online = cx.OnlineAverage(
             ("thr", "aps"), alpha=ALPHA, kind="logits", window=500, candidates=4, **options

@@ -54,7 +54,7 @@ class ScoreAverage(Surface, Params):
     scores : "auto", "paper", or a sequence of names, `Score` objects or functions, optional
         What is averaged. With several models, every score of every model. ``auto`` blends a
         dictionary of scores of all models by likelihood (`conformix.scores.blend`,
-        docs/frontier.md); it goes with split "vfcp", the recommended one, and "exact". ``paper``
+        docs/frontier.md); it goes with split "holdout" (vfcp), the default, and "exact". ``paper``
         is ``("thr", "aps", "rank")``. Left out it is ``auto``; where ``weights``, ``search``,
         ``normalize``, ``objective``, ``tune_alpha``, ``ensemble``, a vote or another split is asked
         for, which are about named scores, it is ``paper``.
@@ -242,7 +242,7 @@ class ScoreAverage(Surface, Params):
         numbers per row. The result is that of `fit` on the same rows where the source knows their
         number; an iterator does not, and another random sample of the rows tunes. What is learnt or
         drawn before rows are scored (``scores="auto"``, scores that learn, groups), or looks at the
-        scores of all rows (every split but "vfcp"), takes several passes; the result is that of
+        scores of all rows (every split but "holdout"), takes several passes; the result is that of
         `fit`, and an iterator's outputs are held, up to 1 GiB.
 
         Parameters
@@ -426,9 +426,9 @@ class ScoreAverage(Surface, Params):
         altered = altered or not is_mean_size(resolve_objective(self.objective))
         if altered or facts.learnt_scale or facts.tune_alpha != facts.alpha:
             raise InvalidInput(
-                "measured_coverage is about plain EFCP: one threshold, the smallest mean size, no "
-                "PAC rank, no tune_alpha, empty sets allowed, and a scale that was not learnt on "
-                "the calibration rows."
+                'measured_coverage is about split "all-rows" (efcp) with one threshold, the '
+                "smallest mean size, no PAC rank, no tune_alpha, empty sets allowed, and a scale "
+                "that was not learnt on the calibration rows."
             )
         if facts.n_weights == 0:
             raise InvalidInput(

@@ -19,7 +19,7 @@ from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.plots import new_figure, plot_triangle
 from conformix.scores import PAPER, named_scores, score_tensor
 from conformix.search import landscape
-from conformix.splits import resolve_split
+from conformix.splits import in_plain_words, resolve_split
 from conformix.tables import Table
 
 
@@ -87,12 +87,24 @@ def methods(choices: Choices) -> Iterator[tuple[str, ScoreAverage]]:
     yield "auto, vfcp", ScoreAverage("auto", kind="logits", random_state=choices.seed)
 
 
+def in_words(method: str) -> str:
+    """Return a method whose split has its plain name first.
+
+    Examples
+    --------
+    >>> in_words("average, vfcp"), in_words("thr")
+    ('average, holdout (vfcp)', 'thr')
+    """
+    name, comma, split = method.partition(", ")
+    return f"{name}, {in_plain_words(split)}" if comma else method
+
+
 def table(title: str, rows: Iterable[Row]) -> Table:
     """Return the rows of one level as a table."""
     header = ("method", "coverage [95 % interval]", "size", "weights", "guarantee")
     cells = [
         (
-            row.method,
+            in_words(row.method),
             f"{row.coverage:.4f} [{row.low:.4f}, {row.high:.4f}]",
             f"{row.size:.2f}",
             " ".join(f"{w:.2f}" for w in row.weights) or "by likelihood",

@@ -109,8 +109,8 @@ TRANSDUCTIVE = Guarantee(
 UNBOUNDED = Guarantee(
     "none",
     "no finite-sample bound is known",
-    "the scale or a score was learnt from the calibration rows; use split vfcp, or normalize scale "
-    "with scores that learn nothing",
+    "the scale or a score was learnt from the calibration rows; use split holdout (vfcp), or "
+    "normalize scale with scores that learn nothing",
 )
 
 

@@ -236,7 +236,7 @@ def no_law(facts: Facts, *, reference: bool = False) -> str | None:
     if facts.learnt_scale:
         return (
             "the calibration rows also taught the scale of the scores "
-            '(split="vfcp" or normalize="scale" keeps them out of it)'
+            '(split="holdout" (vfcp) or normalize="scale" keeps them out of it)'
         )
     if not n_chosen_among(facts) and not reference:
         return 'the search does not say how many weightings it chose among (search="grid" does)'
