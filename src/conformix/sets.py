@@ -139,17 +139,31 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
         """Number of labels in every set, shape (n,)."""
         return self.mask.sum(axis=1)
 
-    def labels(self, i: int) -> list[Any]:
+    def labels(self, i: Any) -> list[Any]:
         """Return the labels in set i, best first, as class names where there are any.
 
-        Best is the highest combined score; sets made without scores list labels in class order.
+        A row may be called by its text, where `ids` has it. Best is the highest combined score;
+        sets made without scores list labels in class order.
         """
+        i = self._place(i)
         row = np.asarray(self)[i]
         members = np.flatnonzero(row).tolist()
         if self.order is not None:
             stop = int(self._stops()[i])
             members = self.order[stop - len(members) : stop].tolist()
         return members if self.classes is None else [self.classes[y] for y in members]
+
+    def _place(self, i: Any) -> int:
+        """Return the place of a row, from its place or from what it is called."""
+        if np.ndim(i) == 0 and np.asarray(i).dtype.kind in "iu":
+            return int(i)
+        called = "" if self.ids is None else ", or what the row is called in ids"
+        if self.ids is None or i not in self.ids:
+            last = len(self._mask) - 1
+            raise InvalidInput(
+                f"labels takes the place of one row, 0 to {last}{called}; got {i!r}."
+            )
+        return self.ids.index(i)
 
     def members(self) -> list[list[Any]]:
         """Return the labels of every set: ``labels(i)`` for all i, in one go."""

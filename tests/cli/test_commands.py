@@ -183,7 +183,7 @@ def test_the_demo_prints_its_table_and_draws_its_picture(
 ) -> None:
     assert main(["demo", "--table", "--out", str(tmp_path)]) == 0
     text = capsys.readouterr().out
-    assert text.count("average, dlcp+") == 2
+    assert text.count("average, batch+ (dlcp+)") == 2
     assert "promised" not in text  # half of its methods promise no such level
     assert text.count("asked for: coverage") == 2
     arguments = ["--alpha", "0.2", "--split", "vfcp", "--scores", "thr,aps,margin", "--seed", "1"]

@@ -63,8 +63,7 @@ def test_nothing_is_found_in_a_clean_file(
 NONSENSE = {
     "id from 1": "column 'id' numbers the rows (1, 2, 3, ...) and is no output; leave it out: "
     "--drop id",
-    "per cents": 'rows sum to 100: these are per cents and no logits; say kind="shares": --kind '
-    "shares",
+    "per cents": "rows sum to 100: these are per cents and no logits; say --kind shares (conformix",
     "features": "no model answers so, features do; give the outputs of a model",
     "age": "unlike the others, and no row has it as its label; leave it out: --drop age",
     "votes of seven trees": "these are votes or counts and no logits",

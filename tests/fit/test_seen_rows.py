@@ -90,6 +90,29 @@ def test_rows_that_repeat_each_other_prove_nothing():
     assert cp.verdict(P[200:], y[200:]).used is None
 
 
+def votes(rng, n):
+    """Shares of 50 trees over ten classes, as forests give them: many agree, few are alike."""
+    y = rng.integers(10, size=n)
+    strength = rng.gamma(1.2, 6.0, size=(n, 1))
+    P = rng.dirichlet(np.full(10, 0.15), size=n) + strength * np.eye(10)[y]
+    return rng.multinomial(50, P / P.sum(axis=1, keepdims=True)) / 50, y
+
+
+def test_fresh_rows_of_a_forest_are_fresh_and_used_ones_are_not():
+    called, repeated = 0, 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        P, y = votes(rng, 900)
+        cp = cx.ScoreAverage("thr", random_state=0).fit(P[:400], y[:400])
+        called += cp.verdict(P[400:], y[400:]).used is not None
+        digests = cp.predictor_.seen.digests
+        asked = digests_of(cp.predictor_.check(P[400:]), np.arange(500), cp.predictor_.key)
+        repeated += len(np.unique(digests)) >= 380 and np.isin(asked, digests).sum() >= 25
+        assert len(np.unique(digests)) < 380 or cp.verdict(P[:400], y[:400]).word == "used"
+    assert repeated >= 3  # the shares alone would have been called used
+    assert called == 0
+
+
 def test_of_many_rows_some_are_remembered():
     cp = fitted(5000)
     assert len(cp.predictor_.seen.digests) == MOST

@@ -471,6 +471,11 @@ class ConformalClassifier(
         """Return features for a prediction, checked against those of `fit`."""
         check_is_fitted(self)
         X = rows_of(X)
+        if hasattr(X, "to_frame") and getattr(X, "ndim", 2) == 1:
+            raise InvalidInput(
+                f"X must be a table of rows; got one row, a {type(X).__name__} of {len(X)} values: "
+                "write X.iloc[[0]] for a frame of one row."
+            )
         validate_data(self, X, reset=False, skip_check_array=True)
         return X
 

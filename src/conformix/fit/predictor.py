@@ -14,6 +14,7 @@ import numpy as np
 
 from conformix.conformal import simple_fraction
 from conformix.data.checks import is_chunked
+from conformix.data.frames import in_class_order
 from conformix.data.inspection import warn_if_probabilities
 from conformix.data.labels import label_indices
 from conformix.data.outputs import Arithmetic, Form, Outputs, check_outputs, matching
@@ -131,6 +132,7 @@ class Predictor:
         """
         if isinstance(outputs, Outputs):
             return outputs
+        outputs = in_class_order(outputs, self.classes)
         checked = check_outputs(outputs, self.kind, name=name, later=later)
         if self.kind == "logits":
             warn_if_probabilities(checked.models, name)

@@ -15,6 +15,7 @@ import numpy as np
 from conformix.data.batches import Batches
 from conformix.data.checks import is_chunked, mapping, place
 from conformix.data.chunks import chunked
+from conformix.data.frames import class_columns, in_class_order
 from conformix.data.labels import check_classes, label_indices
 from conformix.data.outputs import (
     Form,
@@ -199,6 +200,11 @@ def array_rows(
 
     Where all rows are scored in one pass, their numbers are checked in that pass.
     """
+    if classes is None and y is not None:
+        classes = class_columns(outputs, y)
+    outputs, test, unlabelled = (
+        in_class_order(rows, classes) for rows in (outputs, test, unlabelled)
+    )
     labelled = check_outputs(outputs, settings.kind, later=not settings.blends)
     names = check_classes(classes, labelled.n_classes)
     labels = label_indices(y, names, labelled.n, labelled.n_classes)

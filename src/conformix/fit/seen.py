@@ -7,7 +7,8 @@ whether a row that they hold was used, and try out rows where there are few to t
 
 Different rows may have equal outputs, those of trees and neighbours often do. So nothing is claimed
 where the rows of the fit repeat each other, nor of a few rows: fewer than `FEW` that are not all,
-or fewer than `SUSPICIOUS` of what would be found were all of them used.
+or fewer than `SUSPICIOUS` of what would be found were all of them used. A fresh row repeats one of
+the fit about as often as a row of the fit repeats another one, so no more than that is a sign.
 """
 
 from __future__ import annotations
@@ -56,12 +57,15 @@ class SeenRows:
 
     def among(self, outputs: Outputs, key: int) -> Found | None:
         """Return how many of these rows were used; None where chance can have repeated them."""
-        if len(np.unique(self.digests)) < DISTINCT * len(self.digests):
+        _, counts = np.unique(self.digests, return_counts=True)
+        if len(counts) < DISTINCT * len(self.digests):
             return None
         asked = digests_of(outputs, spread(outputs.n, MOST_ASKED), key)
         rows = int(np.isin(asked, self.digests).sum())
         expected = len(asked) * min(1.0, len(self.digests) / self.n)  # were all of them used
         suspicious = rows >= max(min(FEW, len(asked)), SUSPICIOUS * expected)
+        twins = int(counts[counts > 1].sum())  # rows that chance repeated, with room for chance
+        suspicious &= rows > len(asked) * (twins + 4 * np.sqrt(twins)) / len(self.digests)
         return Found(rows, len(asked), len(self.digests), self.n) if suspicious else None
 
     def plus(self, other: SeenRows) -> SeenRows:

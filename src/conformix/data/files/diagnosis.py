@@ -84,7 +84,9 @@ def refuse_nonsense(batch: Batch, where: str) -> None:
         told = " ".join(f"{name} {value}".strip() for name, value in finding.options.items())
         sentence = finding.sentence.rstrip(".")
         if finding.serious:
-            cure = f": {told}" if told else ""
+            # What Python's words say already the shell says in its own.
+            said = any(word in sentence for word in ("kind=", "renormalize="))
+            cure = f": {told}" if told and not said else ""
             raise InvalidInput(
                 f"{where}: {sentence}{cure} (conformix doctor shows all that is found, --as-is "
                 "takes the file as it is)."
