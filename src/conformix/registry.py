@@ -6,7 +6,7 @@ Every argument that takes a name also takes the object that the name stands for.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from inspect import signature
 from typing import Any, Generic, TypeVar
@@ -37,6 +37,49 @@ def unknown_name(
     hint = f" did you mean {close[0]!r}?" if close else ""
     listed = [f"{plain[one]} ({one})" if one in plain else one for one in known]
     return InvalidInput(f"unknown {kind} {name!r};{hint} known: {', '.join(listed)}.")
+
+
+# Classes, methods and functions of other libraries, and what to say here.
+WORDS_OF_OTHERS = {
+    "SplitConformalClassifier": "ConformalClassifier",
+    "MapieClassifier": "ConformalClassifier",
+    "WrapClassifier": "ConformalClassifier",
+    "SplitPredictor": "ScoreAverage",
+    "ClassConditionalPredictor": 'ScoreAverage(calibration="class")',
+    "ClusteredPredictor": 'ScoreAverage(calibration="cluster")',
+    "conformalize": "fit",
+    "calibrate": "fit, or recalibrate on fresh rows",
+    "calculate_threshold": "fit",
+    "predict_with_logits": "predict_set",
+    "predict_sets": "predict_set",
+    "predict_p": "predict_pvalues",
+    "classification_coverage_score": "coverage",
+    "classification_mean_width_score": "mean_size",
+    "coverage_rate": "coverage",
+    "average_size": "mean_size",
+    "CovGap": "class_coverage_gap",
+    "SSCV": "size_stratified_violation",
+    "LAC": "Thr",
+    "APS": "Aps",
+    "RAPS": "Raps",
+    "SAPS": "Saps",
+    "TOPK": "Rank",
+}
+
+
+def no_attribute(owner: str, name: str, known: Iterable[str]) -> AttributeError:
+    """Return the error for a name that a module or an object does not have, with help.
+
+    Examples
+    --------
+    >>> print(no_attribute("module 'conformix.metrics'", "coverage_rate", ["coverage"]))
+    module 'conformix.metrics' has no attribute 'coverage_rate'; here it is coverage.
+    """
+    sentence = f"{owner} has no attribute {name!r}"
+    theirs, names = WORDS_OF_OTHERS.get(name, ""), {*known}
+    if theirs.partition("(")[0].partition(",")[0] in names:
+        return AttributeError(f"{sentence}; here it is {theirs}.")
+    return AttributeError(sentence)
 
 
 def check_flag(value: Any, name: str) -> bool:

@@ -45,6 +45,46 @@ def test_a_word_of_another_library_is_answered_and_not_guessed(
     assert f"unknown {registry.kind} {word!r}; did you mean {ours!r}? known: " in str(error.value)
 
 
+CP = cx.ScoreAverage("thr").fit(P, Y)
+
+
+@pytest.mark.parametrize(
+    ("owner", "word", "ours"),
+    [
+        (cx, "SplitConformalClassifier", "ConformalClassifier"),
+        (cx, "ClusteredPredictor", 'ScoreAverage(calibration="cluster")'),
+        (cx.metrics, "coverage_rate", "coverage"),
+        (cx.metrics, "classification_mean_width_score", "mean_size"),
+        (cx.scores, "LAC", "Thr"),
+        (CP, "predict_with_logits", "predict_set"),
+        (CP, "calibrate", "fit, or recalibrate on fresh rows"),
+        (cx.OnlineAverage("thr", kind="probs"), "predict_p", "predict_pvalues"),
+        (cx.ConformalClassifier(GaussianNB()), "conformalize", "fit"),
+        (cx.CrossConformalClassifier(GaussianNB()), "conformalize", "fit"),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "",
+)
+def test_a_name_of_another_library_is_told_what_it_is_here(
+    owner: Any, word: str, ours: str
+) -> None:
+    with pytest.raises(AttributeError, match=re.escape(f"{word!r}; here it is {ours}.")):
+        getattr(owner, word)
+    assert word not in dir(owner)
+    with pytest.raises(AttributeError, match=r"has no attribute 'nothing'$"):
+        owner.nothing  # noqa: B018
+
+
+def test_what_raises_an_attribute_error_of_its_own_keeps_its_words() -> None:
+    with pytest.raises(AttributeError, match="not fitted yet"):
+        cx.ConformalClassifier(GaussianNB()).guarantee_  # noqa: B018
+
+
+def test_one_hot_labels_are_recognised() -> None:
+    hint = r"got \(60, 4\); one-hot rows are y.argmax\(1\)\."
+    with pytest.raises(cx.InvalidInput, match=hint):
+        cx.ScoreAverage("thr").fit(P, np.eye(4)[Y])
+
+
 LEVEL = "say alpha, the share of misses: 95 % coverage is alpha=0.05."
 
 

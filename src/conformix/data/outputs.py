@@ -456,7 +456,11 @@ def check_labels(y: Any, n: int, n_classes: int, *, name: str = "y", first: int 
     """
     labels = host_array(y, name)
     if labels.ndim != 1:
-        raise InvalidInput(f"{name} must be one label per row, shape (n,); got {labels.shape}.")
+        one_hot = labels.ndim == 2 and labels.shape[1] == n_classes > 1
+        hint = f"; one-hot rows are {name}.argmax(1)" if one_hot else ""
+        raise InvalidInput(
+            f"{name} must be one label per row, shape (n,); got {labels.shape}{hint}."
+        )
     if len(labels) != n:
         raise InvalidInput(f"{name} must hold one label per row; got {len(labels)} for {n} rows.")
     if not np.issubdtype(labels.dtype, np.integer):

@@ -31,6 +31,7 @@ ELSEWHERE = {
     "model": "estimators",
     "seed": "random_state",
     "n_jobs": "threads",
+    "score_type": 'kind="logits" where outputs are to go through a softmax',
     "temperature": 'scores="thr(temperature=2)"',
     "randomized": 'scores="aps(randomized=True)"',
 }

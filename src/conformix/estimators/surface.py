@@ -7,6 +7,7 @@ outputs themselves; the classifiers of scikit-learn make them.
 
 from __future__ import annotations
 
+import inspect
 import os
 from typing import Any
 
@@ -14,10 +15,21 @@ from conformix.errors import InvalidInput
 from conformix.fit.contributions import Contribution, contributions
 from conformix.fit.evaluation import Evaluation, evaluated
 from conformix.fit.explanation import Explanation, explain_numbers
+from conformix.registry import WORDS_OF_OTHERS, no_attribute
 
 
 class Surface:
     """What can be asked of every fitted estimator."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(super(), "__getattr__", None)
+        if found is not None and name not in WORDS_OF_OTHERS:
+            return found(name)
+        # What has the name and raised an AttributeError has said why.
+        there = inspect.getattr_static(type(self), name, None)
+        if hasattr(type(there), "__get__"):
+            return there.__get__(self, type(self))  # type: ignore[union-attr]
+        raise no_attribute(f"{type(self).__name__!r} object", name, dir(type(self)))
 
     def _average_of_scores(self) -> Any:
         """Return what was fitted on outputs: this estimator, or the one that it holds."""

@@ -5,6 +5,8 @@ Acronyms of the literature are in the docstrings. To add a metric, write a funct
 siblings and one line in `METRICS` (`conformix/metrics/summary.py`).
 """
 
+from typing import Any
+
 from conformix.metrics.coverage import (
     class_coverage_gap,
     class_coverages,
@@ -26,6 +28,7 @@ from conformix.metrics.size import (
     size_quantile,
 )
 from conformix.metrics.summary import METRICS, Measure, Metric, evaluate, measures, shortfall_pvalue
+from conformix.registry import no_attribute
 
 __all__ = [
     "METRICS",
@@ -51,3 +54,7 @@ __all__ = [
     "size_stratified_violation",
     "worst_slab_coverage",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    raise no_attribute(f"module {__name__!r}", name, __all__)

@@ -4,6 +4,9 @@ To add a score, write a frozen dataclass beside the others and one line in `SCOR
 (`conformix/scores/names.py`).
 """
 
+from typing import Any
+
+from conformix.registry import no_attribute
 from conformix.scores.aps import Aps
 from conformix.scores.learnt import Kin, Likeness, Rarity
 from conformix.scores.logs import Logit, Logp
@@ -55,3 +58,7 @@ __all__ = [
     "score_columns",
     "score_tensor",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    raise no_attribute(f"module {__name__!r}", name, __all__)
