@@ -87,7 +87,8 @@ def test_bad_usage_is_one_sentence_and_exit_code_2(
     said = capsys.readouterr().err
     assert word in said
     assert said.count("\n") == 1
-    assert said.endswith("see conformix --help.\n")
+    command = next((one for one in arguments[:1] if one in COMMANDS), "")
+    assert said.endswith(f"see {' '.join(filter(None, ['conformix', command]))} --help.\n")
 
 
 def test_debug_shows_the_traceback(tmp_path: Path) -> None:

@@ -176,3 +176,17 @@ def test_looking_does_not_depend_on_the_order_of_rows_or_their_number() -> None:
         size=(6000, 3)
     )
     assert cx.inspect(np.column_stack([many, np.arange(6000)])).codes == ("counter",)
+
+
+def test_after_decimal_commas_the_next_look_is_at_the_mended_file(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = MESSY["decimal commas"].write(folder)
+    assert main(["doctor", file, "--label-column", "y"]) == 1
+    *_, last = capsys.readouterr().out.splitlines()
+    assert json.loads(last)["command"] == "conformix doctor points.csv --label-column y"
+
+
+def test_the_doctor_says_it_in_options(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", MESSY["per cents"].write(folder), "--table"]) == 1
+    assert "these are per cents and no logits; say --kind shares." in capsys.readouterr().out

@@ -136,7 +136,8 @@ def _failed(error: Exception) -> int:
     elif hasattr(error, "format_message"):
         # Usage errors of the command line parser, whichever package holds it.
         text = " ".join(error.format_message().split()).rstrip(".")
-        sentence, code = f"{text}{'' if text.endswith('?') else ';'} see conformix --help.", USAGE
+        whose = getattr(getattr(error, "ctx", None), "command_path", "conformix")
+        sentence, code = f"{text}{'' if text.endswith('?') else ';'} see {whose} --help.", USAGE
     elif type(error).__name__ == "Abort":
         sentence, code = STOPPED_SENTENCE, STOPPED
     return _say(sentence, code)

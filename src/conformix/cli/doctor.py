@@ -23,6 +23,7 @@ from conformix.cli.options import (
 )
 from conformix.cli.output import wants_json, working, write_json, write_line
 from conformix.cli.report import command_line
+from conformix.cli.wording import in_options
 
 EXAMPLE = "conformix doctor calibration.csv --test test.csv"
 
@@ -64,6 +65,8 @@ def doctor(
     }  # fmt: skip
     options = {"--renormalize": ""} | found.options if renormalize else found.options
     command = corrected(file, typed, options)
+    if any(one.code == "decimal commas" for one in found.findings):  # there is more to be found
+        command = command_line("doctor", [f"points{Path(str(file)).suffix}"], typed)
     show(found, command, str(file or "these files"), json_lines=wants_json(as_json))
     if any(one.serious for one in found.findings):
         raise typer.Exit(1)
@@ -90,13 +93,14 @@ def show(found: Any, command: str, what: str, *, json_lines: bool) -> None:
     """Write the findings, one sentence each, and the command."""
     if json_lines:
         for one in found.findings:
-            write_json({"finding": one.code, "sentence": one.sentence, "serious": one.serious,
+            sentence = in_options(one.sentence)
+            write_json({"finding": one.code, "sentence": sentence, "serious": one.serious,
                         "options": dict(one.options)})  # fmt: skip
         write_json({"findings": len(found.findings), "command": command})
         return
     if not found.findings:
         write_line(f"{what}: nothing suspicious was found.")
     for one in found.findings:
-        write_line(f"{'!' if one.serious else '-'} {one}")
+        write_line(f"{'!' if one.serious else '-'} {in_options(str(one))}")
     if found.options or not found.findings:
         write_line(f"{'the right command' if found.findings else 'next'}: {command}")

@@ -38,12 +38,14 @@ from data.files.hostile import MIB, refused
         (
             b"a,b,label\n0.5,half,a\n",
             "FILE line 2, column 'b' holds 'half', which is no number; labels are named with "
-            "--label-column, other columns are left out with --drop.",
+            "--label-column, other columns are left out with --drop; conformix doctor "
+            "FILE prints the right command.",
         ),
         (
             b"a,b,label\n0.5,,a\n",
             "FILE line 2, column 'b' holds no number; labels are named with --label-column, "
-            "other columns are left out with --drop.",
+            "other columns are left out with --drop; conformix doctor "
+            "FILE prints the right command.",
         ),
         (b"a,b,label\n0.5,0.5, \n", "FILE line 2, column 'label' holds no label."),
         (b"a,b,label\n", "FILE has a header and no rows."),
@@ -138,7 +140,8 @@ def test_what_is_wrong_with_a_parquet_is_said(tmp_path: Path) -> None:
 
     assert said(a=[[0.5], [0.5]], label=[0, 0]) == (
         "FILE column 'a' holds list<element: double>, no plain numbers; labels are named "
-        "with --label-column, other columns are left out with --drop."
+        "with --label-column, other columns are left out with --drop; conformix doctor "
+        "FILE prints the right command."
     )
     assert said(a=[{"b": 1}], label=[0]).startswith("FILE column 'a' holds struct<b: int64>")
     assert said(a=[0.5, None], label=[0, 0]) == "FILE column 'a' has no value in row 1."

@@ -158,7 +158,10 @@ def indices_of(labels: Labels, classes: Sequence[str]) -> IntArray | int:
 LABEL_NAMES = ("labels", "label", "y", "target", "class")
 CLASS_NAMES = "class_names"
 # The way out of a column that cannot be outputs.
-NO_OUTPUTS = "labels are named with --label-column, other columns are left out with --drop"
+NO_OUTPUTS = (
+    "labels are named with --label-column, other columns are left out with --drop; conformix "
+    "doctor FILE prints the right command"
+)
 
 
 @dataclass(frozen=True)
