@@ -66,13 +66,17 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
      "outputs must hold real numbers; got dtype <U1."),
     ("objects", lambda: fit(np.array([[None, 1]])),
      "outputs must hold real numbers; got dtype object."),
+    ("records", lambda: fit([{"a": 0.5, "b": 0.5}] * 3),
+     "outputs must hold real numbers; got dtype object; records by class are a table, "
+     "pandas.DataFrame(rows)."),
     ("complex", lambda: fit(P.astype(complex)),
      "outputs must hold real numbers; got dtype complex128."),
     ("truth values", lambda: fit(np.eye(2, dtype=bool)),
      "outputs must hold real numbers; got dtype bool."),
     ("nothing", lambda: fit(None), "outputs must hold real numbers; got dtype object."),
     ("ragged", lambda: fit([[0.5, 0.5], [1.0]], [0, 0]),
-     "outputs must be a rectangular array; got rows of unequal length."),
+     ("outputs must be a rectangular array; got rows of unequal length (fill up outputs of labels "
+      "that a row does not have with probability 0, or with logits of -inf).")),
     ("no rows", lambda: fit(np.zeros((0, 3)), []),
      "outputs must not be empty; got shape (0, 3)."),
     ("no classes", lambda: fit(np.zeros((3, 0)), [0, 0, 0]),
@@ -113,14 +117,14 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
     ("label negative", lambda: fit(y=[0, 1, -1]),
      "y must hold class indices 0..1; row 2 holds -1."),
     ("label float", lambda: fit(y=[0.0, 1.0, 0.0]),
-     ("y must hold integer class indices 0..1; got float64 (map class names to indices, or convert "
-     "with astype(int)).")),
+     ("y must hold integer class indices 0..1; got float64 (convert with "
+     "astype(int)).")),
     ("label text", lambda: fit(y=["a", "b", "a"]),
-     ("y must hold integer class indices 0..1; got <U1 (map class names to indices, or convert "
-     "with astype(int)).")),
+     ("y must hold integer class indices 0..1; got <U1 (name the columns, fit(..., "
+     "classes=[...])).")),
     ("label truth value", lambda: fit(y=[True, False, True]),
-     ("y must hold integer class indices 0..1; got bool (map class names to indices, or convert "
-     "with astype(int)).")),
+     ("y must hold integer class indices 0..1; got bool (convert with "
+     "astype(int)).")),
     ("too few labels", lambda: fit(y=[0]), "y must hold one label per row; got 1 for 3 rows."),
     ("labels in a column", lambda: fit(y=[[0], [1], [0]]),
      "y must be one label per row, shape (n,); got (3, 1)."),

@@ -148,7 +148,9 @@ def numeric(values: Any, name: str) -> FloatArray:
             return values  # type: ignore[no-any-return]
     array: FloatArray = host_array(values, name)
     if array.dtype.kind not in "fiu":
-        raise InvalidInput(f"{name} must hold real numbers; got dtype {array.dtype}.")
+        records = array.ndim == 1 and len(array) and isinstance(array[0], Mapping)
+        cure = "; records by class are a table, pandas.DataFrame(rows)" if records else ""
+        raise InvalidInput(f"{name} must hold real numbers; got dtype {array.dtype}{cure}.")
     return array
 
 

@@ -464,9 +464,11 @@ def check_labels(y: Any, n: int, n_classes: int, *, name: str = "y", first: int 
     if len(labels) != n:
         raise InvalidInput(f"{name} must hold one label per row; got {len(labels)} for {n} rows.")
     if not np.issubdtype(labels.dtype, np.integer):
+        names = labels.dtype.kind in "OUT"
+        cure = "name the columns, fit(..., classes=[...])" if names else "convert with astype(int)"
         raise InvalidInput(
             f"{name} must hold integer class indices 0..{n_classes - 1}; got {labels.dtype} "
-            "(map class names to indices, or convert with astype(int))."
+            f"({cure})."
         )
     wrong = (labels < 0) | (labels >= n_classes)
     if wrong.any():

@@ -84,7 +84,8 @@ def host_array(values: Any, name: str) -> Any:
         return np.asarray(values)
     except ValueError:
         raise InvalidInput(
-            f"{name} must be a rectangular array; got rows of unequal length."
+            f"{name} must be a rectangular array; got rows of unequal length (fill up outputs of "
+            "labels that a row does not have with probability 0, or with logits of -inf)."
         ) from None
     except (TypeError, NotImplementedError, OverflowError) as error:
         said = " ".join(str(error).split())[:80]
