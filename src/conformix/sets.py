@@ -52,6 +52,8 @@ LAYOUTS = ("sets", "long", "wide")
 TAKEN = ("id", "row", "size", "labels", "rank", "label")
 # Rows, and labels of a row, that a notebook shows.
 SHOWN = 10
+# Names up to this length are not broken in two.
+SHORT = 24
 # What makes a spreadsheet take a cell of text for a formula.
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 MIXED = "a column of parquet holds values of one type; make all class names (and ids) text."
@@ -340,16 +342,21 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
         """Return a table of the first sets for a notebook, in the colours of its page."""
         first = self[:SHOWN]
         named = range(len(first)) if first.ids is None else first.ids
+        cell = "padding:.15em .9em .15em 0;vertical-align:top"
+        left_cell, right_cell = f"{cell};text-align:left", f"{cell};text-align:right"
         rows = "".join(
-            f"<tr><th>{_html(name)}</th><td>{len(labels)}</td>"
-            f'<td style="text-align:left">{_html_labels(labels)}</td></tr>'
+            f'<tr><th style="{left_cell};white-space:nowrap">{_html(name)}</th>'
+            f'<td style="{right_cell}">{len(labels)}</td>'
+            f'<td style="{left_cell}">{_html_labels(labels)}</td></tr>'
             for name, labels in zip(named, first.members(), strict=True)
         )
         left = len(self) - len(first)
         more = f"<p>{left:,} more rows; <code>to_frame()</code> has them all.</p>" if left else ""
-        head = "<th></th><th>size</th>" + '<th style="text-align:left">labels, best first</th>'
-        if self.order is None:
-            head = head.replace(", best first", "")
+        told = "labels" if self.order is None else "labels, best first"
+        head = (
+            f'<th style="{left_cell}"></th><th style="{right_cell}">size</th>'
+            f'<th style="{left_cell}">{told}</th>'
+        )
         style = "color:inherit;background:transparent;border-collapse:collapse"
         line = "border-bottom:1px solid currentColor"
         return (
@@ -366,7 +373,16 @@ def _html_labels(labels: list[Any]) -> str:
     if not labels:
         return "<i>empty</i>"
     left = len(labels) - SHOWN
-    return ", ".join(map(_html, labels[:SHOWN])) + (f", … {left:,} more" if left > 0 else "")
+    more = f", … {left:,} more" if left > 0 else ""
+    return ", ".join(_whole(str(name)) for name in labels[:SHOWN]) + more
+
+
+def _whole(name: str) -> str:
+    """Return a name that stays on one line, unless it is long."""
+    breaks = " " in name or "-" in name
+    if not breaks or len(name) > SHORT:
+        return _html(name)
+    return f'<span style="white-space:nowrap">{_html(name)}</span>'
 
 
 def _row_numbers(key: Any, n: int) -> IntArray | None:
