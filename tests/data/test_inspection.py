@@ -11,6 +11,7 @@ import pytest
 
 import conformix as cx
 from conformix.cli import main
+from conformix.data.batches import from_arrays
 from data.messy import CLEAN, LOGITS, MESSY, P, Y
 
 
@@ -176,6 +177,42 @@ def test_looking_does_not_depend_on_the_order_of_rows_or_their_number() -> None:
         size=(6000, 3)
     )
     assert cx.inspect(np.column_stack([many, np.arange(6000)])).codes == ("counter",)
+
+
+def test_batches_and_dask_arrays_are_looked_at_by_their_first_rows() -> None:
+    counted = np.column_stack([LOGITS, np.arange(len(Y))])
+    known = cx.inspect(counted, Y).codes
+    assert known == ("counter",)
+    batches = [(counted[i : i + 50], Y[i : i + 50]) for i in range(0, len(Y), 50)]
+    assert cx.inspect(lambda: iter(batches)).codes == known
+    assert cx.inspect(iter(batches)).codes == known
+    assert cx.inspect(from_arrays(counted, Y, rows=50)).codes == known
+    several = [({"a": LOGITS[:120], "b": 100 * P[:120]}, Y[:120])]
+    assert cx.inspect(iter(several)).codes == cx.inspect(several[0][0], Y[:120]).codes != ()
+    da = pytest.importorskip("dask.array")
+    rows, labels = da.from_array(counted, chunks=(64, 5)), da.from_array(Y, chunks=64)
+    assert cx.inspect(rows, labels).codes == known
+    assert cx.inspect(rows, Y).codes == known
+    assert cx.inspect({"a": rows}, labels).codes == known
+    assert cx.inspect(da.from_array(LOGITS, chunks=(64, 4)), Y).codes == ()
+
+
+def test_batches_that_never_end_are_looked_at_and_left() -> None:
+    read = []
+
+    def endless():
+        while True:
+            read.append(1)
+            yield P, Y
+
+    assert cx.inspect(endless, kind="logits").codes[0] == "probabilities"
+    assert len(read) == -(-4000 // len(Y))
+    (finding,) = cx.inspect(iter([])).findings
+    assert "at least one (outputs, y); got none" in finding.sentence
+    (finding,) = cx.inspect(endless, Y).findings
+    ragged = [(P, Y), (P[:, :3], Y)]
+    assert cx.inspect(iter(ragged)).codes == ("unreadable",)
+    assert "leave y out" in finding.sentence
 
 
 def test_after_decimal_commas_the_next_look_is_at_the_mended_file(

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from conformix.data.checks import ROUNDED, by_model, called, matrix
+from conformix.data.first_rows import first_rows
 from conformix.data.labels import check_classes, label_indices
 from conformix.data.outputs import HALF_SUM_TOLERANCE, SUM_TOLERANCE, two_columns
 from conformix.errors import ConformixWarning, InvalidInput, warn
@@ -443,10 +444,11 @@ def inspect(
 
     Parameters
     ----------
-    outputs : array of shape (n, K), or a mapping or sequence of such
-        What `fit` would be given.
+    outputs : array of shape (n, K), a mapping or sequence of such, Dask arrays or batches
+        What `fit` would be given, or `fit_batches`; of Dask arrays and batches the first few
+        thousand rows are looked at.
     y : array of shape (n,), optional
-        Labels; without them less is found.
+        Labels; without them less is found. Batches bring theirs along.
     kind : {"auto", "probs", "logits", "logprobs", "shares", "binary"}
         What `fit` would be told that they are; ``auto`` as the shell takes them.
     classes : sequence of length K, optional
@@ -469,6 +471,8 @@ def inspect(
     per cent: rows sum to 100: these are per cents and no logits; say kind="shares".
     """
     try:
+        outputs, y = first_rows(outputs, y, LOOKED_AT)
+        test, _ = first_rows(test, None, LOOKED_AT)
         models = _matrices(outputs, "outputs", kind)
         known = kind_of(models) if kind == "auto" else kind
         others = None if test is None else _matrices(test, "test", kind)
