@@ -229,3 +229,18 @@ def test_importing_conformix_imports_neither_typer_nor_rich() -> None:
 def test_lists_are_cut_at_commas_outside_brackets() -> None:
     assert listed("") == ()
     assert listed("a,raps(penalty=0.1, k_reg=2), b") == ("a", "raps(penalty=0.1, k_reg=2)", "b")
+
+
+def test_what_is_averaged_by_default_is_told_by_the_names_of_scores(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["fit", "calibration.csv", "-o", "model.json", "--scores", "auto", "--table"]) == 0
+    fitted = capsys.readouterr().out
+    assert main(["info", "model.json", "--table"]) == 0
+    described = capsys.readouterr().out
+    (line,) = [one for one in described.splitlines() if one.startswith("weights ")]
+    for text in (fitted, line):
+        assert "blend" not in text
+        assert "logp(floor=0.01)" in text
+    assert main(["info", "model.json", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["scores"] == ["blend.thr"]

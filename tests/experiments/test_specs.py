@@ -141,6 +141,7 @@ GOOD = 'data = "cifar10"\nmethods = ["thr"]\n'
         ('kind = "odds"', '"logprobs", "shares" or "binary"; got \'odds\'.'),
         ("[[experiment]]\nrows = 3", "'data' beside its experiments; settings go into one of"),
         ("experiment = 3", "beside its experiments; settings go into one of them."),
+        ("[mine]\nrows = 3", "has a table [mine]; settings stand alone, or under [[experiment]]."),
         (f"seed = {'9' * 5000}", "is no TOML"),
         (f"x = {'[' * 5000}", "is no TOML"),
         ("run = 3", "unknown setting 'run'; did you mean 'runs'?"),

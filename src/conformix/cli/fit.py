@@ -221,14 +221,14 @@ def _record(estimator: Any, batch: Any, out: Path) -> dict[str, Any]:
         "normalize": estimator.normalizer_,
         "scores": list(estimator.score_names_),
         "weights": [float(weight) for weight in estimator.weights_],
-        **_blended(estimator.blend_),
+        **blended(estimator.blend_),
         "held_out_size": estimator.held_out_size_,
         "guarantee": estimator.guarantee_.kind,
         "statement": str(estimator.guarantee_),
     }
 
 
-def _blended(blend: Any) -> dict[str, Any]:
+def blended(blend: Any) -> dict[str, Any]:
     """Return what a blend is made of, where the scores were left to the library."""
     if blend is None:
         return {}
@@ -236,12 +236,14 @@ def _blended(blend: Any) -> dict[str, Any]:
     return {"blend": {str(column): float(c) for column, c in pairs if c}}
 
 
+def named_weights(record: dict[str, Any]) -> list[tuple[str, float]]:
+    """Return what is averaged and its weights: of a blend what it is made of."""
+    plain = zip(record["scores"], record["weights"], strict=True)
+    return list(record["blend"].items() if record.get("blend") else plain)
+
+
 def _table(record: dict[str, Any]) -> Any:
-    rows = [(name, f"{weight:.3f}") for name, weight in record.get("blend", {}).items()]
-    rows += [
-        (name, f"{weight:.3f}")
-        for name, weight in zip(record["scores"], record["weights"], strict=True)
-    ]
+    rows = [(name, f"{weight:.3f}") for name, weight in named_weights(record)]
     title = (
         f"{record['model']}: {record['rows']:,} rows of {record['classes']} classes "
         f"({record['kind']}), alpha = {record['alpha']:g}, split {in_plain_words(record['split'])}"

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from conformix.cli.fit import blended, named_weights
 from conformix.cli.options import Json, LabelColumn, MaxMemory
 from conformix.cli.output import record_table, wants_json, write_json, write_line, write_table
 from conformix.splits import in_plain_words
@@ -58,6 +59,7 @@ def _model(file: str, max_memory: str) -> dict[str, Any]:
         "n_calibrate": fitted.n,
         "scores": [str(column) for column in predictor.columns],
         "weights": [float(weight) for weight in fitted.rule.weights],
+        **blended(predictor.blend),
         "threshold": _finite(fitted.threshold(predictor.alpha)) if single else None,
         "guarantee": ledger.kind,
         "ledger": [
@@ -77,7 +79,7 @@ def _finite(value: Any) -> Any:
 
 
 def _model_tables(record: dict[str, Any]) -> list[Any]:
-    weights = zip(record["scores"], record["weights"], strict=True)
+    weights = named_weights(record)
     threshold = record["threshold"]
     exact = record["split"] == "exact"
     facts = [

@@ -248,6 +248,11 @@ def read_specs(path: str | Path) -> list[Spec]:
     except (ValueError, RecursionError) as error:  # no text, no TOML, numbers without end
         raise InvalidInput(f"{source} is no TOML: {error}.") from None
     if "experiment" not in settings:
+        table = next((name for name, value in settings.items() if isinstance(value, dict)), None)
+        if table is not None:
+            raise InvalidInput(
+                f"{source} has a table [{table}]; settings stand alone, or under [[experiment]]."
+            )
         return [Spec.from_dict(settings)]
     beside = sorted(set(settings) - {"experiment"})
     if beside:
