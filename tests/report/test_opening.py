@@ -104,7 +104,7 @@ def test_the_first_paragraph_says_how_much_smaller_than_the_plain_method(cifar10
     assert said.startswith(f"The sets are {100 * (1 - ours / plain):.1f} % (95 % interval ")
     assert said.endswith(
         "smaller than those of the plain method (thr, the probability of a label alone): "
-        f"{ours:.2f} labels on average in place of {plain:.2f}, calibrated alike."
+        f"{ours:.2f} labels on average in place of {plain:.2f}, both calibrated on these rows."
     )
     assert said in plainly(report.html())
 
@@ -116,7 +116,8 @@ def test_a_model_that_loses_to_the_plain_method_is_told_so() -> None:
     shares = f"37.5 % (95 % interval {-50 * saved.high:.1f} to {-50 * saved.low:.1f})"
     lost = (
         "The plain method has the smaller sets here: thr, the probability of a label alone, needs "
-        f"2.00 labels on average and this model 2.75, which is {shares} more, calibrated alike. "
+        f"2.00 labels on average and this model 2.75, which is {shares} more, both calibrated on "
+        "these rows. "
     )
     advice = 'On these rows the model does not pay: fit scores="thr" instead.'
     assert in_words("thr", more, plain, None) == lost + advice

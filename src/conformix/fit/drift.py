@@ -62,7 +62,7 @@ class DriftReport:
         """One sentence for people."""
         if self.used is not None:
             return f"no drift check: {self.used}"
-        rows = f"p = {self.pvalue:.2g} on {len(self.pvalues)} fresh rows"
+        rows = f"p = {self.pvalue:.2g} on {len(self.pvalues):,} fresh rows"
         if not self.drifted:
             return f"no sign of drift: {rows}"
         advice = {"worse": "expect lower coverage, recalibrate", "better": "expect larger coverage"}

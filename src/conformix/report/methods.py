@@ -175,14 +175,14 @@ def in_words(name: str, ours: IntArray, plain: IntArray, fitted: float | None) -
     if base <= 0 or saved.low <= 0 <= saved.high:
         return (
             f"The sets are about as large as those of {method}: {mean:.2f} and {base:.2f} labels "
-            "on average, calibrated alike, a difference that chance allows."
+            "on average, both calibrated on these rows, a difference that chance allows."
         )
     share, ends = saved.mean / base, sorted((abs(saved.low) / base, abs(saved.high) / base))
     shares = f"{100 * abs(share):.1f} % (95 % interval {100 * ends[0]:.1f} to {100 * ends[1]:.1f})"
     if share > 0:
         return (
             f"The sets are {shares} smaller than those of {method}: {mean:.2f} labels on average "
-            f"in place of {base:.2f}, calibrated alike."
+            f"in place of {base:.2f}, both calibrated on these rows."
         )
     advice = 'On these rows the model does not pay: fit scores="thr" instead.'
     if fitted is not None:
@@ -190,7 +190,7 @@ def in_words(name: str, ours: IntArray, plain: IntArray, fitted: float | None) -
     return (
         f"The plain method has the smaller sets here: {name}, the probability of a label alone, "
         f"needs {base:.2f} labels on average and this model {mean:.2f}, which is {shares} more, "
-        f"calibrated alike. {advice}"
+        f"both calibrated on these rows. {advice}"
     )
 
 
