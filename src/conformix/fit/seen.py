@@ -5,10 +5,10 @@ A model remembers salted digests of a sample of its rows, eight bytes each: of a
 in; nobody gets a row back from its digest. Whoever has the model, and with it the salt, can ask
 whether a row that they hold was used, and try out rows where there are few to try.
 
-Different rows may have equal outputs, those of trees and neighbours often do. So nothing is claimed
-where the rows of the fit repeat each other, nor of a few rows: fewer than `FEW` that are not all,
-or fewer than `SUSPICIOUS` of what would be found were all of them used. A fresh row repeats one of
-the fit about as often as a row of the fit repeats another one, so no more than that is a sign.
+Different rows may have equal outputs, those of trees and neighbours often do. A fresh row repeats
+one of the fit about as often as a row of the fit repeats another one, so only more than that, by
+`FAR` deviations, is a sign; nor is anything claimed of a few rows: fewer than `FEW` that are not
+all, or fewer than `SUSPICIOUS` of what would be found were all of them used.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from conformix.kernels.blocks import row_blocks
 MOST, MOST_ASKED = 1000, 20_000
 # Outputs that are held at once while rows are digested.
 ENTRIES = 2**18
-# The share of rows with outputs of their own from which on rows are told apart by them.
-DISTINCT = 0.95
 # The share of rows, and their number, from which on they are no chance repetitions.
 SUSPICIOUS, FEW = 0.05, 10
+# How many standard deviations beyond the repetitions within the fit are none by chance.
+FAR = 4.0
 
 
 class Found(NamedTuple):
@@ -57,16 +57,21 @@ class SeenRows:
 
     def among(self, outputs: Outputs, key: int) -> Found | None:
         """Return how many of these rows were used; None where chance can have repeated them."""
-        _, counts = np.unique(self.digests, return_counts=True)
-        if len(counts) < DISTINCT * len(self.digests):
-            return None
         asked = digests_of(outputs, spread(outputs.n, MOST_ASKED), key)
         rows = int(np.isin(asked, self.digests).sum())
         expected = len(asked) * min(1.0, len(self.digests) / self.n)  # were all of them used
         suspicious = rows >= max(min(FEW, len(asked)), SUSPICIOUS * expected)
-        twins = int(counts[counts > 1].sum())  # rows that chance repeated, with room for chance
-        suspicious &= rows > len(asked) * (twins + 4 * np.sqrt(twins)) / len(self.digests)
+        suspicious &= rows > self.by_chance(len(asked))
         return Found(rows, len(asked), len(self.digests), self.n) if suspicious else None
+
+    def by_chance(self, asked: int) -> float:
+        """Return how many of some fresh rows repeat one of the fit at most, but for rare draws.
+
+        As many as rows of the fit repeat another one; both shares are counts of draws.
+        """
+        _, counts = np.unique(self.digests, return_counts=True)
+        expected = asked * counts[counts > 1].sum() / len(self.digests)
+        return float(expected + FAR * np.sqrt(expected * (1 + asked / len(self.digests))))
 
     def plus(self, other: SeenRows) -> SeenRows:
         """Return what is remembered of the rows of two fits."""
