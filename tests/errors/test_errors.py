@@ -66,6 +66,9 @@ CASES: list[tuple[str, Callable[[], object], str]] = [
      "outputs must hold real numbers; got dtype <U1."),
     ("objects", lambda: fit(np.array([[None, 1]])),
      "outputs must hold real numbers; got dtype object."),
+    ("log-probabilities", lambda: fit(np.log([[0.75, 0.25]] * 3)),
+     "outputs must hold probabilities between 0 and 1; row 0, label 0 is -0.287682; if these are "
+     'log-probabilities, say kind="logprobs".'),
     ("records", lambda: fit([{"a": 0.5, "b": 0.5}] * 3),
      "outputs must hold real numbers; got dtype object; records by class are a table, "
      "pandas.DataFrame(rows)."),

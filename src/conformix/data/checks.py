@@ -216,6 +216,8 @@ def _check_probabilities(block: FloatArray, name: str, first: int, tolerance: fl
         row, label = np.argwhere(outside)[0]
         if abs(float(block[row].sum(dtype=np.float64)) - 100) <= 100 * ROUNDED:
             way_out = 'if these are per cents, say kind="shares"'
+        elif block[row].max() <= 0 and abs(float(np.exp(block[row]).sum()) - 1) <= ROUNDED:
+            way_out = 'if these are log-probabilities, say kind="logprobs"'
         raise InvalidInput(
             f"{name} must hold probabilities between 0 and 1; row {first + row}, label {label} is "
             f"{block[row, label]:.6g}; {way_out}."
