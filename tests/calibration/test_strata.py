@@ -45,7 +45,7 @@ def held_out_hits(cp: cx.ScoreAverage, outputs: np.ndarray, y: np.ndarray, **row
     return hits
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(bag=bags(max_models=1, min_rows=4, max_rows=16), level=levels())
 def test_every_class_covers_at_least_k_of_its_rows_with_ties(
     bag: Bag, level: tuple[float, Fraction]
@@ -57,7 +57,7 @@ def test_every_class_covers_at_least_k_of_its_rows_with_ties(
         assert hits[own].sum() >= oracle.conformal_rank(int(own.sum()) - 1, meant)
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(bag=bags(max_models=1, min_rows=4, max_rows=16), level=levels(), data=st.data())
 def test_every_group_covers_at_least_k_of_its_rows_with_ties(
     bag: Bag, level: tuple[float, Fraction], data: st.DataObject
