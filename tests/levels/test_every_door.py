@@ -29,13 +29,13 @@ DRAWN = drawn_levels(np.random.default_rng(7), 6)
 
 @pytest.mark.parametrize("name", DOORS)
 def test_sets_are_the_labels_whose_p_value_exceeds_alpha_as_fractions(name: str) -> None:
-    """The short form of ``python -m levels``."""
+    """The short form of ``python -m levels``; tenths of n + 1 rows are whole, as floats see not."""
     if name in SLOW:
-        assert count_broken(name, 50, SPECIAL) == 0
+        assert count_broken(name, 49, SPECIAL) == 0
         return
     assert count_broken(name, 5, SPECIAL) == 0
-    assert count_broken(name, 50, [*SPECIAL, *DRAWN]) == 0
-    assert count_broken(name, 500, [*IRRATIONAL, *SIMPLE]) == 0
+    assert count_broken(name, 49, [*SPECIAL, *DRAWN]) == 0
+    assert count_broken(name, 499, [*IRRATIONAL, *SIMPLE]) == 0
 
 
 def test_the_coverage_of_cross_conformal_sets_is_the_same_at_exp_minus_two_as_beside_it() -> None:
