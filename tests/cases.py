@@ -7,7 +7,6 @@ depend on the order of the additions.
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -82,18 +81,22 @@ def levels(draw: st.DrawFn) -> tuple[float, Fraction]:
     return spelled, meant
 
 
+def choices(n: int, below: int) -> st.SearchStrategy[np.ndarray]:
+    """Whole numbers (n,) from 0 on, of one drawn seed: n draws would cost more than most tests."""
+    return st.integers(0, 2**32 - 1).map(
+        lambda seed: np.random.default_rng(seed).integers(below, size=n)
+    )
+
+
 @st.composite
 def probability_rows(draw: st.DrawFn, n_classes: int, n_rows: int) -> np.ndarray:
     """Rows of eighths that sum to one, drawn from a small pool so that rows repeat."""
-    cuts = st.lists(st.integers(0, EIGHTH), min_size=n_classes - 1, max_size=n_classes - 1)
-    pool = []
-    for inner in draw(st.lists(cuts, min_size=1, max_size=5)):
-        ends = [0, *sorted(inner), EIGHTH]
-        parts = [b - a for a, b in itertools.pairwise(ends)]
-        pool.append([part / EIGHTH for part in draw(st.permutations(parts))])
-    chosen = st.integers(0, len(pool) - 1)
-    picks = draw(st.lists(chosen, min_size=n_rows, max_size=n_rows))
-    return np.array([pool[i] for i in picks])
+    n_pool = draw(st.integers(1, 5))
+    cuts = np.sort(draw(choices(n_pool * (n_classes - 1), EIGHTH + 1)).reshape(n_pool, -1))
+    parts = np.diff(cuts, axis=1, prepend=0, append=EIGHTH)
+    order = draw(choices(n_pool * n_classes, 2**20)).reshape(n_pool, -1).argsort(axis=1)
+    pool = np.take_along_axis(parts, order, axis=1) / EIGHTH
+    return pool[draw(choices(n_rows, n_pool))]
 
 
 @dataclass(frozen=True)
@@ -125,8 +128,7 @@ def bags(draw: st.DrawFn, max_models: int = 2, min_rows: int = 2, max_rows: int 
     for name in ("a", "b")[: draw(st.integers(1, max_models))]:
         rows = draw(probability_rows(n_classes, n + m))
         outputs[name], test[name] = rows[:n], rows[n:]
-    y = draw(st.lists(st.integers(0, n_classes - 1), min_size=n, max_size=n))
-    return Bag(outputs, np.array(y), test)
+    return Bag(outputs, draw(choices(n, n_classes)), test)
 
 
 @st.composite
@@ -136,11 +138,9 @@ def tensors(draw: st.DrawFn, max_d: int = 4) -> tuple[np.ndarray, np.ndarray, np
     n_classes = draw(st.integers(1, 4))
     n, m = draw(st.integers(1, 8)), draw(st.integers(1, 5))
     few = draw(st.lists(st.sampled_from(UNEVEN), min_size=2, max_size=4, unique=True))
-    entries = (n + m) * n_classes * d
-    values = draw(st.lists(st.sampled_from(few), min_size=entries, max_size=entries))
-    rows = np.array(values).reshape(n + m, n_classes, d)
-    y = draw(st.lists(st.integers(0, n_classes - 1), min_size=n, max_size=n))
-    return rows[:n], np.array(y), rows[n:]
+    places = draw(choices((n + m) * n_classes * d, len(few)))
+    rows = np.array(few)[places].reshape(n + m, n_classes, d)
+    return rows[:n], draw(choices(n, n_classes)), rows[n:]
 
 
 # Scores that are defined on logits only.

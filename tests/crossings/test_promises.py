@@ -533,7 +533,7 @@ def observed(fit: Fit, model: Any) -> dict[str, Any]:
             model.predict_pvalues(outputs, smoothed=True, **brought)
         ).tolist(),
     }  # fmt: skip
-    for alpha in (None, *LEVELS):
+    for alpha in (None, LEVELS[0]):  # beside the p-values, which are the sets of all levels
         sets = model.predict_set(outputs, alpha=alpha, **brought)
         seen[f"sets at {alpha}"] = sets.members()
     for alpha in (None, 0.5):

@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 
 import conformix as cx
 import oracle
-from cases import Bag, bags, levels, tensors
+from cases import Bag, bags, choices, levels, tensors
 from conformix.conformal import conformal_rank, kth_largest
 from conformix.search import GridSearch, landscape, search_weights
 from conformix.splits import resolve_split
@@ -30,7 +30,7 @@ some_candidates = st.lists(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(bag=bags(), names=some_scores)
 def test_score_tensors_agree(bag: Bag, names: tuple[str, ...]) -> None:
     assert_array_equal(cx.score_tensor(bag.outputs, names), oracle.tensor(bag.models, names))
@@ -43,15 +43,15 @@ def test_ranks_and_thresholds_agree(level: Level, data: st.DataObject) -> None:
     # Floats go wrong where (n + 1) alpha is an integer: mostly such n.
     whole = st.integers(1, 8).map(lambda j: j * meant.denominator - 1).filter(bool)
     n = data.draw(st.one_of(whole, whole, st.integers(1, 30)), label="n")
-    some = st.sampled_from([0.1, 0.2, 0.3, 0.1 + 0.2, 0.5])
-    values = data.draw(st.lists(some, min_size=n, max_size=n), label="values")
+    some = np.array([0.1, 0.2, 0.3, 0.1 + 0.2, 0.5])
+    values = some[data.draw(choices(n, len(some)), label="values")].tolist()
     k = oracle.conformal_rank(n, meant)
     assert conformal_rank(n, alpha) == k
     assert kth_largest(np.array(values), k) == oracle.kth_largest(values, k)
     assert cx.conformal.threshold(np.array(values), alpha) == oracle.kth_largest(values, k)
 
 
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(case=tensors(), level=levels(), resolution=st.integers(1, 5), apart=st.booleans())
 def test_landscapes_agree(case: tuple, level: Level, resolution: int, apart: bool) -> None:
     scores, y, others = case
@@ -68,7 +68,7 @@ def test_landscapes_agree(case: tuple, level: Level, resolution: int, apart: boo
     assert_array_equal(sizes, np.array(expected) / len(size_rows))
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(case=tensors(), level=levels(), resolution=st.integers(1, 5), apart=st.booleans())
 def test_chosen_grid_weights_and_their_size_agree(
     case: tuple, level: Level, resolution: int, apart: bool
@@ -88,7 +88,7 @@ def test_chosen_grid_weights_and_their_size_agree(
     assert found.n_evaluated == len(oracle.grid(scores.shape[2], resolution))
 
 
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(case=tensors(max_d=2), level=levels(), candidates=some_candidates, apart=st.booleans())
 def test_chosen_weights_of_the_users_own_candidates_agree(
     case: tuple, level: Level, candidates: list[tuple[float, ...]], apart: bool
@@ -106,7 +106,7 @@ def test_chosen_weights_of_the_users_own_candidates_agree(
     assert found.count == expected[best]
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @pytest.mark.parametrize("split", ["vfcp", "efcp", "dlcp", "dlcp+"])
 @given(bag=bags(), names=some_scores, level=levels(), resolution=st.integers(1, 4), data=st.data())
 def test_every_split_agrees_from_outputs_to_sets(
@@ -146,15 +146,14 @@ def test_every_split_agrees_from_outputs_to_sets(
     assert_array_equal(sets, oracle.sets(test, weights, t))
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(bag=bags(max_models=1, min_rows=4), level=levels(), data=st.data())
 def test_vfcp_with_groups_agrees_from_outputs_to_sets(
     bag: Bag, level: Level, data: st.DataObject
 ) -> None:
     alpha, meant = level
     n = len(bag.y)
-    others = st.lists(st.integers(0, 3), min_size=n - 2, max_size=n - 2)
-    groups = np.array([0, 1, *data.draw(others, label="groups")])
+    groups = np.array([0, 1, *data.draw(choices(n - 2, 4), label="groups")])
     groups = np.unique(groups, return_inverse=True)[1]
     cp = cx.ScoreAverage(NAMES, alpha=alpha, search=GridSearch(3), normalize="none", random_state=5)
     sets = cp.fit(bag.outputs, bag.y, groups=groups).predict_set(bag.test)
@@ -169,13 +168,12 @@ def test_vfcp_with_groups_agrees_from_outputs_to_sets(
     assert_array_equal(sets, oracle.sets(test, weights, t))
 
 
-@settings(max_examples=100)
-@given(
-    bag=bags(max_models=1), level=levels(), other=levels(), w=st.permutations([0.125, 0.25, 0.625])
-)
+@settings(max_examples=60)
+@given(bag=bags(max_models=1), level=levels(), other=levels(), w=st.permutations([0.1, 0.2, 0.7]))
 def test_fixed_weights_and_another_alpha_agree(
     bag: Bag, level: Level, other: Level, w: list[float]
 ) -> None:
+    # Sums of tenths depend on the order of the additions, in the last bit.
     cp = cx.ScoreAverage(NAMES, alpha=level[0], normalize="none", weights=w).fit(bag.outputs, bag.y)
     labelled, test = oracle.tensor(bag.models, NAMES), oracle.tensor(bag.test_models, NAMES)
     for alpha, meant in (level, other):
@@ -184,7 +182,7 @@ def test_fixed_weights_and_another_alpha_agree(
     assert cp.threshold_ == oracle.threshold(labelled, bag.y.tolist(), tuple(w), level[1])
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(bag=bags(max_models=1), level=levels(), tune_level=levels())
 def test_tune_alpha_is_the_level_of_the_search_and_alpha_of_the_threshold(
     bag: Bag, level: Level, tune_level: Level

@@ -214,7 +214,7 @@ BAGS = st.tuples(
 )  # fmt: skip
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(BAGS, st.booleans())
 def test_the_identity_holds_in_every_cell(drawn, ties) -> None:
     assert_identity(*drawn, ties=ties)
@@ -227,23 +227,28 @@ def test_the_identity_holds_in_every_cell_of_many_bags(drawn, ties) -> None:
     assert_identity(*drawn, ties=ties)
 
 
-def failing_share(fit, name: str, n_bags: int = 12) -> float:
-    """The share of bags without ties in which some cell has too few covered rows."""
+def fails_in_more_than(share: float, fit, name: str, n_bags: int = 12) -> bool:
+    """Whether some cell has too few covered rows in more than this share of bags without ties.
+
+    Bags that can no longer change the answer are not drawn.
+    """
     scheme, failed = SCHEMES[name][0], 0
     for seed in range(n_bags):
+        if failed > share * n_bags:
+            break
         probs, y, group = bag(1000 + seed, 14, ties=False)
         failed += not leave_one_out(
             fit, probs, y, alpha=1 / 3, cells=cells_of_bag(name, y, group),
             **row_data(scheme, group),
         ).holds  # fmt: skip
-    return failed / n_bags
+    return failed > share * n_bags
 
 
 def test_the_identity_fails_where_the_n_rows_alone_choose() -> None:
     for name in ("class", "group"):
         scheme = SCHEMES[name][0]
         chosen_alone = model(scheme, 1 / 3, split="efcp", normalize="none", search=GridSearch(6))
-        assert failing_share(chosen_alone.fit, name) > 0.02
+        assert fails_in_more_than(0.02, chosen_alone.fit, name)
 
 
 def test_the_identity_fails_where_the_cell_of_the_candidate_is_ignored() -> None:
@@ -254,7 +259,7 @@ def test_the_identity_fails_where_the_cell_of_the_candidate_is_ignored() -> None
         return type("Blind", (), {"predict_set": lambda self, p, **rows: fitted.predict_set(p)})()
 
     for name in ("class", "group"):
-        assert failing_share(fit, name) > 0.2
+        assert fails_in_more_than(0.2, fit, name)
 
 
 def test_the_identity_holds_for_a_weighted_row_in_the_law_of_its_bag() -> None:

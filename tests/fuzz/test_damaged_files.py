@@ -46,7 +46,7 @@ def refused_share(name: str, count: int, folder: Path) -> float:
 @pytest.mark.parametrize("name", TARGETS)
 def test_damaged_files_are_read_or_refused_in_one_sentence(name: str, tmp_path: Path) -> None:
     # A parquet file takes a process.
-    assert refused_share(name, 12 if name == "parquet" else 120, tmp_path) > 0.1
+    assert refused_share(name, 6 if name == "parquet" else 80, tmp_path) > 0.1
 
 
 @pytest.mark.long(short="test_damaged_files_are_read_or_refused_in_one_sentence")

@@ -32,6 +32,7 @@ def covered_counts(
     n: int,
     m: int,
     scores: tuple[str, ...] = ("thr", "aps"),
+    repetitions: int = REPETITIONS,
 ) -> np.ndarray:
     """Covered test rows in every one of the repeated splits of a data set."""
     data = cx.datasets.load(name)
@@ -39,8 +40,8 @@ def covered_counts(
     cp = cx.ScoreAverage(
         scores, alpha=alpha, kind="logits", split=split, search=GridSearch(20), threads=1
     )
-    hits = np.empty(REPETITIONS, dtype=int)
-    for r in range(REPETITIONS):
+    hits = np.empty(repetitions, dtype=int)
+    for r in range(repetitions):
         rows = np.random.default_rng([r, n]).permutation(len(y))[: n + m]
         cal, test = rows[:n], rows[n:]
         cp.set_params(random_state=r).fit(logits[cal], y[cal])
@@ -88,9 +89,11 @@ def test_a_rank_that_is_off_by_one_would_be_noticed() -> None:
 
 
 def test_efcp_with_few_rows_would_be_noticed() -> None:
-    n, m, alpha = 49, 500, 0.1
+    n, m, alpha = 49, 150, 0.1
     k = cx.conformal_rank(n, alpha)
     # Three scores select harder than two; ties of `rank` could only raise the coverage.
     three = ("thr", "aps", "rank")
-    hits = covered_counts("cifar100", alpha=alpha, split="efcp", n=n, m=m, scores=three)
+    hits = covered_counts(
+        "cifar100", alpha=alpha, split="efcp", n=n, m=m, scores=three, repetitions=250
+    )
     assert z_of_mean_and_variance(hits, betabinom(m, k, n + 1 - k))[0] < -Z

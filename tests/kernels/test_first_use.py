@@ -42,12 +42,13 @@ def loaded_by(code: str, cache: Path) -> set[str]:
     return set(json.loads(done.stdout))
 
 
-@pytest.mark.parametrize("scores", [("thr", "aps", "rank"), "auto"])
-@pytest.mark.parametrize("split", ["vfcp", "exact"])
-def test_a_thousand_rows_of_ten_classes_compile_nothing(
-    split: str, scores: Any, tmp_path: Path
-) -> None:
-    loaded = loaded_by(SMALL.format(cases=[{"scores": scores, "split": split}]), tmp_path)
+def test_a_thousand_rows_of_ten_classes_compile_nothing(tmp_path: Path) -> None:
+    cases = [
+        {"scores": scores, "split": split}
+        for scores in (("thr", "aps", "rank"), "auto")
+        for split in ("vfcp", "exact")
+    ]
+    loaded = loaded_by(SMALL.format(cases=cases), tmp_path)
     assert loaded.isdisjoint({"numba", "llvmlite", "sklearn", "pandas", "torch"})
     assert list(tmp_path.iterdir()) == []
 
@@ -93,8 +94,9 @@ def warmed(environment: dict[str, str]) -> tuple[dict[str, Any], list[Any]]:
 
 
 def test_warming_up_readies_every_kernel_for_one_signature() -> None:
-    warmed({})
     result, unready = warmed({})
+    if result["compiled"] > 0:
+        result, unready = warmed({})
     assert unready == []
     assert result["compiled"] == 0.0  # the first process has left all of it to the second
     assert result["seconds"] > 0

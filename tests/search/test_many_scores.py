@@ -19,9 +19,12 @@ STRATEGIES = {
     "gradient": GradientSearch(budget=3_000, starts=2),
 }
 strategies = pytest.mark.parametrize("search", STRATEGIES.values(), ids=STRATEGIES.keys())
+# Where it does not matter how good the weights are.
+HASTY = {"line": LineSearch(budget=600), "gradient": GradientSearch(budget=400, starts=1)}
+hasty = pytest.mark.parametrize("search", HASTY.values(), ids=HASTY.keys())
 
 
-def tensor(n: int = 1500, models: int = 1, names: tuple[str, ...] = ("thr", "aps", "rank")):
+def tensor(n: int, models: int = 1, names: tuple[str, ...] = ("thr", "aps", "rank")):
     data = cx.datasets.load("cifar100")
     outputs = {model: data.outputs[model][:n] for model in list(data.outputs)[:models]}
     return cx.score_tensor(outputs, names, kind="logits"), data.labels[:n]
@@ -30,7 +33,7 @@ def tensor(n: int = 1500, models: int = 1, names: tuple[str, ...] = ("thr", "aps
 @strategies
 @pytest.mark.parametrize("alpha", [0.01, 0.1])
 def test_three_scores_come_within_one_per_cent_of_the_exact_grid(search, alpha: float) -> None:
-    scores, y = tensor()
+    scores, y = tensor(n=1000)
     best = search_weights(scores, y, alpha=alpha, search="grid", resolution=100)
     found = search_weights(scores, y, alpha=alpha, search=search, random_state=0)
     assert found.size <= 1.01 * best.size
@@ -60,7 +63,7 @@ def test_however_small_the_budget_no_single_score_and_no_plain_average_is_better
         assert found.count <= brute_counts(true, parts, 35, plain).min()
 
 
-@strategies
+@hasty
 def test_the_same_seed_gives_the_same_weights_on_any_number_of_threads(search) -> None:
     scores, y = tensor(n=2000, models=2)
     found = [
@@ -71,7 +74,7 @@ def test_the_same_seed_gives_the_same_weights_on_any_number_of_threads(search) -
     assert found[0].n_evaluated == found[1].n_evaluated
 
 
-@strategies
+@hasty
 def test_sets_that_are_never_empty_are_searched_too(search) -> None:
     scores, y = tensor(n=300)
     k = conformal_rank(300, 0.1)
@@ -139,11 +142,10 @@ def test_the_smooth_size_becomes_the_size_as_the_sigmoids_narrow() -> None:
     assert_allclose(smooth(weights, Widths(1e-9, 1e-9))[0], exact, atol=0.5 / 90 + 1e-9)
 
 
-@pytest.mark.parametrize("concentration", [1.0, 0.1], ids=["even", "sparse"])
-def test_twenty_scores_beat_the_best_of_many_random_weights(concentration: float) -> None:
+def test_twenty_scores_beat_the_best_of_many_random_weights() -> None:
     ten = ("thr", "aps", "rank", "logp", "logrank", "invrank", "margin", "raps", "saps", "-entropy")
     scores, y = tensor(n=400, models=2, names=ten)
-    weights = np.random.default_rng(0).dirichlet(np.full(20, concentration), size=2_000)
-    luck = search_weights(scores, y, alpha=0.05, search=weights)
     found = search_weights(scores, y, alpha=0.05, search=LineSearch(12_000), random_state=0)
-    assert found.size < luck.size
+    for concentration in (1.0, 0.1):  # even weights, and sparse ones
+        weights = np.random.default_rng(0).dirichlet(np.full(20, concentration), size=2_000)
+        assert found.size < search_weights(scores, y, alpha=0.05, search=weights).size
