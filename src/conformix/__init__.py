@@ -46,7 +46,8 @@ if TYPE_CHECKING:
         SmallBatchWarning,
         TrivialSetsWarning,
     )
-    from conformix.estimators import cross, online
+    from conformix import online
+    from conformix.estimators import cross
     from conformix.estimators.average import ScoreAverage, load
     from conformix.estimators.classifier import (
         ConformalClassifier,
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
         small_sets_scorer,
     )
     from conformix.estimators.cross import CrossAverage
-    from conformix.estimators.online import OnlineAverage
+    from conformix.online.average import OnlineAverage
     from conformix.experiments.compare import compare
     from conformix.fit.choice import choose
     from conformix.fit.contributions import contributions
@@ -78,7 +79,7 @@ _MODULES = {
     "merge": "calibration.merge",
     "metrics": "metrics",
     "normalize": "scores.scale",
-    "online": "estimators.online",
+    "online": "online",
     "oracle": "guarantees.oracle",
     "plots": "plots",
     "scores": "scores",
@@ -99,7 +100,7 @@ _NAMES = {
     "LargeAlphaWarning": "errors",
     "NestedSets": "sets",
     "NotFitted": "errors",
-    "OnlineAverage": "estimators.online",
+    "OnlineAverage": "online.average",
     "PredictionSets": "sets",
     "RefitWarning": "estimators.classifier",
     "ScoreAverage": "estimators.average",

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import conformix as cx
 from calibration.rows import softmax
-from conformix.estimators.online import ACI, AdaptiveWeights, Betting
+from conformix.online import ACI, AdaptiveWeights, Betting
 
 CONTROLS = [ACI(0.02), ACI(0.5), ACI(0.1, decay=0.5), Betting()]
 SLACK = 1e-9  # rounding of a few thousand additions

@@ -1,0 +1,26 @@
+"""Streams: sets for one row at a time, whose errors come out right on every sequence of rows."""
+
+from conformix.online.average import OnlineAverage, Trace
+from conformix.online.controllers import (
+    ACI,
+    CONTROLLERS,
+    Betting,
+    Controller,
+    DtACI,
+    Ladder,
+    resolve_control,
+)
+from conformix.online.weights import AdaptiveWeights
+
+__all__ = [
+    "ACI",
+    "CONTROLLERS",
+    "AdaptiveWeights",
+    "Betting",
+    "Controller",
+    "DtACI",
+    "Ladder",
+    "OnlineAverage",
+    "Trace",
+    "resolve_control",
+]
