@@ -55,6 +55,7 @@ from conformix.online.log import (
     LogShape,
     RecordedStep,
     Ticket,
+    begun,
     check_ticket,
     fresh_folder,
     log_folder,
@@ -453,18 +454,15 @@ class OnlineAverage(Surface):
                 resumed(state["control"], alpha, one)
                 for alpha, one in zip(self._alphas, state["state"], strict=True)
             ]
-            if len(state["columns"]) != len(self._learners.columns):
-                raise InvalidInput("its online.columns are not those of its scores")
-            if state["true"].shape[1] != len(state["columns"]):
+            if state["true"].shape[1] != len(self._learners.columns):
                 raise InvalidInput("its online.true are not one number per score")
+            self._learners.recall(state["sums"], state["due"], begun=state["issued"] > 0)
         except (InvalidInput, ValueError) as error:
             raise InvalidInput(f"{path} is damaged: {error}.") from None
         if self._several:
             self.control_.controls = controls
         else:
             self.control_ = controls[0]
-        self._learners.columns, self._learners.sums = state["columns"], state["sums"]
-        self._learners.due = state["due"]
         self._true[: self._filled] = state["true"]
         if self._weights is not None:
             self._weights.recall(state["sizes"], state["charged"], state["n_classes"])
@@ -532,7 +530,7 @@ class OnlineAverage(Surface):
         """
         path = log_folder(folder)
         log = Log(path, every)
-        self, place = cls._loaded(path / STATE)
+        self, place = cls._loaded(begun(path))
         for step, after in recorded_steps(path, self._log_shape(), place):
             self._replay(step, path)
             place = after
@@ -790,7 +788,7 @@ class OnlineAverage(Surface):
         self._fixed = adaptive.current
         self._weights = None if self.adapt is None else adaptive
         self._true = np.empty((self.window, d))  # scores of the true labels, a ring
-        self._learners = Learners(columns, LEARNT_WINDOWS * self.window)
+        self._learners = Learners(columns, n_classes, LEARNT_WINDOWS * self.window)
         still = np.array([not column.score.learns for column in columns], dtype=np.float64)
         self._plain = still / still.sum() if still.any() else None
         self._shape = models, n_classes

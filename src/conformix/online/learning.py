@@ -11,10 +11,12 @@ No bound on the share of errors rests on how scores come about, so all of them g
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from conformix.data.outputs import Outputs
+from conformix.errors import InvalidInput
 from conformix.scores.learnt import RowSums
 from conformix.scores.names import Column
 from conformix.scores.ranked import Ranked
@@ -30,6 +32,8 @@ class Learners:
     ----------
     columns : sequence of Column
         All columns; those that do not learn stay as they are.
+    n_classes : int
+        Labels of a row.
     memory : int
         Rows in the sums, at most.
 
@@ -38,15 +42,15 @@ class Learners:
     >>> import numpy as np
     >>> from conformix.data.outputs import check_outputs
     >>> from conformix.scores import score_columns
-    >>> learners = Learners(score_columns(("",), ("thr", "rarity")), memory=100)
+    >>> learners = Learners(score_columns(("",), ("thr", "rarity")), 2, memory=100)
     >>> learners.add(check_outputs(np.array([[0.7, 0.3]])))
     >>> learners.columns[1].score.factors.round(2)
     array([-0.06,  0.06])
     """
 
-    def __init__(self, columns: Sequence[Column], memory: int) -> None:
+    def __init__(self, columns: Sequence[Column], n_classes: int, memory: int) -> None:
         self.columns = tuple(columns)
-        self.memory = memory
+        self.n_classes, self.memory = n_classes, memory
         self.places = [j for j, column in enumerate(columns) if column.score.learns]
         self.sums: dict[int, RowSums] = {}
         self.due = 0  # rows in the sums at which the matrices are made again
@@ -69,6 +73,18 @@ class Learners:
         if self.n >= self.due:
             self.due = self.n + max(1, self.n // SHARE)
             self._learn()
+
+    def recall(self, learnt: Mapping[int, tuple[RowSums, Any]], due: int, begun: bool) -> None:
+        """Take over the sums and what was learnt, by column, of a stream that goes on."""
+        if set(learnt) != set(self.places if begun else ()):
+            raise InvalidInput("its online.sums are not one of every score that learns")
+        columns: list[Any] = list(self.columns)
+        for j, (sums, factors) in learnt.items():
+            model, score = columns[j]
+            columns[j] = Column(model, replace(score, factors=factors))
+            columns[j].score.check(self.n_classes)
+            self.sums[j] = sums
+        self.columns, self.due = tuple(columns), due
 
     @property
     def n(self) -> int:

@@ -32,7 +32,7 @@ MAGIC = b"conformix stream log 1\n"
 # Records after which the state is written anew.
 EVERY = 2000
 LONGEST_TICKET = 2**16
-_FRAME = struct.Struct("<IIB")  # bytes of the rest, their checksum, what it is
+_FRAME = struct.Struct("<IIBI")  # bytes of the rest, their checksum, what it is; that of these
 _ISSUE, _LABEL, _FORGET, _END = 1, 2, 3, 4
 _DTYPES = ("<f8", "<f4", "<f2", "<i8", "<i4", "<i2", "|i1", "<u8", "<u4", "<u2", "|u1", "|b1")
 
@@ -103,7 +103,7 @@ def as_record(step: RecordedStep) -> bytes:
     --------
     >>> shape = LogShape(1, 1, ("",), 2)
     >>> record = as_record(Labelled(7, 1, (True,), 0, 0.25))
-    >>> step_of(record[9:], record[8], shape)
+    >>> step_of(record[13:], record[8], shape)
     Labelled(number=7, label=1, errors=(True,), late=0, score=0.25)
     """
     match step:
@@ -117,15 +117,21 @@ def as_record(step: RecordedStep) -> bytes:
             what, body = _FORGET, struct.pack("<Q", step.number)
         case _:
             what, body = _END, b""
-    checksum = zlib.crc32(bytes([what]) + body)
-    return _FRAME.pack(len(body), checksum, what) + body
+    return _framed(len(body), zlib.crc32(body), what) + body
+
+
+def _framed(length: int, checksum: int, what: int) -> bytes:
+    """Return what stands before a record; a length that is wrong would cut off all that follows."""
+    own = zlib.crc32(struct.pack("<IIB", length, checksum, what))
+    return _FRAME.pack(length, checksum, what, own)
 
 
 def _issued_bytes(step: Issued) -> bytes:
     arrays = [np.ascontiguousarray(values) for values in step.outputs.values()]
     dtype = arrays[0].dtype.newbyteorder("<").str
     if dtype not in _DTYPES or any(array.dtype != arrays[0].dtype for array in arrays):
-        arrays, dtype = [array.astype("<f8") for array in arrays], "<f8"
+        dtype = "<f8"
+    arrays = [array.astype(dtype, copy=False) for array in arrays]
     ticket = step.ticket
     if ticket is None:
         named = b"\0"
@@ -196,8 +202,8 @@ def recorded_steps(
 ) -> Iterator[tuple[RecordedStep, int]]:
     """Yield the steps of a log from a place on, each with the place after it.
 
-    What is not whole at the end is left out: somebody is writing it, or was killed at it. That is
-    less than one record; more than that is damage.
+    What is not whole at the end is left out: somebody is writing it, or was killed at it. Anything
+    else that is not whole is damage, and refused.
     """
     path, longest = folder / ROWS, shape.longest
     with opened(path) as file:
@@ -212,11 +218,13 @@ def recorded_steps(
             frame = file.read(_FRAME.size)
             if len(frame) < _FRAME.size:
                 return
-            length, checksum, what = _FRAME.unpack(frame)
+            length, checksum, what, _ = _FRAME.unpack(frame)
             left = size - offset - _FRAME.size
-            body = file.read(length) if length <= min(left, longest) else b""
-            if len(body) < length or zlib.crc32(bytes([what]) + body) != checksum:
-                if left > min(length, longest) or length > longest:
+            if length > longest or frame != _framed(length, checksum, what):
+                raise InvalidInput(f"{path} is damaged at byte {offset:,}.")
+            body = file.read(min(length, left))
+            if zlib.crc32(body) != checksum:
+                if left > length:  # not the last one
                     raise InvalidInput(f"{path} is damaged at byte {offset:,}.")
                 return
             try:
@@ -323,6 +331,16 @@ def log_folder(folder: Any) -> Path:
     if not (path / ROWS).is_file():
         raise InvalidInput(f"{path} is no log of a stream; OnlineAverage.record writes one.")
     return path
+
+
+def begun(folder: Path) -> Path:
+    """Return the file from which a log is resumed: its last state, or its first."""
+    for name in (STATE, START):
+        if (folder / name).is_file():
+            return folder / name
+    raise InvalidInput(
+        f"{folder} holds no row: its process ended before the first; remove it and record anew."
+    )
 
 
 def check_ticket(ticket: Any) -> Ticket:

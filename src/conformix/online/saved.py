@@ -21,7 +21,7 @@ from conformix.fit.saved.files import MAX_MEMORY, memory_limits, read_json
 from conformix.fit.saved.folder import read_whole
 from conformix.fit.saved.migrations import SCHEMA
 from conformix.fit.saved.model import array_in, reading, write_document
-from conformix.fit.saved.settings import columns_in, columns_out, normalize_out, score_names
+from conformix.fit.saved.settings import normalize_out, score_names
 from conformix.scores.learnt import RowSums
 
 FORMAT = "conformix online model"
@@ -32,7 +32,7 @@ _ARRAYS = ("true", "sizes", "waiting", "waiting_scores", "waiting_depth", "waiti
 _ONLINE = {
     "scores": "list", "alpha": "float | list", "window": "int", "candidates": "int | dict",
     "adapt": "str | None", "normalize": "str | list", "kind": "str", "max_pending": "int",
-    "key": "int", "models": "list", "n_classes": "int", "columns": "list", "control": "str",
+    "key": "int", "models": "list", "n_classes": "int", "control": "str",
     "issued": "int", "steps": "int", "errors": "int | list", "late": "int", "forgotten": "int",
     "charged": "int", "state": "dict | list", "tickets": "list", "sums": "list", "due": "int",
     "place": "int", **dict.fromkeys(_ARRAYS, "dict"),
@@ -66,10 +66,10 @@ def write_online(state: dict[str, Any], path: str | os.PathLike[str]) -> None:
         "models": list(state["models"]),
         "errors": [int(one) for one in state["errors"]] if several else int(state["errors"][0]),
         "state": state["state"] if several else state["state"][0],
-        "columns": columns_out(state["columns"], arrays),
         "sums": [
             {"column": int(j), "n": int(sums.n), "products": arrays.put(sums.products),
-             "totals": arrays.put(sums.totals)}
+             "totals": arrays.put(sums.totals),
+             "factors": arrays.put(state["columns"][j].score.factors)}
             for j, sums in state["sums"].items()
         ],
         **{
@@ -116,20 +116,25 @@ def _in(source: Path, document: dict[str, Any], limits: Limits) -> dict[str, Any
             check_type(one, "int | str | None", "online.tickets")
         n_classes = state["n_classes"]
         require(0 < n_classes <= MOST_CLASSES, "its online.n_classes ask for more memory than any")
-        state["columns"] = columns_in(online["columns"], "online.columns", arrays, n_classes)
-        state["sums"] = {
-            field_of(entry, "column", "int", "online.sums"): RowSums(
-                field_of(entry, "n", "int", "online.sums"),
-                array_in(entry, "products", arrays, "online.sums"),
-                array_in(entry, "totals", arrays, "online.sums"),
-            )
-            for entry in (check_type(one, "dict", "online.sums") for one in state["sums"])
-        }
+        state["sums"] = dict(_learnt_in(one, arrays, n_classes) for one in state["sums"])
         state |= {name: array_in(online, name, arrays, "online") for name in _ARRAYS}
         _check(state)
         limits.check_memory(source, _needed(state), "its window of steps and candidates")
         return state
     raise AssertionError  # `reading` returns or raises
+
+
+def _learnt_in(entry: Any, arrays: Arrays, K: int) -> tuple[int, tuple[RowSums, Any]]:
+    """Return of a score that learns its column, its sums, and what it has learnt."""
+    where, wrong = "online.sums", "its online.sums are not sums over rows of its classes"
+    check_type(entry, "dict", where)
+    refuse_unknown(entry, ("column", "n", "products", "totals", "factors"), where)
+    parts = (array_in(entry, name, arrays, where) for name in ("products", "totals", "factors"))
+    products, totals, factors = parts
+    sums = RowSums(field_of(entry, "n", "int", where), products, totals)
+    shapes = products.shape in ((1,), (K, K)) and totals.shape in ((1,), (K,))  # one: none
+    require(shapes and products.dtype == totals.dtype == np.int64 and sums.n >= 0, wrong)
+    return field_of(entry, "column", "int", where), (sums, factors)
 
 
 def _needed(state: dict[str, Any]) -> int:
@@ -181,7 +186,6 @@ def _check(state: dict[str, Any]) -> None:
     in_range = charged and ((sizes >= 0) & (sizes <= most)).all()
     require(in_range, "its online.sizes are not one row of set sizes per step")
     _check_waiting(state, levels)
-    _check_sums(state)
 
 
 def _check_waiting(state: dict[str, Any], levels: int) -> None:
@@ -201,14 +205,3 @@ def _check_waiting(state: dict[str, Any], levels: int) -> None:
     require(bool(((pvalues >= 0) & (pvalues <= 1)).all()), wrong)
     # JSON has whole numbers where arrays have their own.
     state["waiting"] = number.tolist()
-
-
-def _check_sums(state: dict[str, Any]) -> None:
-    """Refuse sums of scores that learn which are of no such score, or of other classes."""
-    places = {j for j, column in enumerate(state["columns"]) if column.score.learns}
-    wrong, K = "its online.sums are not one of every score that learns", state["n_classes"]
-    require(set(state["sums"]) == places, wrong)
-    for sums in state["sums"].values():
-        shapes = sums.products.shape in ((), (K, K)) and sums.totals.shape in ((), (K,))
-        whole = sums.products.dtype == sums.totals.dtype == np.int64
-        require(shapes and whole and sums.n >= 0, wrong)
