@@ -1,5 +1,6 @@
 """Streams: sets for one row at a time, whose errors come out right on every sequence of rows."""
 
+from conformix.online.alarm import Alarm
 from conformix.online.average import OnlineAverage, Trace
 from conformix.online.controllers import (
     ACI,
@@ -10,16 +11,20 @@ from conformix.online.controllers import (
     Ladder,
     resolve_control,
 )
+from conformix.online.monitor import Curves, Monitor
 from conformix.online.weights import AdaptiveWeights
 
 __all__ = [
     "ACI",
     "CONTROLLERS",
     "AdaptiveWeights",
+    "Alarm",
     "Betting",
     "Controller",
+    "Curves",
     "DtACI",
     "Ladder",
+    "Monitor",
     "OnlineAverage",
     "Trace",
     "resolve_control",

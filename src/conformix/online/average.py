@@ -254,7 +254,7 @@ class OnlineAverage(Surface):
         checked = self._checked_row(outputs)
         self._begin_log()
         self._learners.add(checked)
-        row = self._transform(self._scores_of(checked))[0]
+        row = self._scaled(checked)[0]
         combined, past = combine(row, self.weights_), self._past()
         levels = self._levels()
         depth = np.zeros(len(row), dtype=np.int64)
@@ -292,7 +292,7 @@ class OnlineAverage(Surface):
         outputs : like in `predict_set`
             Outputs of the models on one row.
         """
-        row = self._transform(self._scores_of(self._checked_row(outputs)))[0]
+        row = self._scaled(self._checked_row(outputs))[0]
         past = np.sort(self._past())
         return conformity_ranks(past, combine(row, self.weights_))[None, :] / (self._filled + 1)
 
@@ -360,7 +360,7 @@ class OnlineAverage(Surface):
         if rows:
             raise InvalidInput(f"a stream asks nothing else of rows; got {', '.join(rows)}.")
         one = checked.rows(slice(int(i), int(i) + 1)).models
-        values = self._transform(self._scores_of(self._checked_row(one)))[0]
+        values = self._scaled(self._checked_row(one))[0]
         level = self._levels()[0] if alpha is None else float(simple_fraction(alpha))
         threshold = self._threshold_among(self._past(), level)
         truth = None
@@ -611,7 +611,7 @@ class OnlineAverage(Surface):
         """Return what is averaged next: the columns, their weights (d,) and scores (n, K, d)."""
         checked = check_outputs(on_host(outputs), self.kind)
         self._check_shape(checked)
-        return [(self._learners.columns, self.weights_, self._transform(self._scores_of(checked)))]
+        return [(self._learners.columns, self.weights_, self._scaled(checked))]
 
     def labels(self, y: Any, n: int) -> IntArray:
         """Return true labels of n rows, checked."""
@@ -763,11 +763,12 @@ class OnlineAverage(Surface):
         self._check_shape(checked)
         return checked
 
-    def _scores_of(self, checked: Outputs) -> FloatArray:
-        """Return the scores (n, K, d) by what has been learnt so far."""
+    def _scaled(self, checked: Outputs) -> FloatArray:
+        """Return the scores (n, K, d) by what has been learnt so far, on their common scale."""
         if self._learners.places and not self._learners.sums:
             raise NotFitted("no row was seen yet; call predict_set(outputs) first.")
-        return fill_tensor(checked, self._learners.columns, key=self._key, threads=1)
+        scores = fill_tensor(checked, self._learners.columns, key=self._key, threads=1)
+        return self._transform(scores)
 
     def _check_shape(self, outputs: Outputs) -> None:
         """Take the first row for what there is, and refuse others that differ."""
