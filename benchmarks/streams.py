@@ -3,7 +3,7 @@
     python -m benchmarks.streams                      # both, small
     python -m benchmarks.streams flat --rows 1000000  # time per row and memory, in ten parts
     python -m benchmarks.streams flat --log FOLDER    # the same, recorded
-    python -m benchmarks.streams controllers          # coverage, size and regret, with and without drift
+    python -m benchmarks.streams controllers          # coverage, size, regret; drift or none
 
 CPU seconds are told: on a busy machine they are the steadier ones. Controllers are compared on the
 p-values of one stream, which do not depend on the controller where weights are fixed: the set at a
@@ -87,6 +87,7 @@ class Published:
         self.level = ALPHA
 
     def update(self, error: bool, pvalue: float) -> None:
+        """Let the experts move, and draw the next."""
         self.experts.update(error, pvalue)
         weights = np.array(self.experts._weights)
         self.level = self.experts._levels[self.rng.choice(len(weights), p=weights / weights.sum())]

@@ -19,7 +19,10 @@ from conformix.online.controllers import bound_of, ceiling_of, pooled, tell
 
 PROMPT = [ACI(0.02), ACI(0.5), ACI(3.0), ACI(0.1, decay=0.5), Betting(), DtACI(), DtACI(room=0.4)]
 LATE = [ACI(0.02), ACI(0.5), ACI(0.1, decay=0.5), DtACI(), DtACI((0.1, 1.0), memory=20, room=0.5)]
-NEVER, ALWAYS = 1.0, 2.0**-40  # p-values by which the adversary misses as seldom, as often, as it may
+NEVER, ALWAYS = (
+    1.0,
+    2.0**-40,
+)  # p-values by which the adversary misses as seldom, as often, as it may
 
 
 class Waiting(NamedTuple):
@@ -92,7 +95,10 @@ def test_no_order_of_labels_and_no_number_of_levels_breaks_it(control, alphas, m
         game.issue(pvalue)
         if which >= 0:
             game.label(which)
-    assert all(math.isfinite(ceiling_of(c, 9, 2)) or isinstance(c, ACI) for c in game.ladder.controls)
+    stated = [ceiling_of if isinstance(c, DtACI) else bound_of for c in game.ladder.controls]
+    assert all(
+        math.isfinite(known(c, 9, 2)) for known, c in zip(stated, game.ladder.controls, strict=True)
+    )
 
 
 @pytest.mark.parametrize("control", LATE, ids=repr)

@@ -17,6 +17,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import conformix as cx
 from conformix.cli import main
+from conformix.cli import monitor as command
 from conformix.cli.monitor import bars
 from conformix.online import Alarm, Monitor
 from conformix.online import monitor as monitor_module
@@ -67,7 +68,9 @@ def test_a_monitor_says_of_a_stream_what_the_stream_says_of_itself(alpha, tmp_pa
     assert_array_equal(curves.level[:150], trace.levels.reshape(150, -1))
     running = 1 - np.cumsum(errors, axis=0) / np.arange(1, 151)[:, None]
     assert_allclose(curves.running[:150], running)
-    assert (np.abs(curves.running[:150] - (1 - np.array(watched.alphas))) <= curves.bound[:150]).all()
+    assert (
+        np.abs(curves.running[:150] - (1 - np.array(watched.alphas))) <= curves.bound[:150]
+    ).all()
 
 
 def test_stretches_are_put_together_and_lose_nothing(tmp_path: Path, monkeypatch) -> None:
@@ -224,13 +227,20 @@ def on_a_terminal(folder: Path, then: signal.Signals | None) -> tuple[int, str]:
     return process.wait(timeout=60), seen.decode()
 
 
-def test_following_a_stream_ends_by_itself_when_it_is_closed(tmp_path: Path) -> None:
+def test_following_a_stream_ends_by_itself_when_it_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     online, _ = recorded(tmp_path / "log", 60)
-    online.close()
-    code, words = on_a_terminal(tmp_path / "log", None)
-    assert code == 0
-    assert "60 labels; closed" in words
-    assert words.rstrip().endswith("\x1b[?25h")  # the cursor is back
+    naps = []
+
+    def nap(seconds: float) -> None:
+        naps.append(seconds)
+        online.close()
+
+    monkeypatch.setattr(command.time, "sleep", nap)
+    command._follow(Monitor(tmp_path / "log"), every=0.25)
+    assert naps == [0.25]
+    assert "60 labels; closed" in capsys.readouterr().out
 
 
 def test_leaving_an_open_stream_is_no_failure(tmp_path: Path) -> None:
@@ -239,6 +249,7 @@ def test_leaving_an_open_stream_is_no_failure(tmp_path: Path) -> None:
     assert code == 0
     assert "60 labels; open" in words
     assert "Traceback" not in words
+    assert words.rstrip().endswith("\x1b[?25h")  # the cursor is back
 
 
 class Page(HTMLParser):

@@ -116,7 +116,9 @@ def view(watched: Any, width: int) -> Table:
         line("evidence of drift", f"of {watched.alarm.threshold:g}", worth, evidence)
     state = "closed" if watched.ended else "open"
     waiting = f", {watched.unlabelled:,} sets without one" if watched.unlabelled else ""
-    title = f"{watched.folder.name}: {watched.rows:,} rows, {watched.labels:,} labels{waiting}; {state}"
+    title = (
+        f"{watched.folder.name}: {watched.rows:,} rows, {watched.labels:,} labels{waiting}; {state}"
+    )
     header = ("", "all", f"last {len(watched.recent):,}", "over time")
     return record_table(title, header, lines, [f"Guarantee {watched.guarantee}."])
 

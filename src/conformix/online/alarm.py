@@ -68,6 +68,7 @@ class Alarm:
         self.reference = int(reference)
         self._first: list[float] = []
         self._seen = 0  # since the reference
+        self._worth: Any = np.zeros(0)
         self.raised_at_: int | None = None
 
     @property
@@ -114,7 +115,7 @@ class Alarm:
         odds = nulls / (1 - nulls) * np.exp(turns)
         bets = odds / (1 + odds)
         self._hit, self._miss = bets / nulls, (1 - bets) / (1 - nulls)
-        self._worth: Any = np.zeros(len(bets))
+        self._worth = np.zeros(len(bets))
 
     def __str__(self) -> str:
         if self.labels <= self.reference:

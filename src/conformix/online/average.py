@@ -188,7 +188,8 @@ class OnlineAverage(Surface):
     blend = None
     no_report = (
         "a report is about one rule, and that of a stream changes with every label; evaluate(...) "
-        "has the measures of a stretch, run(...) its levels and weights."
+        "has the measures of a stretch, run(...) its levels and weights, and conformix monitor the "
+        "page of a stream that is recorded."
     )
 
     def __init__(
@@ -214,9 +215,7 @@ class OnlineAverage(Surface):
         self.candidates, self.adapt, self.normalize, self.kind = candidates, adapt, normalize, kind
         self.max_pending = int(max_pending)
         fresh = resolve_control(control)
-        self.control_: Any = (
-            Ladder(fresh, self._alphas) if self._several else fresh.start(alpha)
-        )
+        self.control_: Any = Ladder(fresh, self._alphas) if self._several else fresh.start(alpha)
         self._key = draw_key(as_generator(random_state))
         self._shape: Any = None
         self._pending: dict[Ticket, Pending] = {}
@@ -267,9 +266,7 @@ class OnlineAverage(Surface):
         if self._log is not None:
             sizes = [int((depth > place).sum()) for place in range(len(levels))]
             raw = raw_arrays(on_host(outputs))
-            self._record(
-                Issued(self._issued, ticket, np.array(levels), self.weights_, sizes, raw)
-            )
+            self._record(Issued(self._issued, ticket, np.array(levels), self.weights_, sizes, raw))
         self._pending[ticket] = waiting
         self._issued += 1
         if len(self._pending) > self.max_pending:
@@ -370,8 +367,8 @@ class OnlineAverage(Surface):
         return explanation_of(
             values, self.weights_, np.full(len(values), threshold),
             combine(values, self.weights_) >= threshold, names=class_names(len(values), None),
-            score_names=tuple(map(str, self._learners.columns)), row=int(i), alpha=level, truth=truth,
-            top=top,
+            score_names=tuple(map(str, self._learners.columns)), row=int(i), alpha=level,
+            truth=truth, top=top,
         )  # fmt: skip
 
     def save(self, path: str | os.PathLike[str]) -> None:  # type: ignore[override]

@@ -195,8 +195,9 @@ class DtACI:
 
     Of that alone no bound is known that vanishes with constant eta and sigma. So a budget stands
     behind it: once ``|errors - alpha t| > room sqrt(t)`` the set is full, or empty, until the
-    errors are back within. Then ``|mean error - alpha| <= room / sqrt(T) + max(alpha, 1-alpha) / T``
-    for every sequence. On streams that nobody steers the budget is hardly ever touched.
+    errors are back within. Then for every sequence ``|mean error - alpha|`` is at most
+    ``room / sqrt(T) + max(alpha, 1 - alpha) / T``. On streams that nobody steers the budget is
+    hardly ever touched.
 
     Parameters
     ----------
@@ -390,8 +391,9 @@ def ceiling_of(control: Any, steps: int, late: int = 0) -> float:
     return float(control.ceiling(steps, late)) if hasattr(control, "ceiling") else math.inf
 
 
+_DTACI: Any = DtACI()  # is told more than the protocol asks for
 CONTROLLERS: Registry[Controller] = Registry(
-    "control", {"aci": ACI(), "betting": Betting(), "dtaci": DtACI()}
+    "control", {"aci": ACI(), "betting": Betting(), "dtaci": _DTACI}
 )
 
 
@@ -420,7 +422,11 @@ def control_name(control: Any) -> str:
 def state_of(control: Any) -> dict[str, Any]:
     """Return where a controller of this library stands: numbers, and lists of them."""
     values = {one.name: getattr(control, one.name) for one in fields(control)}
-    return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}
+    return {
+        # JSON has lists where there are tuples, and no infinity: a budget without end is none
+        name: list(v) if isinstance(v, tuple) else None if v == math.inf else v
+        for name, v in values.items()
+    }
 
 
 def resumed(name: str, alpha: float, state: dict[str, Any]) -> Controller:
@@ -439,11 +445,13 @@ def resumed(name: str, alpha: float, state: dict[str, Any]) -> Controller:
     for key, value in state.items():
         if isinstance(value, list) != isinstance(getattr(control, key), list | tuple):
             raise InvalidInput(f"its online.state.{key} is not one of its control")
-        setattr(control, key, tuple(value) if key == "gammas" else value)
+        known = math.inf if value is None else value
+        setattr(control, key, tuple(known) if key == "gammas" else known)
     lists = [value for value in state.values() if isinstance(value, list)]
     if len({len(one) for one in lists}) > 1:
         raise InvalidInput("its online.state has lists of several lengths")
+    control.start(alpha)  # refuses settings that none has
     return control  # type: ignore[no-any-return]
 
 
-__all__ = ["ACI", "CONTROLLERS", "Betting", "Controller", "DtACI", "Ladder", "resolve_control"]
+__all__ = ["ACI", "CONTROLLERS", "Betting", "DtACI", "Ladder", "resolve_control"]

@@ -52,10 +52,7 @@ def write_online(state: dict[str, Any], path: str | os.PathLike[str]) -> None:
         "waiting_depth": (-1, n_classes),
     }  # fmt: skip
     forms = {"waiting": np.int64, "waiting_depth": np.int64}
-    kept = {
-        name: np.asarray(state[name], dtype=forms.get(name))
-        for name in _ARRAYS
-    }
+    kept = {name: np.asarray(state[name], dtype=forms.get(name)) for name in _ARRAYS}
     if not len(state["tickets"]):
         kept["waiting_pvalues"] = np.zeros((0, 0))
     online = {name: state[name] for name in _ONLINE if name in state} | {
@@ -111,7 +108,7 @@ def _in(source: Path, document: dict[str, Any], limits: Limits) -> dict[str, Any
         for control in state["state"]:
             for name, value in check_type(control, "dict", "online.state").items():
                 for number in value if isinstance(value, list) else [value]:
-                    check_type(number, "float", f"online.state.{name}")
+                    check_type(number, "float | None", f"online.state.{name}")
         for one in state["tickets"]:
             check_type(one, "int | str | None", "online.tickets")
         n_classes = state["n_classes"]
