@@ -143,8 +143,14 @@ def test_every_cut_of_a_log_resumes_to_the_stream_that_wrote_it(tmp_path: Path) 
         again._log.close()
 
 
-@pytest.mark.parametrize("options", [{}, {"control": "betting"}, {"adapt": "fading"},
-                                     {"alpha": (0.2, 0.5)}, {"control": DtACI(room=float("inf"))}], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "options",
+    [
+        {}, {"control": "betting"}, {"adapt": "fading"}, {"alpha": (0.2, 0.5)},
+        {"control": DtACI(room=float("inf"))},
+    ],
+    ids=str,
+)  # fmt: skip
 def test_saved_resumed_and_replayed_streams_are_the_same(options, tmp_path: Path) -> None:
     online = recorded(tmp_path / "log", **options)
     probs, y = rows(50)
@@ -268,6 +274,7 @@ def test_records_that_do_not_follow_from_those_before_are_refused(tmp_path: Path
         log = Log(tmp_path / "log")
         for place, step in enumerate(steps):
             log.append(replace(step, **change.get(place, {})))
+            log.settle()
         log.close()
         with pytest.raises(cx.InvalidInput, match="does not follow from those before"):
             cx.OnlineAverage.replay(tmp_path / "log")
@@ -297,6 +304,32 @@ def test_a_write_that_fails_closes_the_log_which_resumes(tmp_path: Path, monkeyp
     with pytest.raises(cx.InvalidInput, match="is closed; resume it"):
         online.predict_set(probs[0])
     assert cx.OnlineAverage.resume(tmp_path / "log").rows_ == 30
+
+
+def test_a_step_that_is_interrupted_closes_the_log_which_has_it(
+    tmp_path: Path, monkeypatch
+) -> None:
+    """The record is there, the stream in memory has not followed: only the log can go on."""
+    online, (probs, y) = recorded(tmp_path / "log"), rows(2)
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    online.predict_set(probs[0])
+    with monkeypatch.context() as patch:
+        patch.setattr(online, "_charge", stop)
+        with pytest.raises(KeyboardInterrupt):
+            online.update(y[0])
+    with pytest.raises(cx.InvalidInput, match="left in the middle of a step"):
+        online.predict_set(probs[1])
+    again = cx.OnlineAverage.resume(tmp_path / "log")
+    assert (again.rows_, again.pending_, again._steps) == (31, [], 31)
+
+
+@pytest.mark.parametrize("every", [0, -1, True, 2.5])
+def test_states_are_written_every_so_many_records(every, tmp_path: Path) -> None:
+    with pytest.raises(cx.InvalidInput, match="every must be a positive number of records"):
+        cx.OnlineAverage("thr").record(tmp_path / "log", every=every).predict_set([0.5, 0.5])
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,8 @@ def test_every_bet_is_unfair_as_long_as_shares_lie_within_the_ends() -> None:
     rng = np.random.default_rng(1)
     for score in rng.normal(size=100):
         alarm.update(score)
-    ranks = [round(0.1 * 101), round(0.5 * 101)]
+    assert alarm.threshold == 2 / 0.05
+    ranks = [10, 50]
     high, low = share_ends(ranks, 100, 0.05 / 8)
     hit, miss = alarm._hit.reshape(4, -1), alarm._miss.reshape(4, -1)
     for j in range(2):

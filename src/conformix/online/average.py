@@ -601,7 +601,8 @@ class OnlineAverage(Surface):
             self._log.append(step)
 
     def _keep_state(self) -> None:
-        if self._log is not None and self._log.due():
+        """Take the step for made; write the state from time to time."""
+        if self._log is not None and self._log.settle():
             self._write_state(self._log.folder / STATE, self._log.place)
 
     def weighted_scores(self, outputs: Any) -> list[Any]:
@@ -668,6 +669,7 @@ class OnlineAverage(Surface):
         self._record(Forgotten(waiting.number))
         del self._pending[ticket]
         self._forgotten += 1
+        self._keep_state()
 
     def _waiting(self, ticket: Ticket) -> Pending:
         if ticket not in self._pending:

@@ -247,12 +247,17 @@ class Log:
     """
 
     def __init__(self, folder: Path, every: int = EVERY) -> None:
-        self.folder, self.every = folder, every
+        self._handle = -1
+        whole = isinstance(every, int | np.integer) and not isinstance(every, bool)
+        if not whole or every < 1:
+            raise InvalidInput(f"every must be a positive number of records; got {every!r}.")
+        self.folder, self.every = folder, int(every)
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
         self._handle = os.open(folder / ROWS, flags, 0o666)
         self._alone()
         self.place = os.fstat(self._handle).st_size
         self._since = 0
+        self._within = False  # a step is recorded, and not yet made
         if not self.place:
             self._write(MAGIC)
 
@@ -265,15 +270,29 @@ class Log:
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            os.close(self._handle)
+            self.close()
             raise InvalidInput(
                 f"{self.folder} is being written by another process; end that one first."
             ) from None
 
     def append(self, step: RecordedStep) -> None:
-        """Write a record, before anybody acts on it."""
+        """Write a record, before anybody acts on it; `settle` follows when all is done."""
+        if self._within:
+            self.close()
+            raise InvalidInput(
+                f"{self.folder} was left in the middle of a step; resume it to go on."
+            )
         self._write(as_record(step))
+        self._within = True
         self._since += 1
+
+    def settle(self) -> bool:
+        """Take the step for made, and return whether the state should be written."""
+        self._within = False
+        if self._since < self.every:
+            return False
+        self._since = 0
+        return True
 
     def _write(self, content: bytes) -> None:
         if self._handle < 0:
@@ -292,13 +311,6 @@ class Log:
         if place < self.place:
             os.ftruncate(self._handle, place)
             self.place = place
-
-    def due(self) -> bool:
-        """Return whether the state should be written, and begin to count anew."""
-        if self._since < self.every:
-            return False
-        self._since = 0
-        return True
 
     def close(self) -> None:
         """Let go of the file."""
