@@ -118,6 +118,21 @@ def test_an_adversary_who_pushes_one_way_and_back_breaks_nothing(
                 game.label(-1 if t % 3 else 0)
 
 
+@pytest.mark.parametrize("errs", [False, True])
+def test_an_adversary_beside_the_level_breaks_dtaci_as_published_and_not_ours(errs: bool) -> None:
+    """P-values just above the level, or at it: sets never miss, or always, while experts differ."""
+    shares, alpha = {}, 0.7 if errs else 0.3
+    for room in (2.0, math.inf):
+        game = Game(DtACI(room=room), [alpha])
+        for _ in range(600):
+            level = game.ladder.controls[0].level
+            game.issue(level if errs else level + 1e-9)
+            game.label(0)  # checks the bound
+        shares[room] = game.errors[0] / 600
+    assert abs(shares[2.0] - alpha) < 0.09
+    assert abs(shares[math.inf] - alpha) > 0.25
+
+
 def test_the_bound_of_late_labels_is_nearly_reached() -> None:
     """An adversary who sits on labels gets within a step of what ACI's bound allows."""
     game = Game(ACI(0.5), [0.1])
