@@ -445,7 +445,7 @@ def resumed(name: str, alpha: float, state: dict[str, Any]) -> Controller:
     for key, value in state.items():
         if isinstance(value, list) != isinstance(getattr(control, key), list | tuple):
             raise InvalidInput(f"its online.state.{key} is not one of its control")
-        known = math.inf if value is None else value
+        known: Any = math.inf if value is None else value
         setattr(control, key, tuple(known) if key == "gammas" else known)
     lists = [value for value in state.values() if isinstance(value, list)]
     if len({len(one) for one in lists}) > 1:

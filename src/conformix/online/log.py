@@ -312,6 +312,11 @@ class Log:
             os.ftruncate(self._handle, place)
             self.place = place
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be written."""
+        return self._handle >= 0
+
     def close(self) -> None:
         """Let go of the file."""
         if self._handle >= 0:
