@@ -133,6 +133,20 @@ def test_an_adversary_beside_the_level_breaks_dtaci_as_published_and_not_ours(er
     assert abs(shares[math.inf] - alpha) > 0.25
 
 
+@pytest.mark.parametrize("control", LATE, ids=repr)
+@pytest.mark.parametrize("delay", [0, 3])
+def test_an_adversary_between_two_levels_breaks_nothing(control, delay: int) -> None:
+    """Only the last level misses, which makes levels cross; where they meet, all of them miss."""
+    for alphas in ([0.1, 0.2], [0.05, 0.5, 0.51]):
+        game = Game(control, alphas)
+        for _ in range(150):
+            levels = game.ladder.levels
+            last = levels[-1] if levels[0] < levels[-1] else levels[0]
+            game.issue(last if 0 < last < 1 else NEVER)
+            if len(game.waiting) > delay:
+                game.label(0)
+
+
 def test_the_bound_of_late_labels_is_nearly_reached() -> None:
     """An adversary who sits on labels gets within a step of what ACI's bound allows."""
     game = Game(ACI(0.5), [0.1])

@@ -289,18 +289,22 @@ def test_a_log_that_is_shorter_than_its_state_is_refused(tmp_path: Path) -> None
 
 def test_a_write_that_fails_closes_the_log_which_resumes(tmp_path: Path, monkeypatch) -> None:
     online = recorded(tmp_path / "log")
-    real, probs = os.write, rows(1)[0]
+    real, probs = online._log._file, rows(1)[0]
 
-    def half(handle: int, content: bytes) -> int:
-        if len(content) > 20:
-            real(handle, content[:20])
-            raise OSError(28, "no room on the disk")
-        return real(handle, content)
+    class Full:
+        close = real.close
+
+        def write(self, content: bytes) -> int:
+            if len(content) <= 20:  # the rest
+                raise OSError(28, "no room on the disk")
+            return real.write(content[:-20])
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "write", half)
+        patch.setattr(online._log, "_file", Full())
         with pytest.raises(OSError, match="no room"):
             online.predict_set(probs[0])
+        patch.setattr(online._log, "_file", None)
+    online._log._file = None
     with pytest.raises(cx.InvalidInput, match="is closed; resume it"):
         online.predict_set(probs[0])
     assert cx.OnlineAverage.resume(tmp_path / "log").rows_ == 30

@@ -87,7 +87,8 @@ def write_table(table: Table) -> None:
     console = Console()
     console.print(_text(table.title, "bold"))
     write_line()
-    console.print(_drawn(table))
+    drawn = _drawn(table)
+    console.print(drawn)
     if table.notes:
         write_line()
     for note in table.notes:

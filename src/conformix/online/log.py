@@ -247,15 +247,14 @@ class Log:
     """
 
     def __init__(self, folder: Path, every: int = EVERY) -> None:
-        self._handle = -1
+        self._file: Any = None
         whole = isinstance(every, int | np.integer) and not isinstance(every, bool)
         if not whole or every < 1:
             raise InvalidInput(f"every must be a positive number of records; got {every!r}.")
         self.folder, self.every = folder, int(every)
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
-        self._handle = os.open(folder / ROWS, flags, 0o666)
+        self._file = (folder / ROWS).open("ab", buffering=0)
         self._alone()
-        self.place = os.fstat(self._handle).st_size
+        self.place = os.fstat(self._file.fileno()).st_size
         self._since = 0
         self._within = False  # a step is recorded, and not yet made
         if not self.place:
@@ -268,7 +267,7 @@ class Log:
         except ImportError:
             return
         try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             self.close()
             raise InvalidInput(
@@ -295,12 +294,12 @@ class Log:
         return True
 
     def _write(self, content: bytes) -> None:
-        if self._handle < 0:
+        if self._file is None:
             raise InvalidInput(f"{self.folder} is closed; resume it to go on.")
         try:
-            written = os.write(self._handle, content)
+            written = self._file.write(content)
             while written < len(content):
-                written += os.write(self._handle, content[written:])
+                written += self._file.write(content[written:])
         except BaseException:
             self.close()  # what is there may be half a record, which resuming cuts off
             raise
@@ -309,19 +308,19 @@ class Log:
     def cut(self, place: int) -> None:
         """Take away what follows a place: half a record, at most."""
         if place < self.place:
-            os.ftruncate(self._handle, place)
+            self._file.truncate(place)
             self.place = place
 
     @property
     def is_open(self) -> bool:
         """Whether it can be written."""
-        return self._handle >= 0
+        return self._file is not None
 
     def close(self) -> None:
         """Let go of the file."""
-        if self._handle >= 0:
-            os.close(self._handle)
-            self._handle = -1
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     def __del__(self) -> None:
         with contextlib.suppress(OSError):
