@@ -75,7 +75,7 @@ results-paper: $(STAMP)
 results-frontier: $(STAMP)
 	@$(BIN)/python -m studies.frontier docs/results/frontier
 
-bench: ## speed, rows in benchmarks/results: WHAT="search startup scale gpu learnt peers end-to-end versions" (OLD=a revision)
+bench: ## speed, rows in benchmarks/results: WHAT="search startup scale streams gpu learnt peers end-to-end versions" (OLD=a revision)
 	$(call chosen,bench,search)
 bench-search: $(STAMP)
 	@$(BIN)/python -m benchmarks
@@ -88,6 +88,8 @@ bench-scale: $(STAMP)
 	@$(BIN)/python -m benchmarks.cluster
 	@$(BIN)/python -m benchmarks.doors
 	@$(BIN)/python -m benchmarks.growth
+bench-streams: $(STAMP)
+	@$(BIN)/python -m benchmarks.streams --keep
 bench-gpu: $(STAMP)
 	@$(BIN)/python benchmarks/gpu.py
 OLD ?= HEAD~1

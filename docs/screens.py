@@ -1,7 +1,8 @@
 """Draw what the commands show on a terminal: docs/images/screens/*.png.
 
-Every command runs on a pseudo-terminal, in a folder with the files of docs/cli.md; what it writes
-is drawn by rich as SVG, and by a headless Chromium as PNG. No network is used.
+Every command runs on a pseudo-terminal, in a folder with the files of docs/cli.md and the log of
+docs/online.md; what it writes is drawn by rich as SVG, and by a headless Chromium as PNG. No
+network is used.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ COMMANDS = {
         "conformix info model.json",
     ],
     "compare": [f"conformix compare cifar100 {TWO} --alpha 0.01 --runs 10 --scores thr,rank"],
+    "monitor": ["conformix monitor stream --once"],
     "report": [
         "conformix report model.json test.csv --label-column answer -o report.html",
     ],
@@ -122,10 +124,11 @@ def as_png(svg: str, path: Path) -> None:
 
 
 def write_files(folder: Path) -> None:
-    """Write the files of docs/cli.md by running its Python."""
-    page = (DOCS / "cli.md").read_text(encoding="utf-8")
-    code = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)[0]
-    subprocess.run([sys.executable, "-c", code], cwd=folder, check=True)
+    """Write the files of docs/cli.md and the log of docs/online.md by running their Python."""
+    for name in ("cli", "online"):
+        page = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+        code = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)[0]
+        subprocess.run([sys.executable, "-c", code], cwd=folder, check=True)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import argparse
 import numpy as np
 
 import conformix as cx
-from conformix.estimators.online import ACI
+from conformix.online import ACI
 
 ALPHA = 0.1
 RUNS = {

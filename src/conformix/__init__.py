@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         conformal,
         guarantees,
         metrics,
+        online,
         plots,
         scores,
         search,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
         SmallBatchWarning,
         TrivialSetsWarning,
     )
-    from conformix.estimators import cross, online
+    from conformix.estimators import cross
     from conformix.estimators.average import ScoreAverage, load
     from conformix.estimators.classifier import (
         ConformalClassifier,
@@ -56,12 +57,12 @@ if TYPE_CHECKING:
         small_sets_scorer,
     )
     from conformix.estimators.cross import CrossAverage
-    from conformix.estimators.online import OnlineAverage
     from conformix.experiments.compare import compare
     from conformix.fit.choice import choose
     from conformix.fit.contributions import contributions
     from conformix.fit.saved import load_predictor
     from conformix.guarantees import oracle
+    from conformix.online.average import OnlineAverage
     from conformix.report.report import build_report
     from conformix.scores import blend, score_tensor
     from conformix.scores import scale as normalize
@@ -78,7 +79,7 @@ _MODULES = {
     "merge": "calibration.merge",
     "metrics": "metrics",
     "normalize": "scores.scale",
-    "online": "estimators.online",
+    "online": "online",
     "oracle": "guarantees.oracle",
     "plots": "plots",
     "scores": "scores",
@@ -99,7 +100,7 @@ _NAMES = {
     "LargeAlphaWarning": "errors",
     "NestedSets": "sets",
     "NotFitted": "errors",
-    "OnlineAverage": "estimators.online",
+    "OnlineAverage": "online.average",
     "PredictionSets": "sets",
     "RefitWarning": "estimators.classifier",
     "ScoreAverage": "estimators.average",

@@ -35,3 +35,12 @@ def write_files(folder: Path) -> None:
     write_csv(folder / "new.csv", draw(2, 50)[0])
     probs, labels = draw(3, 240)
     np.savez(folder / "outputs.npz", labels=labels, forest=probs, network=draw(4, 240)[0])
+
+
+def write_stream(folder: Path) -> None:
+    """Write the log of a short stream, closed."""
+    import conformix as cx
+
+    online = cx.OnlineAverage("thr", alpha=0.4, window=10).record(folder / "stream")
+    online.run([[0.7, 0.3], [0.4, 0.6], [0.2, 0.8]] * 8, [0, 1, 0] * 8)
+    online.close()

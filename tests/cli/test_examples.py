@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.drawn import write_stream
 from conformix.cli import main
 from conformix.cli.app import COMMANDS
 
@@ -55,6 +56,8 @@ def test_the_example_of_a_slow_command_runs(
 def assert_example_runs(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     if command in ("predict", "evaluate", "info", "report"):
         assert main(example_of("fit", capsys)) == 0
+    if command == "monitor":
+        write_stream(Path())
     words = example_of(command, capsys)
     assert words[0] == command
     assert main([*words, *SMALLER.get(command, [])]) == 0

@@ -90,12 +90,14 @@ def assert_line_runs(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from cli.drawn import write_files
+    from cli.drawn import write_files, write_stream
 
     write_files(tmp_path)
     monkeypatch.chdir(tmp_path)
     command = line.split()[1]
     if command in ("predict", "evaluate", "report"):
         run_command("conformix fit calibration.csv -o model.json", capsys)
+    if command == "monitor":
+        write_stream(tmp_path)
     code, written = run_command(f"{line} {SMALLER.get(command, '')}", capsys)
     assert code == 0, written

@@ -306,7 +306,7 @@ ELSEWHERE = {
     "scores.": "score_tensor",
     "conformal.": "threshold",
     "RankRule.rows_needed": "a number of rows, asked for by the plan of a blend: tests/scores",
-    **dict.fromkeys(("LabelShift.", "RankedPerClass.", "Weighted.", "ACI.", "Betting."),
+    **dict.fromkeys(("LabelShift.", "RankedPerClass.", "Weighted.", "ACI.", "Betting.", "DtACI."),
                     "called by the pipeline and the stream, with what they checked"),
     **dict.fromkeys(("Normalizer.", "NaturalScale.", "Unscaled.", "Ecdf.", "Interpolated.",
                      "Split.",

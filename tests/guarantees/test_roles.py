@@ -23,9 +23,9 @@ from conformix.calibration import Clustered, LabelShift, PerClass, PerGroup, Wei
 from conformix.calibration.shift import density_ratio, label_ratios
 from conformix.estimators.classifier import CrossConformalClassifier
 from conformix.estimators.cross import CrossAverage, Fold
-from conformix.estimators.online import OnlineAverage
 from conformix.fit import rows as budget
 from conformix.guarantees import EXACT, Guarantee
+from conformix.online import OnlineAverage
 from conformix.scores import blend
 from conformix.search import GradientSearch, GridSearch, LineSearch
 from conformix.splits import Exact, Roles, ValidityFirst

@@ -78,7 +78,7 @@ NEAR = [
     ("estimators/classifier.py", ROLES),
     ("estimators/classifier.py", "estimators/test_cross.py"),
     ("estimators/cross.py", "estimators/test_cross.py"),
-    ("estimators/online.py", "estimators/test_online.py"),
+    ("online/", "online"),
     ("calibration/merge.py", "calibration/test_merge.py"),
     ("calibration/weighted.py", "calibration/test_weighted.py"),
     ("calibration/sums.py", "calibration/test_weighted.py"),

@@ -20,7 +20,7 @@ from conformix.errors import ConformixWarning, InvalidInput, pip_line
 # In the order of the help: a command is a file here, with a function of its name and an EXAMPLE.
 COMMANDS = (
     "demo", "choose", "doctor", "fit", "predict", "evaluate", "info", "compare", "report",
-    "reproduce", "warmup",
+    "reproduce", "monitor", "warmup",
 )  # fmt: skip
 USAGE, FAILED, STOPPED = 2, 1, 130
 STOPPED_SENTENCE = "stopped; the same command goes on where it was."

@@ -82,13 +82,24 @@ def write_table(table: Table) -> None:
         for line in table.text().split("\n"):
             write_line(line)
         return
-    from rich.box import SIMPLE_HEAD  # noqa: PLC0415
     from rich.console import Console  # noqa: PLC0415
-    from rich.table import Table as RichTable  # noqa: PLC0415
 
     console = Console()
     console.print(_text(table.title, "bold"))
     write_line()
+    drawn = _drawn(table)
+    console.print(drawn)
+    if table.notes:
+        write_line()
+    for note in table.notes:
+        console.print(_text(note, "dim"))
+
+
+def _drawn(table: Table) -> Any:
+    """Return the lines of a table as rich draws them."""
+    from rich.box import SIMPLE_HEAD  # noqa: PLC0415
+    from rich.table import Table as RichTable  # noqa: PLC0415
+
     drawn = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for place, name in enumerate(table.header):
         words = " ".join([name, *(row[place] for row in table.rows if row)]).split()
@@ -100,11 +111,31 @@ def write_table(table: Table) -> None:
             drawn.add_row(*map(_text, row))
         else:
             drawn.add_section()
-    console.print(drawn)
-    if table.notes:
-        write_line()
-    for note in table.notes:
-        console.print(_text(note, "dim"))
+    return drawn
+
+
+def terminal_width() -> int:
+    """Return how many characters a line of the terminal has."""
+    from rich.console import Console  # noqa: PLC0415
+
+    return Console().width
+
+
+@contextmanager
+def redrawing() -> Iterator[Callable[[Table, str], None]]:
+    """Give a function that draws a table and a sentence in the place of those before."""
+    from rich.console import Console, Group  # noqa: PLC0415
+    from rich.live import Live  # noqa: PLC0415
+
+    with Live(console=Console(), auto_refresh=False, vertical_overflow="visible") as live:
+
+        def draw(table: Table, sentence: str) -> None:
+            table = _visible_table(table)
+            notes = [_text(note, "dim") for note in table.notes]
+            parts = [_text(table.title, "bold"), _text(""), _drawn(table), _text(""), *notes]
+            live.update(Group(*parts, _text(""), _text(sentence, "bold")), refresh=True)
+
+        yield draw
 
 
 def _visible_table(table: Table) -> Table:

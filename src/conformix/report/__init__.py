@@ -6,5 +6,13 @@ calls), page second (`Report.html`, `Report.save`; needs the extra ``report``).
 
 from conformix.report.compared import Compared, compare_report
 from conformix.report.report import Report, build_report
+from conformix.report.stream import StreamReport, stream_report
 
-__all__ = ["Compared", "Report", "build_report", "compare_report"]
+__all__ = [
+    "Compared",
+    "Report",
+    "StreamReport",
+    "build_report",
+    "compare_report",
+    "stream_report",
+]

@@ -16,7 +16,7 @@ from functools import cache
 from importlib.resources import files
 from math import isfinite, isnan
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jinja2 import Environment, StrictUndefined
@@ -27,6 +27,9 @@ from conformix.errors import InvalidInput
 from conformix.fit.saved.files import write
 from conformix.report.examples import KINDS
 from conformix.report.report import MOST_CLASSES, Report
+
+if TYPE_CHECKING:
+    from conformix.report.stream import StreamReport
 
 SCRIPTS = ("core", "svg", "tables", "gauge", "curve", "weights", "triangle", "lines", "examples")
 VERDICTS = {
@@ -194,14 +197,7 @@ def render(report: Report) -> str:
     style = asset("style.css")
     script = '"use strict";\n' + "\n".join(asset(f"{name}.js") for name in SCRIPTS)
     moving = Numbers(columns(report), report.rows.fitted_place)
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-                              lstrip_blocks=True)  # fmt: skip
-    environment.filters["fixed"] = fixed
-    environment.filters["spaced"] = spaced
-    environment.filters["breakable"] = breakable
-    environment.filters["count"] = "{:,}".format
-    template = environment.from_string(asset("page.html"))
-    return template.render(
+    return _template("page.html").render(
         report=report,
         rows=report.rows,
         alphas=report.rows.alphas,
@@ -220,6 +216,27 @@ def render(report: Report) -> str:
         style_digest=_digest(style),
         script_digest=_digest(script),
     )
+
+
+def stream_page(report: StreamReport) -> str:
+    """Return the page of a stream as one text; it has no script."""
+    style = asset("style.css")
+    return _template("stream.html").render(
+        report=report, version=__version__, style=Markup(style), style_digest=_digest(style),
+        nan=float("nan"),
+    )  # fmt: skip
+
+
+def _template(name: str) -> Any:
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+                              lstrip_blocks=True)  # fmt: skip
+    environment.filters["fixed"] = fixed
+    environment.filters["spaced"] = spaced
+    environment.filters["breakable"] = breakable
+    environment.filters["count"] = "{:,}".format
+    # Drawn here, from numbers and words of this library alone.
+    environment.filters["drawing"] = Markup
+    return environment.from_string(asset(name))
 
 
 def _digest(text: str) -> str:

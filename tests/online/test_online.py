@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import conformix as cx
 from calibration.rows import softmax
-from conformix.estimators.online import ACI, AdaptiveWeights, Betting
+from conformix.online import ACI, AdaptiveWeights, Betting
 
 CONTROLS = [ACI(0.02), ACI(0.5), ACI(0.1, decay=0.5), Betting()]
 SLACK = 1e-9  # rounding of a few thousand additions
@@ -187,3 +187,14 @@ def test_hedge_weighs_candidates_by_the_labels_they_would_have_cost() -> None:
         eta = np.sqrt(8 * np.log(2) / min(step, 3)) / 10
         chances = np.exp(-eta * lost)
         assert_allclose(weights.current, chances @ weights.candidates / chances.sum(), rtol=1e-12)
+
+
+def test_pvalues_of_the_first_row_are_one_and_issue_nothing() -> None:
+    online = cx.OnlineAverage("thr")
+    assert_array_equal(online.predict_pvalues([0.7, 0.3]), [[1.0, 1.0]])
+    assert (online.rows_, online.pending_) == (0, [])
+    learns = cx.OnlineAverage("likeness")
+    with pytest.raises(cx.NotFitted, match="no row was seen yet"):
+        learns.predict_pvalues([0.7, 0.3])
+    learns.predict_set([0.7, 0.3])
+    assert learns.predict_pvalues([0.7, 0.3]).shape == (1, 2)

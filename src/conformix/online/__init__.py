@@ -1,0 +1,29 @@
+"""Streams: sets for one row at a time, whose errors come out right on every sequence of rows."""
+
+from conformix.online.alarm import Alarm
+from conformix.online.average import OnlineAverage, Trace
+from conformix.online.controllers import (
+    ACI,
+    CONTROLLERS,
+    Betting,
+    DtACI,
+    Ladder,
+    resolve_control,
+)
+from conformix.online.monitor import Curves, Monitor
+from conformix.online.weights import AdaptiveWeights
+
+__all__ = [
+    "ACI",
+    "CONTROLLERS",
+    "AdaptiveWeights",
+    "Alarm",
+    "Betting",
+    "Curves",
+    "DtACI",
+    "Ladder",
+    "Monitor",
+    "OnlineAverage",
+    "Trace",
+    "resolve_control",
+]

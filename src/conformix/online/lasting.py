@@ -1,0 +1,350 @@
+"""A stream that outlives its process: saved and loaded, recorded, resumed and replayed.
+
+`LastingStream` names everything that a stream consists of. All of it is in its file
+(`conformix.online.saved`), and a log (`conformix.online.log`) has what came since; so what is
+resumed goes on with the same bits.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from conformix.atomic import as_path
+from conformix.errors import InvalidInput, NotFitted
+from conformix.estimators.surface import Surface
+from conformix.fit.saved import MAX_MEMORY
+from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.online.controllers import control_name, resumed, state_of
+from conformix.online.learning import Learners
+from conformix.online.log import (
+    EVERY,
+    START,
+    STATE,
+    Ended,
+    Forgotten,
+    Issued,
+    Labelled,
+    Log,
+    LogShape,
+    RecordedStep,
+    Ticket,
+    begun,
+    fresh_folder,
+    log_folder,
+    recorded_steps,
+    same_numbers,
+)
+from conformix.online.saved import read_online, write_online
+from conformix.online.weights import AdaptiveWeights
+
+SETTINGS = (
+    "alpha", "window", "candidates", "adapt", "normalize", "kind", "max_pending",
+)  # fmt: skip
+
+
+class Pending(NamedTuple):
+    """A row whose set was issued and whose label has not come."""
+
+    number: int  # of the row on its stream, from 0
+    labels: int  # how many labels had come by then
+    scores: FloatArray  # (K, d)
+    depth: IntArray  # (K,), at how many levels a label is in
+    pvalues: FloatArray  # (K,)
+
+
+class LastingStream(Surface):
+    """What a stream consists of, and how that is kept."""
+
+    control_: Any  # a controller, or a `Ladder` of them
+    _alphas: list[float]
+    _several: bool
+    _key: int
+    _shape: Any  # the models and the number of classes, None before the first row
+    _learners: Learners
+    _weights: AdaptiveWeights | None
+    _true: FloatArray  # (window, d), scores of the true labels, a ring
+    _filled: int
+    _pending: dict[Ticket, Pending]
+    _issued: int
+    _steps: int  # labels that came
+    _errors: list[int]
+    _late: int
+    _forgotten: int
+    _log: Log | None
+    _recording: tuple[Any, int] | None  # where a log begins with the next row
+
+    def __init__(self, scores: Any, **options: Any) -> None:
+        raise NotImplementedError
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the log behind: a copy of a stream is not recorded."""
+        return vars(self) | {"_log": None, "_recording": None}
+
+    def predict_set(self, outputs: Any, *, ticket: Ticket = None) -> Any:
+        """Return the set of the next row."""
+        raise NotImplementedError
+
+    def update(self, y: Any, *, ticket: Ticket = None) -> Any:
+        """Take the label of a row, and return whether its set missed it."""
+        raise NotImplementedError
+
+    def forget(self, ticket: Ticket = None) -> None:
+        """Wait no longer for the label of a row."""
+        raise NotImplementedError
+
+    @property
+    def weights_(self) -> FloatArray:
+        """The weights of the next set."""
+        raise NotImplementedError
+
+    def _controls(self) -> list[Any]:
+        raise NotImplementedError
+
+    def _levels(self) -> list[float]:
+        raise NotImplementedError
+
+    def _begin(self, models: tuple[str, ...], n_classes: int) -> None:
+        raise NotImplementedError
+
+    def save(self, path: str | os.PathLike[str]) -> None:  # type: ignore[override]
+        """Write where the stream stands as JSON (`OnlineAverage.load`), never as a pickle.
+
+        Rows that wait for their labels are in it.
+
+        Parameters
+        ----------
+        path : path
+            Usually ``stream.json``; large arrays go to an npz of the same name.
+        """
+        if not self._issued:
+            raise NotFitted("no row was seen yet; there is nothing to save.")
+        self._write_state(path)
+
+    def _write_state(self, path: str | os.PathLike[str], place: int = 0) -> None:
+        controls = self._controls()
+        state = {one: getattr(self, one) for one in SETTINGS}
+        adaptive = self._weights
+        waiting = list(self._pending.values())
+        state |= {
+            "columns": self._learners.columns, "models": self._shape[0],
+            "n_classes": self._shape[1], "key": int(self._key), "issued": self._issued,
+            "steps": self._steps, "errors": self._errors, "late": self._late,
+            "forgotten": self._forgotten, "control": control_name(controls[0]),
+            "state": [state_of(control) for control in controls],
+            "charged": 0 if adaptive is None else adaptive.charged,
+            "true": self._true[: self._filled],
+            "sizes": np.zeros((0, 0), dtype=np.int64) if adaptive is None else adaptive.remembered,
+            "tickets": list(self._pending),
+            "waiting": [[one.number, one.labels] for one in waiting],
+            "waiting_scores": [one.scores for one in waiting],
+            "waiting_depth": [one.depth for one in waiting],
+            "waiting_pvalues": [one.pvalues for one in waiting],
+            "sums": self._learners.sums, "due": self._learners.due,
+            "place": place,
+        }  # fmt: skip
+        write_online(state, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) -> Self:
+        """Return what `save` has written; its next set is that of the stream that was saved.
+
+        Parameters
+        ----------
+        path : path
+            The JSON file.
+        max_memory : int or str
+            Bytes that the files may ask for, as a number or a text such as ``"512M"``.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from conformix.online import OnlineAverage
+        >>> online = OnlineAverage("thr", alpha=0.4)
+        >>> _ = online.run([[0.7, 0.3], [0.4, 0.6], [0.2, 0.8]], [0, 1, 1])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     online.save(f"{folder}/stream.json")
+        ...     again = OnlineAverage.load(f"{folder}/stream.json")
+        >>> again.level_ == online.level_, again.predict_set([0.1, 0.9]).labels(0)
+        (True, [1])
+        """
+        return cls._loaded(path, max_memory)[0]
+
+    @classmethod
+    def _loaded(
+        cls, path: str | os.PathLike[str], max_memory: int | str = MAX_MEMORY
+    ) -> tuple[Self, int]:
+        """Return a saved stream, and the place in its log up to which it has come."""
+        state = read_online(path, max_memory=max_memory)
+        options = {name: state[name] for name in SETTINGS} | {"control": state["control"]}
+        self = cls(state["scores"], **options)
+        self._begin(state["models"], state["n_classes"])
+        self._key, self._steps, self._errors = state["key"], state["steps"], state["errors"]
+        self._issued, self._late = state["issued"], state["late"]
+        self._forgotten, self._filled = state["forgotten"], len(state["true"])
+        try:
+            controls = [
+                resumed(state["control"], alpha, one)
+                for alpha, one in zip(self._alphas, state["state"], strict=True)
+            ]
+            if state["true"].shape[1] != len(self._learners.columns):
+                raise InvalidInput("its online.true are not one number per score")
+            self._learners.recall(state["sums"], state["due"], begun=state["issued"] > 0)
+        except (InvalidInput, ValueError) as error:
+            raise InvalidInput(f"{path} is damaged: {error}.") from None
+        if self._several:
+            self.control_.controls = controls
+        else:
+            self.control_ = controls[0]
+        self._true[: self._filled] = state["true"]
+        if self._weights is not None:
+            self._weights.recall(state["sizes"], state["charged"], state["n_classes"])
+        parts = ("waiting", "waiting_scores", "waiting_depth", "waiting_pvalues")
+        for ticket, numbers, *arrays in zip(
+            state["tickets"], *(state[name] for name in parts), strict=True
+        ):
+            self._pending[ticket] = Pending(*numbers, *arrays)
+        return self, state["place"]
+
+    def record(self, folder: str | os.PathLike[str], *, every: int = EVERY) -> Self:
+        """Append everything that comes to a log, from which the stream can be resumed.
+
+        Every row, set and label is on disk before it is returned, so a process may be killed at any
+        moment: `OnlineAverage.resume` goes on with the same bits. ``conformix monitor`` shows a log
+        while it grows. What the system has not yet put on the disk is lost if its power fails.
+
+        Parameters
+        ----------
+        folder : path
+            A new folder, or an empty one.
+        every : int
+            After how many records the state is written, from which resuming starts.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from conformix.online import OnlineAverage
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     online = OnlineAverage("thr", alpha=0.4).record(f"{folder}/log")
+        ...     _ = online.run([[0.7, 0.3], [0.4, 0.6]], [0, 1])
+        ...     online.close()
+        ...     again = OnlineAverage.resume(f"{folder}/log")
+        ...     again.rows_, again.level_ == online.level_
+        (2, True)
+        """
+        if self._log is not None or self._recording is not None:
+            raise InvalidInput("this stream is being recorded already; close() it first.")
+        for control in self._controls():
+            control_name(control)
+        self._recording = fresh_folder(as_path(folder)), every
+        if self._shape is not None:
+            self._begin_log()
+        return self
+
+    def close(self) -> None:
+        """End the log of this stream; it can be resumed."""
+        if self._log is not None and self._log.is_open:
+            self._record(Ended())
+            self._write_state(self._log.folder / STATE, self._log.place)
+            self._log.close()
+        self._log = self._recording = None
+
+    @classmethod
+    def resume(cls, folder: str | os.PathLike[str], *, every: int = EVERY) -> Self:
+        """Return the stream of a log, where it was when its process ended, and go on recording.
+
+        ``rows_`` says how many rows were issued, ``pending_`` which of them wait for their labels.
+
+        Parameters
+        ----------
+        folder : path
+            The log, which no process is writing.
+        every : int
+            As in `record`.
+        """
+        path = log_folder(folder)
+        log = Log(path, every)
+        try:
+            self, place = cls._loaded(begun(path))
+            for step, after in recorded_steps(path, self._log_shape(), place):
+                self._replay(step, path)
+                place = after
+            log.cut(place)
+        except BaseException:
+            log.close()
+            raise
+        self._log = log
+        return self
+
+    @classmethod
+    def replay(cls, folder: str | os.PathLike[str]) -> Self:
+        """Return the stream of a log, played again from its first row; the log stays as it is.
+
+        Every set is issued again, and must be the one in the log.
+
+        Parameters
+        ----------
+        folder : path
+            The log; a process may be writing it.
+        """
+        path = log_folder(folder)
+        self, place = cls._loaded(path / START)
+        for step, _ in recorded_steps(path, self._log_shape(), place):
+            self._replay(step, path)
+        return self
+
+    def _replay(self, step: RecordedStep, path: Any) -> None:
+        """Do again what a record says was done."""
+        numbers = {one.number: ticket for ticket, one in self._pending.items()}
+        same = True
+        match step:
+            case Issued():
+                levels, same = self._levels(), step.number == self._issued
+                if same:
+                    one = set(step.outputs) == {""}
+                    row = step.outputs[""] if one else step.outputs
+                    sizes = np.ravel(self.predict_set(row, ticket=step.ticket).sizes)
+                    same = same_numbers(levels, step.levels)
+                    same = same and same_numbers(self.weights_, step.weights)
+                    same = same and np.array_equal(sizes, step.sizes)
+            case Labelled():
+                same = step.number in numbers
+                if same:
+                    missed = self.update(step.label, ticket=numbers[step.number])
+                    same = tuple(np.ravel(missed).tolist()) == step.errors
+            case Forgotten():
+                same = step.number in numbers
+                if same:
+                    self.forget(numbers[step.number])
+            case _:
+                return
+        if not same:
+            raise InvalidInput(
+                f"{path} was not written by this stream: a record does not follow from those "
+                "before it; it is damaged, or of another version."
+            )
+
+    def _log_shape(self) -> LogShape:
+        models, n_classes = self._shape
+        return LogShape(len(self._alphas), len(self._learners.columns), models, n_classes)
+
+    def _begin_log(self) -> None:
+        """Write how the stream stands before its first recorded row."""
+        if self._recording is None:
+            return
+        folder, every = self._recording
+        log = Log(folder, every)
+        for name in (START, STATE):
+            self._write_state(folder / name, log.place)
+        self._log, self._recording = log, None
+
+    def _record(self, step: RecordedStep) -> None:
+        if self._log is not None:
+            self._log.append(step)
+
+    def _keep_state(self) -> None:
+        """Take the step for made; write the state from time to time."""
+        if self._log is not None and self._log.settle():
+            self._write_state(self._log.folder / STATE, self._log.place)

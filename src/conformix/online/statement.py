@@ -1,0 +1,75 @@
+"""What holds of the errors of a stream so far: the ledger's line, true after every step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from conformix.guarantees import LABELS, Guarantee
+from conformix.guarantees.statement import at_most
+from conformix.online.controllers import bound_of, ceiling_of
+
+
+def stream_guarantee(
+    controls: Sequence[Any],
+    alphas: Sequence[float],
+    steps: int,
+    errors: Sequence[int],
+    *,
+    late: int = 0,
+    unlabelled: int = 0,
+) -> Guarantee:
+    """Return what is promised of the sets whose labels have come, and of all sets.
+
+    Parameters
+    ----------
+    controls : sequence of Controller
+        One per level.
+    alphas : sequence of float
+        Their targets.
+    steps : int
+        Labels so far.
+    errors : sequence of int
+        How many sets missed, by level.
+    late : int
+        How many labels came, at most, between a set and its own label.
+    unlabelled : int
+        Sets whose labels have not come, or never will.
+
+    Examples
+    --------
+    >>> from conformix.online.controllers import ACI, Betting
+    >>> told = stream_guarantee([ACI().start(0.1)], [0.1], 1000, [97], unlabelled=20)
+    >>> print(told.statement)  # of all 1,020 sets nobody knows more
+    |share of errors - 0.1| <= 0.0460 after 1,000 labels; it is 0.0970; 20 sets have no label, so
+    of all sets a share between 0.0951 and 0.1147 missed
+    >>> stream_guarantee([Betting().start(0.1)], [0.1], 1000, [97], late=3).kind
+    'none'
+    """
+    if not steps:
+        return Guarantee("none", "no step was made yet", "no assumption")
+    count = f"after {steps:,} {'labels' if late or unlabelled else 'steps'}"
+    if late:
+        count += f", which came up to {late:,} labels late"
+    parts, kind = [], "exact"
+    for control, alpha, wrong in zip(controls, alphas, errors, strict=True):
+        bound = bound_of(control, steps, late, len(controls))
+        ceiling = ceiling_of(control, steps, late)
+        if math.isfinite(bound):
+            part = f"|share of errors - {alpha:g}| <= {at_most(bound)} {count}"
+        elif math.isfinite(ceiling):
+            part = f"share of errors - {alpha:g} <= {at_most(ceiling)} {count}"
+        else:
+            kind = "none"
+            part = f"no bound on the share of errors at alpha = {alpha:g} is known {count}"
+        parts.append(f"{part}; it is {wrong / steps:.4f}")
+        if unlabelled:
+            ends = [wrong / (steps + unlabelled), (wrong + unlabelled) / (steps + unlabelled)]
+            sets = "set has" if unlabelled == 1 else "sets have"
+            parts[-1] += (
+                f"; {unlabelled:,} {sets} no label, so of all sets a share between {ends[0]:.4f} "
+                f"and {ends[1]:.4f} missed"
+            )
+    needs = f"any sequence of rows, drifting or adversarial; {LABELS}"
+    return Guarantee(kind, "; ".join(parts), needs)  # type: ignore[arg-type]
