@@ -1,0 +1,1 @@
+"""Averaged conformity scores on the real line."""

@@ -1,0 +1,294 @@
+"""Scores to weights on the real line: the mean width, and searches for its minimum.
+
+``width(w)`` is the mean width of the intervals of the tuning rows, when the threshold is the k-th
+smallest averaged score of the same rows, added up over one or several levels alpha.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from conformix.conformal import conformal_rank, simple_fraction
+from conformix.errors import InvalidInput
+from conformix.kernels.arrays import FloatArray, RandomState, as_generator
+from conformix.kernels.simplex import first_best, simplex_grid
+from conformix.kernels.twins import host_kernels
+from conformix.regression.bands import check_weights
+from conformix.regression.planes import Planes
+from conformix.search.grid import auto_resolution
+from conformix.search.weights import MOST_GRID_SCORES
+
+# A level, and its half, its three halves and its double: widths at one level alone are noisier.
+AROUND = (0.5, 1.0, 1.5, 2.0)
+# Weights averaged over so many searches, each on so large a random part of the rows.
+BAGS, SHARE = 4, 2 / 3
+
+
+def levels_around(alpha: float, n: int, around: Sequence[float] = AROUND) -> tuple[float, ...]:
+    """Return the levels whose widths are added up for `alpha` on n tuning rows.
+
+    Multiples of alpha that are levels and have a finite threshold; alpha itself always.
+
+    Examples
+    --------
+    >>> levels_around(0.1, 1000), levels_around(0.1, 15)
+    ((0.05, 0.1, 0.15, 0.2), (0.1, 0.15, 0.2))
+    """
+    level = simple_fraction(alpha)
+    chosen = []
+    for factor in around:
+        one = level * simple_fraction(factor / 4) * 4
+        if one == level or (one < 1 and conformal_rank(n, float(one)) <= n):
+            chosen.append(float(one))
+    return tuple(chosen)
+
+
+@dataclass(frozen=True)
+class WidthResult:
+    """The winning weights and how wide their intervals are.
+
+    Parameters
+    ----------
+    weights : array of shape (d,)
+        The winner, or the mean of the winners of several searches.
+    width : float
+        Its mean width on all tuning rows, added up over the levels: minimised, hence optimistic.
+    n_evaluated : int
+        Number of weight vectors whose widths were looked at.
+    strategy : str
+        What was searched, for people.
+
+    Examples
+    --------
+    >>> WidthResult(np.array([0.5, 0.5]), 2.5, 101, "grid of resolution 100").width
+    2.5
+    """
+
+    weights: FloatArray
+    width: float
+    n_evaluated: int
+    strategy: str
+
+
+class WidthObjective:
+    """Mean widths as a function of the weights.
+
+    Parameters
+    ----------
+    planes : Planes
+        The tuning rows.
+    y : array of shape (n,)
+        Their responses.
+    levels : sequence of float
+        Miscoverages whose widths are added up.
+    y_range : pair of float, optional
+        What the response cannot leave: widths are those of the intervals cut to it.
+    threads : int or None
+        Threads to use; None takes the available cores.
+
+    Examples
+    --------
+    >>> planes = Planes(np.zeros((4, 1)), np.zeros((4, 1)), np.ones((4, 1)), np.ones((4, 1)))
+    >>> WidthObjective(planes, np.array([1.0, -2.0, 3.0, 4.0]), [0.4])(np.ones((1, 1)))
+    array([6.])
+    """
+
+    def __init__(
+        self,
+        planes: Planes,
+        y: FloatArray,
+        levels: Sequence[float],
+        y_range: tuple[float, float] | None = None,
+        threads: int | None = None,
+    ) -> None:
+        self.planes = planes
+        self.y = np.asarray(y, dtype=np.float64)
+        self.levels = tuple(levels)
+        self.ranks = [conformal_rank(len(planes), level) for level in levels]
+        self.y_range = (-np.inf, np.inf) if y_range is None else y_range
+        self.threads = threads
+        self.scores = planes.scores(self.y)
+
+    @property
+    def d(self) -> int:
+        return self.planes.d
+
+    def part(self, rows: FloatArray) -> WidthObjective:
+        """Return the objective on some of its rows."""
+        some = self.planes.rows(rows)
+        return WidthObjective(some, self.y[rows], self.levels, self.y_range, self.threads)
+
+    def thresholds(self, weights: FloatArray) -> FloatArray:
+        """Return the threshold of every level under every weight vector, (L, m)."""
+        return order_statistics(self.scores, weights, self.ranks)
+
+    def __call__(self, weights: FloatArray) -> FloatArray:
+        """Return the mean widths (m,) of weights (m, d), added up over the levels."""
+        totals = total_widths(self.planes, weights, self.thresholds(weights), self.y_range)
+        return totals.sum(axis=0) / max(1, len(self.planes))  # type: ignore[no-any-return]
+
+
+def order_statistics(
+    scores: FloatArray, weights: FloatArray, ranks: Sequence[int], threads: int = 1
+) -> FloatArray:
+    """Return the k-th smallest of ``combine(scores, w)`` for all k and w, (L, m).
+
+    ``-inf`` for k = 0, ``inf`` for k larger than the rows.
+    """
+    n = len(scores)
+    falling = -scores  # a sum of negated products is the negated sum
+    found = np.empty((len(ranks), len(weights)))
+    for place, k in enumerate(ranks):
+        if k < 1 or k > n:
+            found[place] = -np.inf if k < 1 else np.inf
+            continue
+        kernels = host_kernels("engine", scores.size * len(weights))
+        found[place] = -kernels.counts_and_thresholds(falling, (), k, weights, threads)[1]
+    return found
+
+
+def total_widths(
+    planes: Planes,
+    weights: FloatArray,
+    thresholds: FloatArray,
+    y_range: tuple[float, float] = (-np.inf, np.inf),
+) -> FloatArray:
+    """Return the widths of all rows at thresholds (L, m) under weights (m, d), added up, (L, m).
+
+    Rows are added in their order. Every width rises with its threshold, in floats too: each
+    operation that a threshold goes through is monotone.
+    """
+    order, *knots = sorted_knots(planes)
+    totals = np.zeros(thresholds.shape)
+    columns = np.ascontiguousarray(weights.T)
+    kernels = host_kernels("bands", planes.centre.size * weights.size)
+    kernels.add_widths(order, *knots, columns, thresholds, *map(float, y_range), totals)
+    return totals
+
+
+def sorted_knots(planes: Planes) -> tuple[FloatArray, ...]:
+    """Return the order of the centres of every row, rising, and what a walk over them needs.
+
+    Centre, score at the first knot, below and above, each (n, d) in that order.
+    """
+    order = np.argsort(planes.centre, axis=1, kind="stable")
+    parts = (np.take_along_axis(part, order, axis=1) for part in planes.parts)
+    centre, offset, below, above = parts
+    first = offset + below * (centre - centre[:, :1])
+    return order, centre, first, below, above
+
+
+def exact_grid(
+    planes: Planes,
+    y: FloatArray,
+    levels: Sequence[float],
+    resolution: int | None = None,
+    *,
+    y_range: tuple[float, float] | None = None,
+    threads: int | None = None,
+) -> WidthResult:
+    """Return the weights of the simplex grid with the smallest mean width.
+
+    Parameters
+    ----------
+    planes, y, levels, y_range, threads
+        As in `WidthObjective`.
+    resolution : int or None
+        The grid holds all weights ``g / resolution``; None takes 100 for three scores, and less
+        where many would make the grid too large.
+
+    Returns
+    -------
+    WidthResult
+        The exact minimum over the grid; ties are broken by ``sum w_j^2``, then lexicographically.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.standard_normal(50)
+    >>> centre = np.column_stack([y + rng.standard_normal(50), np.zeros(50)])
+    >>> planes = Planes(centre, 0 * centre, 0 * centre + 1, 0 * centre + 1)
+    >>> exact_grid(planes, y, [0.1], 10).weights.sum()
+    1.0
+    """
+    objective = WidthObjective(planes, y, levels, y_range, threads)
+    return _grid(objective, resolution)
+
+
+def _grid(objective: WidthObjective, resolution: int | None) -> WidthResult:
+    steps = auto_resolution(objective.d) if resolution is None else resolution
+    grid = simplex_grid(objective.d, steps)
+    totals = objective(grid / steps)
+    best = first_best(totals, grid)
+    name = f"grid of resolution {steps}"
+    return WidthResult(grid[best] / steps, float(totals[best]), len(grid), name)
+
+
+def descend(objective: WidthObjective, rng: np.random.Generator) -> WidthResult:
+    """Return weights of small mean width for many scores."""
+    tried = np.vstack([np.eye(objective.d), rng.dirichlet(np.full(objective.d, 0.5), 200)])
+    totals = objective(tried)
+    best = first_best(totals, tried)
+    return WidthResult(tried[best], float(totals[best]), len(tried), "descent")
+
+
+def search_widths(
+    planes: Planes,
+    y: FloatArray,
+    levels: Sequence[float],
+    *,
+    resolution: int | None = None,
+    bags: int = BAGS,
+    share: float = SHARE,
+    y_range: tuple[float, float] | None = None,
+    random_state: RandomState = None,
+    threads: int | None = None,
+) -> WidthResult:
+    """Return weights whose intervals are narrow: the mean over searches on random parts.
+
+    Parameters
+    ----------
+    planes, y, levels, y_range, threads
+        As in `WidthObjective`.
+    resolution : int or None
+        Of the grid, which is searched exactly for up to four scores; more are searched by descent.
+    bags : int
+        Number of searches, each on a random part of the rows; 1 searches all rows once.
+    share : float
+        Share of the rows in a part.
+    random_state : int, Generator or None
+        What draws the parts.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.standard_normal(60)
+    >>> centre = np.column_stack([y + rng.standard_normal(60), np.zeros(60)])
+    >>> planes = Planes(centre, 0 * centre, 0 * centre + 1, 0 * centre + 1)
+    >>> search_widths(planes, y, [0.1, 0.2], random_state=0).strategy
+    'mean of 4 searches on random parts: grid of resolution 100'
+    """
+    if bags < 1 or not 0 < share <= 1:
+        raise InvalidInput(f"bags must be at least 1 and share in (0, 1]; got {bags}, {share:g}.")
+    rng = as_generator(random_state)
+    objective = WidthObjective(planes, y, levels, y_range, threads)
+    search: Callable[[WidthObjective], WidthResult] = (
+        (lambda some: _grid(some, resolution))
+        if planes.d <= MOST_GRID_SCORES
+        else (lambda some: descend(some, rng))
+    )
+    if bags == 1:
+        return search(objective)
+    n = len(planes)
+    size = max(1, round(n * share))
+    found = [search(objective.part(np.sort(rng.permutation(n)[:size]))) for _ in range(bags)]
+    weights = found[0].weights.copy()
+    for one in found[1:]:
+        weights += one.weights
+    weights = check_weights(weights / weights.sum(), planes.d)
+    width = float(objective(weights[None])[0])
+    name = f"mean of {bags} searches on random parts: {found[0].strategy}"
+    return WidthResult(weights, width, sum(one.n_evaluated for one in found), name)
