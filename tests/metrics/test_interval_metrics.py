@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ def test_bins_hold_every_row_once_and_keep_equal_numbers_together(by: Any) -> No
     assert sum(one.rows for one in found) == 200
     mean = sum(one.rows * one.coverage for one in found) / 200
     assert_allclose(mean, metrics.coverage(MADE, Y))
-    assert all(a.high < b.low for a, b in zip(found, found[1:], strict=False))
+    assert all(a.high < b.low for a, b in pairwise(found))
     assert len(found) == (1 if by is not None and not by.any() else 4)
     gap = max(abs(one.coverage - 0.9) for one in found)
     assert metrics.bin_coverage_gap(MADE, Y, alpha=0.1, by=by, n_bins=4) == pytest.approx(gap)

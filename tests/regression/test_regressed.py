@@ -100,7 +100,7 @@ def test_the_index_of_a_frame_goes_into_the_intervals() -> None:
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: cx.Regressed(), "must hold a mean or quantiles"),
+        (cx.Regressed, "must hold a mean or quantiles"),
         (lambda: cx.Regressed(sigma=[1.0]), "has sigma and no mean"),
         (lambda: cx.Regressed([1.0], [-1.0]), "row 0 holds -1"),
         (lambda: cx.Regressed([1.0, np.nan]), "mean of outputs must be finite; row 1 holds nan"),

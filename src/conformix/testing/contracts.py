@@ -15,8 +15,8 @@ from numpy.testing import assert_array_equal, assert_array_less
 
 from conformix.kernels.arrays import FloatArray
 from conformix.metrics import Metric
+from conformix.regression import Regressed, RegressionScore
 from conformix.scores import Column, Ranked, Score, Thr
-from conformix.regression import Abs, Regressed, RegressionScore
 from conformix.scores.scale import Normalizer
 
 
@@ -162,6 +162,7 @@ class RegressionScoreContract:
 
     Examples
     --------
+    >>> from conformix.regression import Abs
     >>> class TestAbs(RegressionScoreContract):
     ...     score = Abs()
     >>> TestAbs().test_treats_rows_one_by_one()
