@@ -42,13 +42,13 @@ def bands(planes: Planes, weights: Any, threshold: Any) -> tuple[FloatArray, Flo
     weights = check_weights(weights, planes.d)
     cuts = np.asarray(threshold, dtype=np.float64)
     n = len(planes)
-    shape = np.broadcast_shapes(cuts.shape, (n,))
-    if shape[-1] != n or len(shape) > 2 or np.isnan(cuts).any():
+    if cuts.ndim > 2 or cuts.shape[-1:] not in ((), (1,), (n,)) or np.isnan(cuts).any():
         raise InvalidInput(
             f"threshold must be numbers that broadcast to ({n},) or (L, {n}); got "
             f"{shown(threshold)}."
         )
-    flat = np.ascontiguousarray(np.broadcast_to(cuts, shape).reshape(-1, n))
+    shape = (*cuts.shape[:-1], n)
+    flat = np.array(np.broadcast_to(cuts, shape).reshape(-1, n))
     lower, upper = np.empty((2, *flat.shape))
     parts = (np.ascontiguousarray(part) for part in planes.parts)
     kernels = host_kernels("bands", n * planes.d * planes.d)

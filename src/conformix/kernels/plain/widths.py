@@ -110,8 +110,8 @@ def add_slopes(
         sizes[:, s] = np.where(held, width, 0.0)
         for place, (y, factor, moved) in enumerate(
             (
-                (upper, 1.0 / rising, rises & (upper < high)),
-                (lower, -1.0 / falling, falls & (lower > low)),
+                (upper, 1.0 / rising, rises & (low < upper) & (upper < high)),
+                (lower, -1.0 / falling, falls & (low < lower) & (lower < high)),
             )
         ):
             gap = np.where(moved, y, 0.0)[:, None] - centre
