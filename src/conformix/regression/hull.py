@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from conformix.errors import InvalidInput
-from conformix.kernels.arrays import FloatArray
+from conformix.kernels.arrays import FloatArray, to_host
 from conformix.regression.bands import bands, check_weights
 from conformix.regression.planes import Planes
 from conformix.regression.search import order_statistics, row_widths, total_widths
@@ -80,7 +80,9 @@ class Hull:
         if not 1 <= k <= n + 1:
             raise InvalidInput(f"k must be a rank from 1 to {n + 1}; got {k}.")
         inside = (-np.inf, np.inf) if y_range is None else (float(y_range[0]), float(y_range[1]))
-        cuts = order_statistics(planes.scores(np.asarray(y, dtype=np.float64)), weights, (k - 1, k))
+        cuts = order_statistics(
+            planes.scores(np.asarray(to_host(y), dtype=np.float64)), weights, (k - 1, k)
+        )
         return cls(weights, cuts, total_widths(planes, weights, cuts, inside), n, inside)
 
     def survivors(self, planes: Planes) -> FloatArray:
@@ -102,6 +104,6 @@ class Hull:
         for i in np.flatnonzero(selected.any(axis=0)):
             rows = np.flatnonzero(selected[:, i])
             low, high = bands(planes.rows(rows), self.weights[i], self.cuts[1, i])
-            lower[rows] = np.minimum(lower[rows], low)
-            upper[rows] = np.maximum(upper[rows], high)
+            lower[rows] = np.minimum(lower[rows], to_host(low))
+            upper[rows] = np.maximum(upper[rows], to_host(high))
         return lower, upper

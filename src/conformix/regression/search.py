@@ -15,7 +15,7 @@ import numpy as np
 from conformix.conformal import conformal_rank, simple_fraction
 from conformix.errors import InvalidInput
 from conformix.kernels import combine
-from conformix.kernels.arrays import FloatArray, RandomState, as_generator
+from conformix.kernels.arrays import FloatArray, RandomState, as_generator, is_tensor, to_host
 from conformix.kernels.blocks import available_threads, row_blocks, run_blocks, threads_for
 from conformix.kernels.elementary import exp
 from conformix.kernels.simplex import first_best, simplex_grid
@@ -111,7 +111,7 @@ class WidthObjective:
         threads: int | None = None,
     ) -> None:
         self.planes = planes
-        self.y = np.asarray(y, dtype=np.float64)
+        self.y = np.asarray(to_host(y), dtype=np.float64)
         self.levels = tuple(levels)
         self.ranks = [conformal_rank(len(planes), level) for level in levels]
         self.y_range = (
@@ -149,6 +149,7 @@ def order_statistics(
     ``-inf`` for k = 0, ``inf`` for k larger than the rows.
     """
     n = len(scores)
+    scores = to_host(scores)
     falling = -scores  # a sum of negated products is the negated sum
     found = np.empty((len(ranks), len(weights)))
     for place, k in enumerate(ranks):
@@ -197,9 +198,14 @@ def _add_widths(
 ) -> FloatArray:
     m = len(weights)
     totals = np.zeros((groups, *thresholds.shape))
+    arguments = (*sorted_knots(planes), np.ascontiguousarray(weights.T), thresholds, *y_range)
+    if is_tensor(planes.centre):
+        from conformix.kernels.device.widths import add_widths  # noqa: PLC0415  PyTorch loads late
+
+        add_widths(*arguments, totals)
+        return totals
     work = planes.centre.size * m * len(thresholds)
     kernels = host_kernels("widths", work)
-    arguments = (*sorted_knots(planes), np.ascontiguousarray(weights.T), thresholds, *y_range)
 
     def add(some: slice) -> None:
         kernels.add_widths(*arguments, some.start, some.stop, totals)
@@ -213,8 +219,12 @@ def sorted_knots(planes: Planes) -> tuple[FloatArray, ...]:
 
     Centre, score at the first knot, below and above, each (n, d) in that order.
     """
-    order = np.argsort(planes.centre, axis=1, kind="stable")
-    parts = (np.take_along_axis(part, order, axis=1) for part in planes.parts)
+    if is_tensor(planes.centre):
+        order = planes.centre.argsort(dim=1, stable=True)  # type: ignore[call-overload]
+        parts = (part.gather(1, order) for part in planes.parts)  # type: ignore[attr-defined]
+    else:
+        order = np.argsort(planes.centre, axis=1, kind="stable")
+        parts = (np.take_along_axis(part, order, axis=1) for part in planes.parts)
     centre, offset, below, above = parts
     first = offset + below * (centre - centre[:, :1])
     return order, centre, first, below, above
@@ -312,9 +322,9 @@ class WidthSlope:
     """
 
     def __init__(self, objective: WidthObjective) -> None:
-        planes = objective.planes
+        planes = objective.planes.on_host()
         self.n = len(planes)
-        self.scores, self.ranks = objective.scores, objective.ranks
+        self.scores, self.ranks = to_host(objective.scores), objective.ranks
         self.y_range = objective.y_range
         order = np.argsort(planes.centre, axis=1, kind="stable")
         self.rows = (order, *(np.ascontiguousarray(part) for part in planes.parts))
@@ -382,7 +392,9 @@ def search_widths(
         return search(objective)
     n = len(planes)
     size = max(1, round(n * share))
-    found = [search(objective.part(np.sort(rng.permutation(n)[:size]))) for _ in range(bags)]
+    parts = [objective.part(np.sort(rng.permutation(n)[:size])) for _ in range(bags)]
+    # A grid keeps all threads busy by itself.
+    found = run_blocks(search, parts, 1 if planes.d <= MOST_GRID_SCORES else objective.threads)
     weights = found[0].weights.copy()
     for one in found[1:]:
         weights += one.weights

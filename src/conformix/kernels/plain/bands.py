@@ -26,8 +26,7 @@ def fill_bands(
     upper: FloatArray,
 ) -> None:
     """Write the ends of ``{y : combined(y) <= thresholds[l, i]}``, outward, to (L, n) arrays."""
-    used = np.count_nonzero(weights)
-    sums = 0 if used == np.count_nonzero(weights == 1.0) == 1 else used
+    sums = roundings(weights)
     empty = np.ones(thresholds.shape, dtype=bool)
     lower.fill(-np.inf)
     upper.fill(np.inf)
@@ -45,6 +44,12 @@ def fill_bands(
         np.minimum(upper, end + (4 * UNIT * np.abs(step) + 3 * UNIT * np.abs(end)), out=upper)
     empty |= lower > upper
     lower[empty], upper[empty] = np.inf, -np.inf
+
+
+def roundings(weights: FloatArray) -> int:
+    """Return how many roundings a product with its weight and the sum of all products are."""
+    used = int(np.count_nonzero(weights))
+    return 0 if used == np.count_nonzero(weights == 1.0) == 1 else used
 
 
 def _support(
