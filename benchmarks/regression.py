@@ -27,7 +27,7 @@ SHARE = 50
 
 
 def problem(n: int, d: int, seed: int = 0) -> tuple[Planes, np.ndarray]:
-    """Return rows with residuals, normalised residuals and quantiles of models of several skills."""
+    """Return rows with plain and normalised residuals of models of several skills."""
     rng = np.random.default_rng(seed)
     spread = np.exp(0.5 * rng.standard_normal(n))
     y = 3 * rng.standard_normal(n)
@@ -54,7 +54,7 @@ def plain_width(planes: Planes, y: np.ndarray, weights: np.ndarray, levels) -> f
     """Return the objective of one weight vector: scores, a sort, and a walk over sorted knots."""
     scores = np.sort((planes.scores(y) * weights).sum(axis=1))
     order = np.argsort(planes.centre, axis=1)
-    knots, offset, below, above = (np.take_along_axis(p, order, axis=1) for p in planes.parts)
+    knots, _, below, above = (np.take_along_axis(p, order, axis=1) for p in planes.parts)
     w = weights[order]
     values = np.stack([planes.scores(knots[:, i]) @ weights for i in range(planes.d)], axis=1)
     down = np.cumsum((w * below)[:, ::-1], axis=1)[:, ::-1]

@@ -80,9 +80,8 @@ class Hull:
         if not 1 <= k <= n + 1:
             raise InvalidInput(f"k must be a rank from 1 to {n + 1}; got {k}.")
         inside = (-np.inf, np.inf) if y_range is None else (float(y_range[0]), float(y_range[1]))
-        cuts = order_statistics(
-            planes.scores(np.asarray(to_host(y), dtype=np.float64)), weights, (k - 1, k)
-        )
+        scores = planes.scores(np.asarray(to_host(y), dtype=np.float64))
+        cuts = order_statistics(scores, weights, (k - 1, k))
         return cls(weights, cuts, total_widths(planes, weights, cuts, inside), n, inside)
 
     def survivors(self, planes: Planes) -> FloatArray:

@@ -104,12 +104,12 @@ class Planes:
 
     def scores(self, y: FloatArray) -> FloatArray:
         """Return the scores (n, d) at ``y`` (n,)."""
-        y = to_device(y, self.centre)[:, None]
-        if is_tensor(self.centre):
-            falling = self.below * (self.centre - y).clamp(min=0.0)
-            return self.offset + falling + self.above * (y - self.centre).clamp(min=0.0)
-        falling = self.below * np.maximum(self.centre - y, 0.0)
-        return self.offset + falling + self.above * np.maximum(y - self.centre, 0.0)  # type: ignore[no-any-return]
+        gap: Any = self.centre - to_device(y, self.centre)[:, None]
+        if is_tensor(gap):
+            falling, rising = gap.clamp(min=0.0), (-gap).clamp(min=0.0)
+        else:
+            falling, rising = np.maximum(gap, 0.0), np.maximum(-gap, 0.0)
+        return self.offset + self.below * falling + self.above * rising  # type: ignore[no-any-return]
 
     def combined(self, weights: FloatArray, y: FloatArray) -> FloatArray:
         """Return ``w[0] s[0] + w[1] s[1] + ...`` (n,) at ``y`` (n,), added in that order.

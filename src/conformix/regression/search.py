@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -198,33 +199,36 @@ def _add_widths(
 ) -> FloatArray:
     m = len(weights)
     totals = np.zeros((groups, *thresholds.shape))
-    arguments = (*sorted_knots(planes), np.ascontiguousarray(weights.T), thresholds, *y_range)
+    knots: Any = sorted_knots(planes)
+    rest: Any = (np.ascontiguousarray(weights.T), thresholds, *y_range)
     if is_tensor(planes.centre):
-        from conformix.kernels.device.widths import add_widths  # noqa: PLC0415  PyTorch loads late
+        from conformix.kernels.device import widths  # noqa: PLC0415  PyTorch loads late
 
-        add_widths(*arguments, totals)
+        everything: Any = (*knots, *rest, totals)
+        widths.add_widths(*everything)
         return totals
     work = planes.centre.size * m * len(thresholds)
     kernels = host_kernels("widths", work)
 
     def add(some: slice) -> None:
-        kernels.add_widths(*arguments, some.start, some.stop, totals)
+        kernels.add_widths(*knots, *rest, some.start, some.stop, totals)
 
     run_blocks(add, row_blocks(m, 1, BLOCK), threads_for(work, threads))
     return totals
 
 
-def sorted_knots(planes: Planes) -> tuple[FloatArray, ...]:
+def sorted_knots(planes: Planes) -> tuple[Any, ...]:
     """Return the order of the centres of every row, rising, and what a walk over them needs.
 
     Centre, score at the first knot, below and above, each (n, d) in that order.
     """
+    given: tuple[Any, ...] = planes.parts
     if is_tensor(planes.centre):
-        order = planes.centre.argsort(dim=1, stable=True)  # type: ignore[call-overload]
-        parts = (part.gather(1, order) for part in planes.parts)  # type: ignore[attr-defined]
+        order = given[0].argsort(dim=1, stable=True)
+        parts = [part.gather(1, order) for part in given]
     else:
         order = np.argsort(planes.centre, axis=1, kind="stable")
-        parts = (np.take_along_axis(part, order, axis=1) for part in planes.parts)
+        parts = [np.take_along_axis(part, order, axis=1) for part in given]
     centre, offset, below, above = parts
     first = offset + below * (centre - centre[:, :1])
     return order, centre, first, below, above

@@ -32,8 +32,9 @@ def add_widths(
     used, cuts = to_device(weights, centre), to_device(thresholds, centre)
     sums = to_device(totals, centre).clone()
     for rows in row_blocks(len(centre), used.numel() + cuts.numel(), ENTRIES):
-        parts = (part[rows] for part in (order, centre, first, below, above))
-        for r, width in enumerate(_widths(*parts, used, cuts, low, high), start=rows.start):
+        parts = [part[rows] for part in (order, centre, first, below, above)]
+        block: Any = (*parts, used, cuts, low, high)
+        for r, width in enumerate(_widths(*block), start=rows.start):
             sums[r % len(sums)] += width
     totals[:] = to_host(sums)
 
