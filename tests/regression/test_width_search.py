@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from conformix.errors import InvalidInput
 from conformix.kernels import twins
 from conformix.kernels.simplex import simplex_grid
+from conformix.regression.bands import bands
+from conformix.regression.hull import Hull
 from conformix.regression.planes import Planes
 from conformix.regression.search import (
     WidthObjective,
@@ -208,6 +212,28 @@ def test_levels_around_alpha_are_those_that_make_sense(
     alpha: float, n: int, levels: tuple[float, ...]
 ) -> None:
     assert levels_around(alpha, n) == levels
+
+
+def test_whatever_comes_in_each_kernel_is_compiled_once(by: Callable[[int], None]) -> None:
+    by(1)
+    bands_of, widths_of = (
+        import_module(f"conformix.kernels.host.{n}") for n in ("bands", "widths")
+    )
+    planes, y = smooth(np.random.default_rng(0), 30, 5)
+    fixed = [part.copy() for part in planes.parts]
+    for values in (*fixed, y):
+        values.flags.writeable = False
+    weights = np.eye(5)
+    weights.flags.writeable = False
+    for some in (planes, Planes(*fixed), planes.columns(slice(1, 4)), planes.rows(slice(3, 30, 2))):
+        of_rows = y[:: len(y) // len(some)][: len(some)]
+        search_widths(some, of_rows, (0.1, 0.2), resolution=3, y_range=(-9, 9), random_state=0)
+        for w in (weights[0, : some.d], np.full(some.d, 0.2)):
+            bands(some, w, 1.0)
+            bands(some, w, of_rows)
+        Hull.of(weights[: some.d, : some.d], some, of_rows, 3)(some)
+    kernels: Any = (bands_of.fill_bands, widths_of.add_widths, widths_of.add_slopes)
+    assert [len(kernel.signatures) for kernel in kernels] == [1, 1, 1]
 
 
 def test_blocks_and_threads_change_no_bit() -> None:

@@ -55,9 +55,8 @@ def bands(planes: Planes, weights: Any, threshold: Any) -> tuple[FloatArray, Flo
 
         return tuple(ends.reshape(shape) for ends in fill_bands(*planes.parts, weights, flat))  # type: ignore[return-value]
     lower, upper = np.empty((2, *flat.shape))
-    parts = (np.ascontiguousarray(part) for part in planes.parts)
     kernels = host_kernels("bands", n * planes.d * planes.d)
-    kernels.fill_bands(*parts, weights, flat, lower, upper)
+    kernels.fill_bands(*planes.arrays, weights, flat, lower, upper)
     return lower.reshape(shape), upper.reshape(shape)
 
 
@@ -108,4 +107,4 @@ def check_weights(weights: Any, d: int) -> FloatArray:
         raise InvalidInput(
             f"weights must not be negative; got {values.min():g}: the average would not be convex."
         )
-    return np.ascontiguousarray(values)
+    return np.require(values, np.float64, ("C", "W"))  # as compiled kernels take them

@@ -83,6 +83,11 @@ class Planes:
         """Centre, offset, below and above, each (n, d)."""
         return self.centre, self.offset, self.below, self.above
 
+    @property
+    def arrays(self) -> tuple[FloatArray, ...]:
+        """The parts as compiled kernels take them: contiguous and writable, in host memory."""
+        return tuple(np.require(part, np.float64, ("C", "W")) for part in self.parts)
+
     def rows(self, index: Any) -> Planes:
         """Return some rows: a slice, indices or a mask."""
         return _made(*(part[index] for part in self.parts))

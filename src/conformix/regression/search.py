@@ -331,7 +331,7 @@ class WidthSlope:
         self.scores, self.ranks = to_host(objective.scores), objective.ranks
         self.y_range = objective.y_range
         order = np.argsort(planes.centre, axis=1, kind="stable")
-        self.rows = (order, *(np.ascontiguousarray(part) for part in planes.parts))
+        self.rows = (order, *planes.arrays)
 
     def __call__(self, weights: FloatArray) -> tuple[float, FloatArray]:
         """Return the width of weights (d,), and its slope (d,)."""
