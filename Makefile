@@ -1,7 +1,7 @@
 # Every target does its own set-up: any of them may be the first command in a fresh clone.
 PYTHON ?= python3
 VENV := .venv
-BIN := $(VENV)/bin
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
