@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from conformix.errors import InvalidInput
 from conformix.kernels import twins
 from conformix.kernels.simplex import simplex_grid
-from conformix.regression.bands import bands
+from conformix.regression.bands import bands, widths
 from conformix.regression.hull import Hull
 from conformix.regression.planes import Planes
 from conformix.regression.search import (
@@ -25,6 +25,7 @@ from conformix.regression.search import (
     levels_around,
     order_statistics,
     row_widths,
+    search_objective,
     search_widths,
     total_widths,
 )
@@ -168,6 +169,22 @@ def test_the_rank_is_the_integer_of_conformal_and_no_quantile_of_floats() -> Non
     assert_array_equal(objective.thresholds(np.ones((1, 1)))[:, 0], scores[[179, 185]])
     ends = order_statistics(planes.scores(y), np.ones((1, 1)), (0, 200))
     assert_array_equal(ends[:, 0], [-np.inf, np.inf])
+
+
+def test_widths_may_be_measured_on_rows_that_set_no_threshold() -> None:
+    planes, y = smooth(np.random.default_rng(3), 120, 6)
+    tune, size = planes.rows(slice(50)), planes.rows(slice(50, 120))
+    objective = WidthObjective(tune, y[:50], (0.1, 0.2), size=size, rank=lambda n, _: n - 3)
+    assert objective.ranks == [47, 47]
+    weights = np.random.default_rng(0).dirichlet(np.ones(6), 5)
+    for w, value in zip(weights, objective(weights), strict=True):
+        lower, upper = bands(size, w, np.sort(tune.combined(w, y[:50]))[46])
+        assert_allclose(value, 2 * widths(lower, upper).mean(), rtol=1e-12)
+    assert_allclose(WidthSlope(objective)(weights[0])[0], objective(weights[:1])[0], rtol=1e-12)
+    part = objective.part(np.arange(30))
+    assert (len(part.planes), len(part.size), part.ranks) == (30, 70, [27, 27])
+    found = search_objective(objective, np.random.default_rng(0))
+    assert found.width <= 1.02 * objective(np.eye(6)).min()
 
 
 def test_descent_is_no_wider_than_any_score_and_close_to_the_grid() -> None:
