@@ -60,12 +60,13 @@ def warm_up() -> Warm:
     likelihood(np.ones((1, 1, 1)), (0, 1), np.ones(1), np.zeros(1), np.zeros((1, 1)))
     # Intervals of numbers, by rooms that this one does not see.
     planes, order, one = np.ones((4, 2, 3)), np.zeros((2, 3), dtype=np.int64), np.ones(1)
-    bands.fill_bands(*planes, np.ones(3), *np.ones((3, 1, 2)))
-    limits: Any = (-np.inf, np.inf)
-    widths.add_widths(
-        order, *planes, *np.ones((1, 3, 2)), one[None], *limits, 0, 1, one[None, None]
-    )
-    widths.add_slopes(order, *planes, np.ones(3), one, np.ones((1, 3)), *limits, one, np.ones(3))
+    knots: Any = (order, *planes)
+    many: Any = (*knots, np.ones((3, 1)), one[None], -np.inf, np.inf, 0, 1, one[None, None])
+    single: Any = (*knots, np.ones(3), one, np.ones((1, 3)), -np.inf, np.inf, one, np.ones(3))
+    ends: Any = (*planes, np.ones(3), *np.ones((3, 1, 2)))
+    bands.fill_bands(*ends)
+    widths.add_widths(*many)
+    widths.add_slopes(*single)
     kernel: Any = walk
     seconds = time.perf_counter() - start
     return Warm(seconds, compiled.NOTICE.seconds, kernel.stats.cache_path)
