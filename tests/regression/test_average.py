@@ -187,6 +187,24 @@ def test_too_few_rows_leave_the_whole_range() -> None:
     assert_array_equal(np.asarray(cp.predict_interval(model)), np.broadcast_to([-100, 100], (5, 2)))
 
 
+@pytest.mark.filterwarnings("ignore:alpha=0.02 needs at least 49 cal")
+@pytest.mark.parametrize("scores", [("abs", "norm"), "auto"])
+def test_too_few_tuning_rows_warn_and_take_equal_weights(scores: Any) -> None:
+    model, y = model_and_responses(40)
+    cp = cx.RegressionAverage(scores, alpha=0.02, random_state=0, threads=1)
+    with pytest.warns(cx.TrivialSetsWarning, match="tuning rows .* all weights tie"):
+        cp.fit(model, y)
+    assert_allclose(cp.weights_, 1 / len(cp.weights_))
+
+
+def test_rows_without_any_spread_have_a_score_all_the_same() -> None:
+    model, y = model_and_responses(120)
+    flat = cx.Regressed(model.mean, np.zeros(120), model.quantiles * 0, model.levels)
+    for split in ("vfcp", "exact"):
+        cp = cx.RegressionAverage(split=split, **SETTINGS).fit(flat[:80], y[:80])
+        assert cp.predict_interval(flat[80:]).contains(y[80:]).mean() > 0.5
+
+
 def test_too_few_rows_warn_that_intervals_are_unbounded() -> None:
     model, y = model_and_responses(5)
     with pytest.warns(cx.TrivialSetsWarning, match="4 too few: every interval is unbounded"):

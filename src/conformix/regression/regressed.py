@@ -18,8 +18,8 @@ from conformix.data.row_data import row_ids
 from conformix.errors import InvalidInput, shown
 from conformix.kernels.arrays import FloatArray, IntArray, is_tensor, to_host
 
-# Least spread: its inverse times any response stays finite.
-SMALLEST = 2.0**-300
+# Least spread: its inverse, on any sensible scale, is still far from the largest that planes take.
+SMALLEST = 2.0**-200
 PARTS = ("mean", "sigma", "quantiles", "levels")
 _QUANTILE = re.compile(r"q[_ ]?(?P<digits>\d+|0?\.\d+)")
 
