@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         metrics,
         online,
         plots,
+        regression,
         scores,
         search,
         sets,
@@ -62,7 +63,9 @@ if TYPE_CHECKING:
     from conformix.fit.contributions import contributions
     from conformix.fit.saved import load_predictor
     from conformix.guarantees import oracle
+    from conformix.intervals import Intervals, NestedIntervals
     from conformix.online.average import OnlineAverage
+    from conformix.regression import Regressed, RegressionAverage
     from conformix.report.report import build_report
     from conformix.scores import blend, score_tensor
     from conformix.scores import scale as normalize
@@ -82,6 +85,7 @@ _MODULES = {
     "online": "online",
     "oracle": "guarantees.oracle",
     "plots": "plots",
+    "regression": "regression",
     "scores": "scores",
     "search": "search",
     "sets": "sets",
@@ -96,13 +100,17 @@ _NAMES = {
     "ConformixWarning": "errors",
     "CrossAverage": "estimators.cross",
     "CrossConformalClassifier": "estimators.classifier",
+    "Intervals": "intervals",
     "InvalidInput": "errors",
     "LargeAlphaWarning": "errors",
+    "NestedIntervals": "intervals",
     "NestedSets": "sets",
     "NotFitted": "errors",
     "OnlineAverage": "online.average",
     "PredictionSets": "sets",
     "RefitWarning": "estimators.classifier",
+    "Regressed": "regression",
+    "RegressionAverage": "regression",
     "ScoreAverage": "estimators.average",
     "SmallBatchWarning": "errors",
     "SuspectOutputsWarning": "data.inspection",
@@ -126,13 +134,17 @@ __all__ = [
     "ConformixWarning",
     "CrossAverage",
     "CrossConformalClassifier",
+    "Intervals",
     "InvalidInput",
     "LargeAlphaWarning",
+    "NestedIntervals",
     "NestedSets",
     "NotFitted",
     "OnlineAverage",
     "PredictionSets",
     "RefitWarning",
+    "Regressed",
+    "RegressionAverage",
     "ScoreAverage",
     "SmallBatchWarning",
     "SuspectOutputsWarning",
@@ -160,6 +172,7 @@ __all__ = [
     "online",
     "oracle",
     "plots",
+    "regression",
     "score_tensor",
     "scores",
     "search",

@@ -118,9 +118,9 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
             )
         check_ids(ids, len(mask))
         self._mask: BoolArray = mask
-        self.classes = _names(classes)
+        self.classes = plain_names(classes)
         self.order = order
-        self.ids = _names(ids)
+        self.ids = plain_names(ids)
 
     @property
     def mask(self) -> BoolArray:
@@ -274,7 +274,7 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __getitem__(self, key: Any) -> Any:
         """Return sets for a slice, numbers or a mask of rows; else what the array has there."""
-        rows = _row_numbers(key, len(self))
+        rows = row_numbers(key, len(self))
         return self.mask[key] if rows is None else self._take(rows)
 
     def _take(self, rows: IntArray) -> PredictionSets:
@@ -345,27 +345,32 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
         cell = "padding:.15em .9em .15em 0;vertical-align:top"
         left_cell, right_cell = f"{cell};text-align:left", f"{cell};text-align:right"
         rows = "".join(
-            f'<tr><th style="{left_cell};white-space:nowrap">{_html(name)}</th>'
+            f'<tr><th style="{left_cell};white-space:nowrap">{as_html(name)}</th>'
             f'<td style="{right_cell}">{len(labels)}</td>'
             f'<td style="{left_cell}">{_html_labels(labels)}</td></tr>'
             for name, labels in zip(named, first.members(), strict=True)
         )
-        left = len(self) - len(first)
-        more = f"<p>{left:,} more rows; <code>to_frame()</code> has them all.</p>" if left else ""
         told = "labels" if self.order is None else "labels, best first"
         head = (
             f'<th style="{left_cell}"></th><th style="{right_cell}">size</th>'
             f'<th style="{left_cell}">{told}</th>'
         )
-        style = "color:inherit;background:transparent;border-collapse:collapse"
-        line = "border-bottom:1px solid currentColor"
-        return (
-            f'<div style="color:inherit"><p>{_html(repr(self))}</p><table style="{style}"><thead>'
-            f'<tr style="{line}">{head}</tr></thead><tbody>{rows}</tbody></table>{more}</div>'
-        )
+        return html_table(repr(self), head, rows, left=len(self) - len(first))
 
 
-def _html(value: Any) -> str:
+def html_table(title: str, head: str, rows: str, *, left: int) -> str:
+    """Return a table of the first rows for a notebook, in the colours of its page."""
+    more = f"<p>{left:,} more rows; <code>to_frame()</code> has them all.</p>" if left else ""
+    style = "color:inherit;background:transparent;border-collapse:collapse"
+    line = "border-bottom:1px solid currentColor"
+    return (
+        f'<div style="color:inherit"><p>{as_html(title)}</p><table style="{style}"><thead>'
+        f'<tr style="{line}">{head}</tr></thead><tbody>{rows}</tbody></table>{more}</div>'
+    )
+
+
+def as_html(value: Any) -> str:
+    """Return a value as text of a page."""
     return html.escape(str(value))
 
 
@@ -381,11 +386,11 @@ def _whole(name: str) -> str:
     """Return a name that stays on one line, unless it is long."""
     breaks = " " in name or "-" in name
     if not breaks or len(name) > SHORT:
-        return _html(name)
-    return f'<span style="white-space:nowrap">{_html(name)}</span>'
+        return as_html(name)
+    return f'<span style="white-space:nowrap">{as_html(name)}</span>'
 
 
-def _row_numbers(key: Any, n: int) -> IntArray | None:
+def row_numbers(key: Any, n: int) -> IntArray | None:
     """Return which rows a key takes, if it is a slice, a list of numbers or a mask of rows."""
     if isinstance(key, slice):
         return np.arange(n)[key]
@@ -414,7 +419,7 @@ def check_ids(ids: Any, n: int) -> None:
         raise InvalidInput(f"ids must hold one value per set; got {len(ids)} for {n} sets.")
 
 
-def _names(classes: Any) -> list[Any] | None:
+def plain_names(classes: Any) -> list[Any] | None:
     """Return class names as a list of Python's own values."""
     if classes is None:
         return None
@@ -461,18 +466,13 @@ class NestedSets:
     ) -> None:
         self.depth = depth
         self.alphas = tuple(float(simple_fraction(alpha)) for alpha in alphas)
-        self.classes = _names(classes)
+        self.classes = plain_names(classes)
         self.order = order
-        self.ids = _names(ids)
+        self.ids = plain_names(ids)
 
     def at(self, alpha: float) -> PredictionSets:
         """Return the sets at one of the levels; ``at(1 - 0.7)`` finds 0.3."""
-        wanted = float(simple_fraction(alpha))
-        if wanted not in self.alphas:
-            raise InvalidInput(
-                f"alpha must be one of the predicted levels {list(self.alphas)}; got {alpha!r}."
-            )
-        level = self.alphas.index(wanted)
+        level = place_of_level(self.alphas, alpha)
         order = self.order
         if order is not None:
             depth = to_host(self.depth)
@@ -513,6 +513,22 @@ class NestedSets:
         return f"NestedSets({n:,} rows over {n_classes:,} classes at alpha {levels})"
 
 
+def place_of_level(alphas: Sequence[float], alpha: float) -> int:
+    """Return which of the predicted levels is asked for.
+
+    Examples
+    --------
+    >>> place_of_level([0.1, 0.3], 1 - 0.7)
+    1
+    """
+    wanted = float(simple_fraction(alpha))
+    if wanted not in alphas:
+        raise InvalidInput(
+            f"alpha must be one of the predicted levels {list(alphas)}; got {alpha!r}."
+        )
+    return list(alphas).index(wanted)
+
+
 def columns(
     mask: BoolArray,
     members: Callable[[], list[list[Any]]],
@@ -525,16 +541,7 @@ def columns(
     """Return the columns of a table of sets, by name."""
     if layout not in LAYOUTS:
         raise unknown_name("layout", layout, list(LAYOUTS))
-    n = len(mask)
-    check_ids(ids, n)
-    kept = {name: list(values) for name, values in (keep or {}).items()}
-    for name, values in kept.items():
-        if len(values) != n or name in TAKEN:
-            raise InvalidInput(
-                f"keep must hold one value per set under names other than {', '.join(TAKEN)}; got "
-                f"{len(values)} for {n} sets under {name!r}."
-            )
-    named = None if ids is None else list(ids)
+    named, kept = leading_columns(len(mask), ids, keep, TAKEN)
     if layout == "long":
         return _long(members(), named, kept)
     first = ({} if named is None else {"id": named}) | kept
@@ -548,6 +555,24 @@ def columns(
             'use layout "long".'
         )
     return first | {name: mask[:, k] for k, name in enumerate(names)}
+
+
+def leading_columns(
+    n: int,
+    ids: Sequence[Any] | None,
+    keep: Mapping[str, Sequence[Any]] | None,
+    taken: Sequence[str],
+) -> tuple[list[Any] | None, dict[str, list[Any]]]:
+    """Return what n rows are called and the columns to keep, which no other column is called."""
+    check_ids(ids, n)
+    kept = {name: list(values) for name, values in (keep or {}).items()}
+    for name, values in kept.items():
+        if len(values) != n or name in taken:
+            raise InvalidInput(
+                f"keep must hold one value per set under names other than {', '.join(taken)}; got "
+                f"{len(values)} for {n} sets under {name!r}."
+            )
+    return None if ids is None else list(ids), kept
 
 
 def _long(

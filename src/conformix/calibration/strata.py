@@ -41,7 +41,12 @@ FALLBACKS = ("all", "marginal", "pooled")
 # No class or group has so many rows, and floats still hold the number.
 MANY = 2**53
 # What is counted as rare: a cluster is never rare, the classes that have none are.
-PLURALS = {"class": "classes", "cluster": "classes", "group and class": "pairs of group and class"}
+PLURALS = {
+    "class": "classes",
+    "cluster": "classes",
+    "group and class": "pairs of group and class",
+    "bin of difficulty": "bins of difficulty",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,6 +281,8 @@ class Stratified:
             if self.partition.fallback == "pooled":  # by the tuning rows these seemed enough
                 more += f", min_rows={2 * rows_needed(alpha)}"
             way_out = f'PerGroup(fallback="pooled"{more})'
+            if self.partition.what.startswith("bin"):
+                way_out = f"PerBin({max(1, len(used) // 2)})"
             if by_class:
                 way_out = f'PerClass(fallback="pooled"{more}), or calibration="cluster"'
             warn(

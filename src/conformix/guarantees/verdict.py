@@ -271,6 +271,8 @@ class Verdict:
         Whether every set holds all labels, since calibration rows are too few for the level.
     used : str, optional
         That these rows had a part in the fit, where they are found to have had.
+    all_in : str
+        What a trivial set is.
     asked_later : bool
         Whether the level was chosen after the fit, for a look: the sentence then says what would
         have held, since a promise is for a level that was fixed beforehand.
@@ -293,6 +295,7 @@ class Verdict:
     interval: tuple[float, float]
     trivial: bool = False
     used: str | None = None
+    all_in: str = "every set holds all labels"
     asked_later: bool = False
 
     @property
@@ -324,6 +327,7 @@ class Verdict:
         """The verdict in one sentence."""
         rows = f"{percent(self.coverage)} of {self.n_rows:,} rows are covered"
         asked, later, promised = percent(self.asked), self.asked_later, self.promised is not None
+        all_in = self.all_in.replace("holds", "would hold") if later else self.all_in
         are = "would have been" if later else "are" if promised else "were"
         wanted = f"{asked} {are} {'promised' if promised else 'asked for'}"
         match self.word:
@@ -331,8 +335,8 @@ class Verdict:
                 return (
                     f"No verdict, since {self.used}: {rows}, which says nothing of new rows."
                     if self.word == "used"
-                    else f"Every set {'would hold' if later else 'holds'} all labels: the "
-                    f"calibration rows are too few for a level of {asked}."
+                    else f"{all_in.capitalize()}: the calibration rows are too few for a level of "
+                    f"{asked}."
                 )
             case "kept":
                 held = "would have held" if later else "is kept"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple, TypeAlias
 
@@ -63,6 +63,58 @@ class Column(NamedTuple):
         return f"{self.model}.{self.score}" if self.model else str(self.score)
 
 
+class Notation:
+    """How the scores of one registry are written, and read back.
+
+    Parameters
+    ----------
+    registry : Registry
+        The scores by name: frozen dataclasses whose fields are their options.
+
+    Examples
+    --------
+    >>> Notation(SCORES).parse("raps(penalty=0.2, k_reg=3)").penalty
+    0.2
+    """
+
+    def __init__(self, registry: Registry[Any]) -> None:
+        self.registry = registry
+
+    def parse(self, text: str) -> Any:
+        """Return the score that a text stands for."""
+        match = _NOTATION.fullmatch(text.strip())
+        if match is None:
+            return self.registry[text]()  # raises with help
+        kind = self.registry[match["name"]]
+        options = _parse_options(text, match["options"] or "")
+        if match["sign"]:
+            options["negative"] = True
+        try:
+            return kind(**options)
+        except TypeError:
+            known = [field.name for field in fields(kind) if field.compare]
+            hint = f"its options are {', '.join(known)}" if known else "it has no options"
+            raise InvalidInput(f"cannot read score {text!r}; {hint}.") from None
+
+    def is_score(self, text: str) -> bool:
+        """Return whether a text stands for a known score, right or wrong in its options."""
+        match = _NOTATION.fullmatch(text.strip())
+        return match is not None and match["name"] in self.registry
+
+    def of_model(self, models: Sequence[str], text: str) -> tuple[str | None, Any]:
+        """Return the model that a text such as ``"vgg16.thr"`` names, if any, and its score."""
+        # The longest name first: a model may be called "a" and another one "a.b".
+        for model in sorted(models, key=len, reverse=True):
+            rest = text.removeprefix(f"{model}.") if model else text
+            # What follows must be a score: a model may be called "raps(penalty=0".
+            if rest != text and (self.is_score(rest) or not self.is_score(text)):
+                return model, self.parse(rest)
+        return None, self.parse(text)
+
+
+NOTATION = Notation(SCORES)
+
+
 def parse_score(text: str) -> Score:
     """Return the score that a text in the notation above stands for.
 
@@ -73,19 +125,7 @@ def parse_score(text: str) -> Score:
     >>> str(parse_score("-entropy"))
     '-entropy'
     """
-    match = _NOTATION.fullmatch(text.strip())
-    if match is None:
-        return SCORES[text]()  # raises with help
-    kind = SCORES[match["name"]]
-    options = _parse_options(text, match["options"] or "")
-    if match["sign"]:
-        options["negative"] = True
-    try:
-        return kind(**options)
-    except TypeError:
-        known = [field.name for field in fields(kind) if field.compare]
-        hint = f"its options are {', '.join(known)}" if known else "it has no options"
-        raise InvalidInput(f"cannot read score {text!r}; {hint}.") from None
+    return NOTATION.parse(text)  # type: ignore[no-any-return]
 
 
 def _parse_options(text: str, options: str) -> dict[str, Any]:
@@ -143,43 +183,54 @@ def score_columns(
     >>> [str(column) for column in score_columns(("a", "b"), ("thr", "b.rank"))]
     ['a.thr', 'b.thr', 'b.rank']
     """
-    single = isinstance(scores, str | Score) or callable(scores)
-    numbers = is_tensor(scores) or isinstance(scores, memoryview)
-    iterable = single or (hasattr(scores, "__iter__") and not numbers)
-    listed: Any = [scores] if single else tuple(scores) if iterable else scores  # type: ignore[arg-type]
-    if not iterable or not listed:
-        raise InvalidInput(f"scores must name at least one score; got {shown(listed)}.")
+    listed = listed_scores(scores)
     if "auto" in [one for one in listed if isinstance(one, str)]:
         raise InvalidInput(
             'scores="auto" stands alone, and goes with ScoreAverage and ConformalClassifier; here '
             'name the scores, or say scores="paper".'
         )
     asked = [_of_model(models, score) for score in named_scores(listed)]
-    columns = tuple(
+    return distinct(
         Column(model, score) for model in models for only, score in asked if only in (None, model)
     )
-    doubled = {str(column) for column in columns if columns.count(column) > 1}
+
+
+def listed_scores(scores: Any) -> tuple[Any, ...]:
+    """Return scores one by one: one alone, or what a sequence holds, which is not nothing.
+
+    Examples
+    --------
+    >>> listed_scores("thr"), listed_scores(["thr", "rank"])
+    (('thr',), ('thr', 'rank'))
+    """
+    single = isinstance(scores, str | Score) or callable(scores)
+    numbers = is_tensor(scores) or isinstance(scores, memoryview)
+    iterable = single or (hasattr(scores, "__iter__") and not numbers)
+    listed: Any = (scores,) if single else tuple(scores) if iterable else scores
+    if not iterable or not listed:
+        raise InvalidInput(f"scores must name at least one score; got {shown(listed)}.")
+    return listed  # type: ignore[no-any-return]
+
+
+def distinct(columns: Iterable[Column]) -> tuple[Column, ...]:
+    """Return columns, if none is given twice."""
+    every = tuple(columns)
+    doubled = {str(column) for column in every if every.count(column) > 1}
     if doubled:
         raise InvalidInput(f"scores must differ; {', '.join(sorted(doubled))} is given twice.")
-    return columns
+    return every
 
 
 def _of_model(models: Sequence[str], score: ScoreLike) -> tuple[str | None, Score]:
-    """Return the model that a text such as ``"vgg16.thr"`` names, if any, and its score."""
+    """Return the model that a score names, if any, and the score."""
     if isinstance(score, str):
-        # The longest name first: a model may be called "a" and another one "a.b".
-        for model in sorted(models, key=len, reverse=True):
-            rest = score.removeprefix(f"{model}.") if model else score
-            # What follows must be a score: a model may be called "raps(penalty=0".
-            if rest != score and (is_score(rest) or not is_score(score)):
-                return model, parse_score(rest)
+        return NOTATION.of_model(models, score)
     return None, resolve_score(score)
 
 
 def is_score(text: str) -> bool:
     """Return whether a text is in the notation of a known score, right or wrong in its options."""
-    match = _NOTATION.fullmatch(text.strip())
-    return match is not None and match["name"] in SCORES
+    return NOTATION.is_score(text)
 
 
 def is_score_of_a_model(text: str) -> bool:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from conformix import __version__
-from conformix.atomic import write_whole
+from conformix.atomic import as_path, write_whole
 from conformix.data.files.limits import Limits, parse_size
 from conformix.data.files.npy import read_members
 from conformix.data.files.opening import opened, size_of
@@ -43,11 +45,15 @@ def write(target: Path, content: bytes) -> None:
     write_whole(target, lambda file: file.write(content))
 
 
+# What a file calls itself stands first in it.
+FIRST_BYTES = 200
+_FORMAT = re.compile(rb'\s*\{\s*"format"\s*:\s*"([a-z ]+)"')
 # What files call themselves, and what reads each.
 READERS = {
     "conformix model": "conformix.load",
     "conformix cross model": "conformix.CrossAverage.load",
     "conformix online model": "conformix.OnlineAverage.load",
+    "conformix regression model": "conformix.RegressionAverage.load",
 }
 
 
@@ -69,6 +75,25 @@ def read_json(source: Path, limits: Limits, kind: str = "conformix model") -> di
         return migrated(document)
     except (KeyError, TypeError, AttributeError) as error:
         raise damaged(source, error) from None
+
+
+def format_of(path: str | os.PathLike[str]) -> str | None:
+    """Return what a model file calls itself in its first line; None where it says nothing there.
+
+    A hint for whoever chooses a reader, which then checks all of the file.
+
+    Examples
+    --------
+    >>> format_of("nothing.json") is None
+    True
+    """
+    try:
+        with opened(as_path(path)) as file:
+            start = file.read(FIRST_BYTES)
+    except InvalidInput:
+        return None  # whoever reads the file says what is wrong with it
+    match = _FORMAT.match(start)
+    return None if match is None else match[1].decode("ascii")
 
 
 class DuplicateKey(InvalidInput):

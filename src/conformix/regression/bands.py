@@ -1,0 +1,110 @@
+"""Intervals: the y whose averaged score is at most a threshold, ends rounded outward."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from conformix.errors import InvalidInput, shown
+from conformix.kernels.arrays import FloatArray, is_tensor, to_host
+from conformix.kernels.twins import host_kernels
+from conformix.regression.planes import Planes
+
+
+def bands(planes: Planes, weights: Any, threshold: Any) -> tuple[FloatArray, FloatArray]:
+    """Return the closed intervals ``{y : planes.combined(weights, y) <= threshold}``.
+
+    Parameters
+    ----------
+    planes : Planes
+        n rows, d scores.
+    weights : array of shape (d,)
+        Not negative.
+    threshold : float, or array that broadcasts to (n,) or (L, n)
+        One for all rows, one per row, or several at once: ``thresholds[:, None]`` for L levels.
+        ``inf`` leaves intervals unbounded.
+
+    Returns
+    -------
+    lower, upper : arrays of shape (n,) or (L, n)
+        Ends are ``-inf`` and ``inf`` where an interval has none; an empty interval is
+        ``(inf, -inf)``. Ends are rounded outward: for every float y,
+        ``combined(weights, y) <= threshold`` implies ``lower <= y <= upper``. Tensors where the
+        planes are tensors on a device, of the same bits.
+
+    Examples
+    --------
+    >>> planes = Planes([[1.0]], [[0.0]], [[1.0]], [[2.0]])
+    >>> lower, upper = bands(planes, [1.0], 4.0)
+    >>> lower.round(12), upper.round(12)
+    (array([-3.]), array([3.]))
+    """
+    weights = check_weights(weights, planes.d)
+    cuts = np.asarray(to_host(threshold), dtype=np.float64)
+    n = len(planes)
+    if cuts.ndim > 2 or cuts.shape[-1:] not in ((), (1,), (n,)) or np.isnan(cuts).any():
+        raise InvalidInput(
+            f"threshold must be numbers that broadcast to ({n},) or (L, {n}); got "
+            f"{shown(threshold)}."
+        )
+    shape = (*cuts.shape[:-1], n)
+    flat = np.array(np.broadcast_to(cuts, shape).reshape(-1, n))
+    if is_tensor(planes.centre):
+        from conformix.kernels.device.bands import fill_bands  # noqa: PLC0415  PyTorch loads late
+
+        return tuple(ends.reshape(shape) for ends in fill_bands(*planes.parts, weights, flat))  # type: ignore[return-value]
+    lower, upper = np.empty((2, *flat.shape))
+    kernels = host_kernels("bands", n * planes.d * planes.d)
+    kernels.fill_bands(*planes.arrays, weights, flat, lower, upper)
+    return lower.reshape(shape), upper.reshape(shape)
+
+
+def widths(
+    lower: FloatArray, upper: FloatArray, y_range: tuple[float, float] | None = None
+) -> FloatArray:
+    """Return how wide intervals are: 0 where empty, ``inf`` where unbounded.
+
+    With ``y_range`` intervals are cut to it first.
+
+    Examples
+    --------
+    >>> widths(np.array([1.0, np.inf, 0.0]), np.array([3.0, -np.inf, np.inf]))
+    array([ 2.,  0., inf])
+    """
+    if y_range is not None:
+        lower, upper = np.maximum(lower, y_range[0]), np.minimum(upper, y_range[1])
+    empty = lower > upper
+    return np.where(empty, 0.0, np.where(empty, 0.0, upper) - np.where(empty, 0.0, lower))
+
+
+def lowest(planes: Planes, weights: Any) -> tuple[FloatArray, FloatArray]:
+    """Return where the averaged score of every row is lowest, and its value there, each (n,).
+
+    The first knot, among the d centres of a row, of the smallest combined score.
+
+    Examples
+    --------
+    >>> planes = Planes([[1.0, 3.0]], [[0.0, 0.0]], [[1.0, 2.0]], [[1.0, 2.0]])
+    >>> lowest(planes, [0.5, 0.5])
+    (array([3.]), array([1.]))
+    """
+    weights = check_weights(weights, planes.d)
+    planes = planes.on_host()
+    knots = planes.centre.T
+    values = np.array([planes.combined(weights, knot) for knot in knots])
+    place = values.argmin(axis=0)
+    each = np.arange(len(planes))
+    return knots[place, each], values[place, each]
+
+
+def check_weights(weights: Any, d: int) -> FloatArray:
+    """Return weights as float64 (d,) or (m, d), not negative."""
+    values = np.asarray(to_host(weights), dtype=np.float64)
+    if values.ndim not in (1, 2) or values.shape[-1] != d or not np.isfinite(values).all():
+        raise InvalidInput(f"weights must be finite, one for each of {d} scores.")
+    if (values < 0).any():
+        raise InvalidInput(
+            f"weights must not be negative; got {values.min():g}: the average would not be convex."
+        )
+    return np.require(values, np.float64, ("C", "W"))  # as compiled kernels take them
