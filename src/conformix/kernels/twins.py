@@ -22,7 +22,7 @@ from typing import Any
 PATIENCE = 2**30
 CALL = 2**23
 
-FAMILIES = ("bands", "counting", "engine", "selection")
+FAMILIES = ("bands", "counting", "engine", "selection", "widths")
 
 _spent = dict.fromkeys(FAMILIES, 0)
 

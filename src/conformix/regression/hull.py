@@ -26,7 +26,7 @@ from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray
 from conformix.regression.bands import bands, check_weights
 from conformix.regression.planes import Planes
-from conformix.regression.search import order_statistics, total_widths
+from conformix.regression.search import order_statistics, row_widths, total_widths
 
 # Half a unit in the last place of one.
 UNIT = 2.0**-53
@@ -56,7 +56,7 @@ class Hull:
     >>> hull = Hull.of(np.array([[1.0, 0.0], [0.0, 1.0]]), planes, np.arange(9.0), k=9)
     >>> lower, upper = hull(planes.rows(slice(1)))
     >>> lower.round(9), upper.round(9)
-    (array([-6.]), array([8.]))
+    (array([-8.]), array([8.]))
     """
 
     weights: FloatArray
@@ -79,18 +79,13 @@ class Hull:
         n = len(planes)
         if not 1 <= k <= n + 1:
             raise InvalidInput(f"k must be a rank from 1 to {n + 1}; got {k}.")
-        inside = (-np.inf, np.inf) if y_range is None else y_range
+        inside = (-np.inf, np.inf) if y_range is None else (float(y_range[0]), float(y_range[1]))
         cuts = order_statistics(planes.scores(np.asarray(y, dtype=np.float64)), weights, (k - 1, k))
         return cls(weights, cuts, total_widths(planes, weights, cuts, inside), n, inside)
 
     def survivors(self, planes: Planes) -> FloatArray:
         """Return which weights may be selected at some y, boolean (n_new, m)."""
-        own = np.stack(
-            [
-                total_widths(planes.rows(slice(i, i + 1)), self.weights, self.cuts, self.y_range)
-                for i in range(len(planes))
-            ]
-        )
+        own = row_widths(planes, self.weights, self.cuts, self.y_range)
         # A sum of n + 1 numbers that are not negative is off by at most n roundings.
         slack = (self.n + 4) * UNIT
         least = (self.totals[0] + own[:, 0]) * (1.0 - slack)

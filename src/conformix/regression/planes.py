@@ -2,7 +2,8 @@
 
 Score j of row i at y is ``offset + below (centre - y)+ + above (y - centre)+``: a nonconformity,
 lower fits better. A non-negative average of such scores is convex and piecewise linear in y with a
-knot at every centre, so that ``{y : average <= t}`` is one closed interval (`conformix.regression.bands`).
+knot at every centre, so that ``{y : average <= t}`` is one closed interval
+(`conformix.regression.bands`).
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ smallest averaged score of the same rows, added up over one or several levels al
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,10 @@ import numpy as np
 
 from conformix.conformal import conformal_rank, simple_fraction
 from conformix.errors import InvalidInput
+from conformix.kernels import combine
 from conformix.kernels.arrays import FloatArray, RandomState, as_generator
+from conformix.kernels.blocks import available_threads, row_blocks, run_blocks, threads_for
+from conformix.kernels.elementary import exp
 from conformix.kernels.simplex import first_best, simplex_grid
 from conformix.kernels.twins import host_kernels
 from conformix.regression.bands import check_weights
@@ -25,6 +29,8 @@ from conformix.search.weights import MOST_GRID_SCORES
 AROUND = (0.5, 1.0, 1.5, 2.0)
 # Weights averaged over so many searches, each on so large a random part of the rows.
 BAGS, SHARE = 4, 2 / 3
+# Weights that one thread takes at a time.
+BLOCK = 256
 
 
 def levels_around(alpha: float, n: int, around: Sequence[float] = AROUND) -> tuple[float, ...]:
@@ -108,12 +114,15 @@ class WidthObjective:
         self.y = np.asarray(y, dtype=np.float64)
         self.levels = tuple(levels)
         self.ranks = [conformal_rank(len(planes), level) for level in levels]
-        self.y_range = (-np.inf, np.inf) if y_range is None else y_range
-        self.threads = threads
+        self.y_range = (
+            (-np.inf, np.inf) if y_range is None else (float(y_range[0]), float(y_range[1]))
+        )
+        self.threads = available_threads(threads)
         self.scores = planes.scores(self.y)
 
     @property
     def d(self) -> int:
+        """Number of scores."""
         return self.planes.d
 
     def part(self, rows: FloatArray) -> WidthObjective:
@@ -123,11 +132,12 @@ class WidthObjective:
 
     def thresholds(self, weights: FloatArray) -> FloatArray:
         """Return the threshold of every level under every weight vector, (L, m)."""
-        return order_statistics(self.scores, weights, self.ranks)
+        return order_statistics(self.scores, weights, self.ranks, self.threads)
 
     def __call__(self, weights: FloatArray) -> FloatArray:
         """Return the mean widths (m,) of weights (m, d), added up over the levels."""
-        totals = total_widths(self.planes, weights, self.thresholds(weights), self.y_range)
+        cuts = self.thresholds(weights)
+        totals = total_widths(self.planes, weights, cuts, self.y_range, self.threads)
         return totals.sum(axis=0) / max(1, len(self.planes))  # type: ignore[no-any-return]
 
 
@@ -155,17 +165,46 @@ def total_widths(
     weights: FloatArray,
     thresholds: FloatArray,
     y_range: tuple[float, float] = (-np.inf, np.inf),
+    threads: int | None = 1,
 ) -> FloatArray:
     """Return the widths of all rows at thresholds (L, m) under weights (m, d), added up, (L, m).
 
     Rows are added in their order. Every width rises with its threshold, in floats too: each
     operation that a threshold goes through is monotone.
     """
-    order, *knots = sorted_knots(planes)
-    totals = np.zeros(thresholds.shape)
-    columns = np.ascontiguousarray(weights.T)
-    kernels = host_kernels("bands", planes.centre.size * weights.size)
-    kernels.add_widths(order, *knots, columns, thresholds, *map(float, y_range), totals)
+    return _add_widths(planes, weights, thresholds, y_range, groups=1, threads=threads)[0]
+
+
+def row_widths(
+    planes: Planes,
+    weights: FloatArray,
+    thresholds: FloatArray,
+    y_range: tuple[float, float] = (-np.inf, np.inf),
+    threads: int | None = 1,
+) -> FloatArray:
+    """Return the width of every row, (n, L, m), as `total_widths` adds them up."""
+    return _add_widths(planes, weights, thresholds, y_range, groups=len(planes), threads=threads)
+
+
+def _add_widths(
+    planes: Planes,
+    weights: FloatArray,
+    thresholds: FloatArray,
+    y_range: tuple[float, float],
+    *,
+    groups: int,
+    threads: int | None,
+) -> FloatArray:
+    m = len(weights)
+    totals = np.zeros((groups, *thresholds.shape))
+    work = planes.centre.size * m * len(thresholds)
+    kernels = host_kernels("widths", work)
+    arguments = (*sorted_knots(planes), np.ascontiguousarray(weights.T), thresholds, *y_range)
+
+    def add(some: slice) -> None:
+        kernels.add_widths(*arguments, some.start, some.stop, totals)
+
+    run_blocks(add, row_blocks(m, 1, BLOCK), threads_for(work, threads))
     return totals
 
 
@@ -211,8 +250,8 @@ def exact_grid(
     >>> y = rng.standard_normal(50)
     >>> centre = np.column_stack([y + rng.standard_normal(50), np.zeros(50)])
     >>> planes = Planes(centre, 0 * centre, 0 * centre + 1, 0 * centre + 1)
-    >>> exact_grid(planes, y, [0.1], 10).weights.sum()
-    1.0
+    >>> exact_grid(planes, y, [0.1], 10).weights
+    array([0.4, 0.6])
     """
     objective = WidthObjective(planes, y, levels, y_range, threads)
     return _grid(objective, resolution)
@@ -227,12 +266,73 @@ def _grid(objective: WidthObjective, resolution: int | None) -> WidthResult:
     return WidthResult(grid[best] / steps, float(totals[best]), len(grid), name)
 
 
-def descend(objective: WidthObjective, rng: np.random.Generator) -> WidthResult:
-    """Return weights of small mean width for many scores."""
-    tried = np.vstack([np.eye(objective.d), rng.dirichlet(np.full(objective.d, 0.5), 200)])
-    totals = objective(tried)
-    best = first_best(totals, tried)
-    return WidthResult(tried[best], float(totals[best]), len(tried), "descent")
+# Steps of the descent, how far the logarithms of the weights move in the first and in the last one,
+# and the furthest that a single one moves.
+STEPS, FIRST, LAST, MOST = 60, 1.0, 0.05, 1.5
+# How a threshold changes is the mean over its row and others near it, to either side this share.
+NEAR = 0.02
+
+
+def descend(objective: WidthObjective) -> WidthResult:
+    """Return weights of small mean width, for more scores than a grid can serve.
+
+    Exponentiated gradients from equal weights, in ever smaller steps: widths vary smoothly, and
+    deeper minima of the tuning rows are no narrower on others. Whatever is found, it is no wider
+    on the tuning rows than any single score and the plain average. Nothing is drawn.
+    """
+    d = objective.d
+    slope = WidthSlope(objective)
+    weights = np.full(d, 1.0 / d)
+    best, least = weights, np.inf
+    for step in range(STEPS + 1):
+        width, change = slope(weights)
+        if width < least:
+            best, least = weights, width
+        if not np.isfinite(width):
+            break
+        change = change - (weights * change).sum()
+        spread = math.sqrt(float((weights * change * change).sum()))
+        if spread <= 1e-12 * width:
+            break
+        reach = FIRST * (LAST / FIRST) ** (step / STEPS) / spread
+        weights = weights * exp(np.clip(-reach * change, -MOST, MOST))
+        weights = weights / weights.sum()
+    tried = np.vstack([best, np.eye(d), np.full(d, 1.0 / d)])
+    widths = objective(tried)
+    winner = first_best(widths, tried)
+    evaluated = STEPS + 1 + len(tried)
+    return WidthResult(tried[winner], float(widths[winner]), evaluated, "descent")
+
+
+class WidthSlope:
+    """The mean width, added up over the levels, and how it changes with the weights.
+
+    The width of a row changes as its ends do; the threshold changes as its own row's score, which
+    one row more or less would alter, so the mean over the rows nearest in rank stands for it.
+    """
+
+    def __init__(self, objective: WidthObjective) -> None:
+        planes = objective.planes
+        self.n = len(planes)
+        self.scores, self.ranks = objective.scores, objective.ranks
+        self.y_range = objective.y_range
+        order = np.argsort(planes.centre, axis=1, kind="stable")
+        self.rows = (order, *(np.ascontiguousarray(part) for part in planes.parts))
+
+    def __call__(self, weights: FloatArray) -> tuple[float, FloatArray]:
+        """Return the width of weights (d,), and its slope (d,)."""
+        combined = combine(self.scores, weights)
+        order = np.argsort(combined, kind="stable")
+        cuts, moves = np.full(len(self.ranks), np.inf), np.zeros((len(self.ranks), len(weights)))
+        for place, k in enumerate(self.ranks):
+            if k <= self.n:
+                cuts[place] = combined[order[k - 1]]
+                half = min(max(3, round(NEAR * self.n)), k - 1, self.n - k)
+                moves[place] = self.scores[order[k - 1 - half : k + half]].mean(axis=0)
+        totals, slopes = np.zeros(len(cuts)), np.zeros(len(weights))
+        kernels = host_kernels("widths", self.scores.size * len(cuts))
+        kernels.add_slopes(*self.rows, weights, cuts, moves, *self.y_range, totals, slopes)
+        return float(totals.sum()) / self.n, slopes / self.n
 
 
 def search_widths(
@@ -276,9 +376,7 @@ def search_widths(
     rng = as_generator(random_state)
     objective = WidthObjective(planes, y, levels, y_range, threads)
     search: Callable[[WidthObjective], WidthResult] = (
-        (lambda some: _grid(some, resolution))
-        if planes.d <= MOST_GRID_SCORES
-        else (lambda some: descend(some, rng))
+        (lambda some: _grid(some, resolution)) if planes.d <= MOST_GRID_SCORES else descend
     )
     if bags == 1:
         return search(objective)

@@ -30,15 +30,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from conformix.kernels.arrays import FloatArray, IntArray
-from conformix.kernels.host.compiled import compiled
+from conformix.kernels.arrays import FloatArray
+from conformix.kernels.host.compiled import compiled, inner
 
 # Half a unit in the last place of one; what underflow may lose; a number beyond all endpoints.
 UNIT, TINY, FAR = 2.0**-53, 2.0**-1000, 2.0**1000
 # A slope no steeper than this is flat.
 FLAT = 2.0**-960
-# Weights that pass over a row together: their numbers stay in a core's first cache.
-TOGETHER = 256
 
 
 @compiled
@@ -58,144 +56,73 @@ def fill_bands(
     ``inf`` there; an empty one is ``(inf, -inf)``.
     """
     n, d = centre.shape
-    shrink = 1.0 - (d + 6) * UNIT
-    empty = np.empty(thresholds.shape[0], dtype=np.bool_)
+    levels = len(thresholds)
+    empty = np.empty(levels, dtype=np.bool_)
     for r in range(n):
-        for s in range(thresholds.shape[0]):
+        for s in range(levels):
             lower[s, r] = -np.inf
             upper[s, r] = np.inf
             empty[s] = True
         for k in range(d):
             knot = centre[r, k]
-            value = 0.0
-            reach = 0.0
-            left = 0.0
-            left_size = 0.0
-            right = 0.0
-            right_size = 0.0
-            for j in range(d):
-                w = weights[j]
-                c = centre[r, j]
-                falling = below[r, j] * max(c - knot, 0.0)
-                rising = above[r, j] * max(knot - c, 0.0)
-                part = w * (offset[r, j] + falling + rising)
-                value = part if j == 0 else value + part
-                reach += w * (abs(offset[r, j]) + falling + rising)
-                down = w * below[r, j]
-                up = w * above[r, j]
-                left += up if c < knot else -down
-                left_size += up if c < knot else down
-                right += up if c <= knot else -down
-                right_size += up if c <= knot else down
-            slack = (2 * d + 12) * UNIT * reach + TINY
-            error = (d + 1) * UNIT * left_size
-            least_left = (-left - error) * shrink
-            most_left = -left + error
-            error = (d + 1) * UNIT * right_size
-            least_right = (right - error) * shrink
-            most_right = right + error
-            for s in range(thresholds.shape[0]):
+            value, slack, left, left_error, right, right_error = _support(
+                centre[r], offset[r], below[r], above[r], weights, knot
+            )
+            for s in range(levels):
                 t = thresholds[s, r]
                 room = (t - value) + (slack + 2 * UNIT * min(abs(t), FAR))
-                if room >= 0:
-                    empty[s] = False
-                if least_left > FLAT:
-                    step = max(room / (least_left if room >= 0 else most_left), -FAR)
-                    end = knot - step
-                    end = end - 4 * UNIT * (abs(end) + abs(step))
-                    lower[s, r] = max(lower[s, r], end)
-                if least_right > FLAT:
-                    step = max(room / (least_right if room >= 0 else most_right), -FAR)
-                    end = knot + step
-                    end = end + 4 * UNIT * (abs(end) + abs(step))
-                    upper[s, r] = min(upper[s, r], end)
-        for s in range(thresholds.shape[0]):
+                empty[s] &= room < 0
+                step = _step(room, -left, left_error, d)
+                end = knot - step
+                lower[s, r] = max(lower[s, r], end - 4 * UNIT * (abs(end) + abs(step)))
+                step = _step(room, right, right_error, d)
+                end = knot + step
+                upper[s, r] = min(upper[s, r], end + 4 * UNIT * (abs(end) + abs(step)))
+        for s in range(levels):
             if empty[s] or lower[s, r] > upper[s, r]:
                 lower[s, r] = np.inf
                 upper[s, r] = -np.inf
 
 
-@compiled
-def add_widths(
-    order: IntArray,
+@inner
+def _support(
     centre: FloatArray,
-    first: FloatArray,
+    offset: FloatArray,
     below: FloatArray,
     above: FloatArray,
     weights: FloatArray,
-    thresholds: FloatArray,
-    low: float,
-    high: float,
-    totals: FloatArray,
-) -> None:
-    """Add to ``totals[l, i]`` the widths of all rows under ``weights[:, i]``, row after row.
+    knot: float,
+) -> tuple[float, float, float, float, float, float]:
+    """Return the value at a knot and its slack, the slopes to its left and right and theirs."""
+    d = len(centre)
+    value = 0.0
+    reach = 0.0
+    left = 0.0
+    left_size = 0.0
+    right = 0.0
+    right_size = 0.0
+    for j in range(d):
+        w = weights[j]
+        c = centre[j]
+        falling = below[j] * max(c - knot, 0.0)
+        rising = above[j] * max(knot - c, 0.0)
+        part = w * (offset[j] + falling + rising)
+        value = part if j == 0 else value + part
+        reach += w * (abs(offset[j]) + falling + rising)
+        down = w * below[j]
+        up = w * above[j]
+        left += up if c < knot else -down
+        left_size += up if c < knot else down
+        right += up if c <= knot else -down
+        right_size += up if c <= knot else down
+    slack = (2 * d + 12) * UNIT * reach + TINY
+    return value, slack, left, (d + 1) * UNIT * left_size, right, (d + 1) * UNIT * right_size
 
-    Every row has its knots `centre` in rising order, `order` says of which scores, `first` their
-    scores at the first knot; weights are (d, m), thresholds (L, m). Intervals are cut to ``[low,
-    high]``. The supporting lines again, walked from knot to knot, as they come out in floats: all
-    that a threshold goes through is monotone, so that no width falls when its threshold rises.
-    """
-    n, d = order.shape
-    m = weights.shape[1]
-    levels = thresholds.shape[0]
-    down = np.empty((d + 1, TOGETHER))
-    value = np.empty(TOGETHER)
-    lowest = np.empty(TOGETHER)
-    up = np.empty(TOGETHER)
-    fall = np.empty(TOGETHER)
-    rise = np.empty(TOGETHER)
-    lower = np.empty((levels, TOGETHER))
-    upper = np.empty((levels, TOGETHER))
-    for start in range(0, m, TOGETHER):
-        size = min(TOGETHER, m - start)
-        for r in range(n):
-            for e in range(size):
-                value[e] = 0.0
-                up[e] = 0.0
-                down[d, e] = 0.0
-            for i in range(d):
-                w = weights[order[r, i], start : start + size]
-                f = first[r, i]
-                for e in range(size):
-                    value[e] += w[e] * f
-            for i in range(d - 1, -1, -1):
-                w = weights[order[r, i], start : start + size]
-                a = below[r, i]
-                for e in range(size):
-                    down[i, e] = down[i + 1, e] + w[e] * a
-            for e in range(size):
-                lowest[e] = value[e]
-                fall[e] = -1.0 / down[0, e] if down[0, e] > FLAT else 0.0
-            for s in range(levels):
-                for e in range(size):
-                    lower[s, e] = low
-                    upper[s, e] = high
-            for i in range(d):
-                w = weights[order[r, i], start : start + size]
-                knot = centre[r, i]
-                b = above[r, i]
-                for e in range(size):
-                    lowest[e] = min(lowest[e], value[e])
-                    up[e] += w[e] * b
-                    slope = up[e] - down[i + 1, e]
-                    rise[e] = 1.0 / slope if slope > FLAT else 0.0
-                for s in range(levels):
-                    t = thresholds[s, start : start + size]
-                    for e in range(size):
-                        left = knot + (t[e] - value[e]) * fall[e]
-                        right = knot + (t[e] - value[e]) * rise[e]
-                        left = left if fall[e] < 0.0 else low
-                        right = right if rise[e] > 0.0 else high
-                        lower[s, e] = left if left > lower[s, e] else lower[s, e]
-                        upper[s, e] = right if right < upper[s, e] else upper[s, e]
-                if i + 1 < d:
-                    gap = centre[r, i + 1] - knot
-                    for e in range(size):
-                        slope = up[e] - down[i + 1, e]
-                        value[e] += slope * gap
-                        fall[e] = 1.0 / slope if slope < -FLAT else 0.0
-            for s in range(levels):
-                t = thresholds[s, start : start + size]
-                for e in range(size):
-                    width = max(upper[s, e] - lower[s, e], 0.0)
-                    totals[s, start + e] += width if lowest[e] <= t[e] else 0.0
+
+@inner
+def _step(room: float, slope: float, error: float, d: int) -> float:
+    """Return how far from a knot the end may be, infinite where the slope may be flat."""
+    least = (slope - error) * (1.0 - (d + 6) * UNIT)
+    if not least > FLAT:
+        return np.inf
+    return max(np.divide(room, least if room >= 0 else slope + error), -FAR)
