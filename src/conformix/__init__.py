@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         guarantees,
         metrics,
         plots,
+        regression,
         scores,
         search,
         sets,
@@ -62,6 +63,8 @@ if TYPE_CHECKING:
     from conformix.fit.contributions import contributions
     from conformix.fit.saved import load_predictor
     from conformix.guarantees import oracle
+    from conformix.intervals import Intervals, NestedIntervals
+    from conformix.regression import Regressed, RegressionAverage
     from conformix.report.report import build_report
     from conformix.scores import blend, score_tensor
     from conformix.scores import scale as normalize
@@ -81,6 +84,7 @@ _MODULES = {
     "online": "estimators.online",
     "oracle": "guarantees.oracle",
     "plots": "plots",
+    "regression": "regression",
     "scores": "scores",
     "search": "search",
     "sets": "sets",
@@ -95,13 +99,17 @@ _NAMES = {
     "ConformixWarning": "errors",
     "CrossAverage": "estimators.cross",
     "CrossConformalClassifier": "estimators.classifier",
+    "Intervals": "intervals",
     "InvalidInput": "errors",
     "LargeAlphaWarning": "errors",
+    "NestedIntervals": "intervals",
     "NestedSets": "sets",
     "NotFitted": "errors",
     "OnlineAverage": "estimators.online",
     "PredictionSets": "sets",
     "RefitWarning": "estimators.classifier",
+    "Regressed": "regression",
+    "RegressionAverage": "regression",
     "ScoreAverage": "estimators.average",
     "SmallBatchWarning": "errors",
     "SuspectOutputsWarning": "data.inspection",
@@ -125,13 +133,17 @@ __all__ = [
     "ConformixWarning",
     "CrossAverage",
     "CrossConformalClassifier",
+    "Intervals",
     "InvalidInput",
     "LargeAlphaWarning",
+    "NestedIntervals",
     "NestedSets",
     "NotFitted",
     "OnlineAverage",
     "PredictionSets",
     "RefitWarning",
+    "Regressed",
+    "RegressionAverage",
     "ScoreAverage",
     "SmallBatchWarning",
     "SuspectOutputsWarning",
@@ -159,6 +171,7 @@ __all__ = [
     "online",
     "oracle",
     "plots",
+    "regression",
     "score_tensor",
     "scores",
     "search",

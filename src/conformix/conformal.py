@@ -217,6 +217,7 @@ def warn_if_trivial(
     rank: Callable[[int, float], int] = conformal_rank,
     *,
     aside: int = 0,
+    all_in: str = "every set holds all labels",
 ) -> None:
     """Warn when `n` calibration rows force every label into every set, beside rows set aside."""
     if rank(n, alpha) <= n:
@@ -224,7 +225,7 @@ def warn_if_trivial(
     if conformal_rank(n, alpha) <= n:
         warn(
             f"{n} calibration rows are too few for a PAC statement at alpha={float(alpha):g}: "
-            "every set holds all labels (conformix.guarantees.n_needed says how many would do).",
+            f"{all_in} (conformix.guarantees.n_needed says how many would do).",
             TrivialSetsWarning,
         )
     else:
@@ -233,8 +234,7 @@ def warn_if_trivial(
         way_out = f'; split="exact" calibrates on all {n + aside} rows' if enough else ""
         warn(
             f"alpha={float(alpha):g} needs at least {in_words(needed)} calibration rows for a "
-            f"finite threshold; got {n}, {in_words(needed - n)} too few: every set holds all "
-            f"labels{way_out}.",
+            f"finite threshold; got {n}, {in_words(needed - n)} too few: {all_in}{way_out}.",
             TrivialSetsWarning,
         )
 

@@ -41,7 +41,12 @@ FALLBACKS = ("all", "marginal", "pooled")
 # No class or group has so many rows, and floats still hold the number.
 MANY = 2**53
 # What is counted as rare: a cluster is never rare, the classes that have none are.
-PLURALS = {"class": "classes", "cluster": "classes", "group and class": "pairs of group and class"}
+PLURALS = {
+    "class": "classes",
+    "cluster": "classes",
+    "group and class": "pairs of group and class",
+    "bin of difficulty": "bins of difficulty",
+}
 
 
 @dataclass(frozen=True, eq=False)

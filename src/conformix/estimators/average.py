@@ -27,7 +27,7 @@ from conformix.fit.exact.split import fixed_candidates
 from conformix.fit.fit import fit, recalibrated
 from conformix.fit.predictor import Predictor
 from conformix.fit.rows import array_rows
-from conformix.fit.saved import MAX_MEMORY, read_model, write_model
+from conformix.fit.saved import MAX_MEMORY, format_of, read_model, write_model
 from conformix.fit.settings import Settings, resolve
 from conformix.fit.verdict import LabelledRows
 from conformix.guarantees import Ledger, Verdict
@@ -570,9 +570,10 @@ class ScoreAverage(Surface, Params):
 
 
 def load(path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) -> ScoreAverage:
-    """Return a model written by `ScoreAverage.save`.
+    """Return a model written by `ScoreAverage.save`, or by `RegressionAverage.save`.
 
-    To predict only, `conformix.load_predictor` is lighter: it loads no estimator.
+    A model of responses comes back as a `RegressionAverage`; for type checkers, which cannot know
+    what a file holds, say ``RegressionAverage.load``. To predict only, `conformix.load_predictor` is lighter: it loads no estimator.
 
     Parameters
     ----------
@@ -593,4 +594,8 @@ def load(path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) ->
     >>> bool((again.predict_set(logits) == cp.predict_set(logits)).all())
     True
     """
-    return ScoreAverage.load(path, max_memory=max_memory)
+    import conformix  # noqa: PLC0415  the table of contents alone looks down to responses
+
+    of_responses = format_of(path, max_memory=max_memory) == "conformix regression model"
+    kind = conformix.RegressionAverage if of_responses else ScoreAverage
+    return kind.load(path, max_memory=max_memory)  # type: ignore[return-value]

@@ -271,6 +271,15 @@ class CrossRows:
         member = self.predictor.member(self.outputs, alpha, **self.data)
         return PredictionSets(member, self.predictor.classes)
 
+    @property
+    def truth(self) -> IntArray:
+        """What the measures compare sets with."""
+        return self.y
+
+    def bare(self, sets: Any) -> Any:
+        """Return sets as measures take them: without names of classes, since labels are indices."""
+        return np.asarray(sets)
+
     def verdict(self, alpha: float, sets: Any) -> Verdict:
         """Return the verdict on the sets of these rows: coverage, and that no law of it is known.
 

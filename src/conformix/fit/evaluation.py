@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from conformix.fit.drift import DriftReport
 from conformix.guarantees.verdict import Verdict
 from conformix.metrics.summary import Measure, measures
@@ -25,6 +23,11 @@ WORDS = {
     "empty_rate": "empty sets",
     "class_coverage_gap": "class coverage gap, mean",
     "size_stratified_violation": "coverage gap by size, largest",
+    "mean_width": "mean width",
+    "median_width": "median width",
+    "interval_score": "interval score",
+    "empty_interval_rate": "empty intervals",
+    "bin_coverage_gap": "coverage gap by width, largest",
 }
 
 
@@ -86,19 +89,22 @@ class Evaluation(Mapping[str, float]):
         return self.table().text()
 
     def __repr__(self) -> str:
+        size = next(one for one in self.measures if one.name in ("mean_size", "mean_width"))
         return (
-            f"Evaluation(coverage {self['coverage']:.4f}, mean size {self['mean_size']:.2f} on "
+            f"Evaluation(coverage {self['coverage']:.4f}, {WORDS[size.name]} {cells(size)[0]} on "
             f"{self.verdict.n_rows:,} rows at alpha {self.alpha:g}: {self.verdict.word})"
         )
 
 
 def cells(one: Measure) -> tuple[str, str]:
     """Return the value of a measure and its interval, as text."""
-    digits = 2 if "size" in one.name and "violation" not in one.name else 4
-    value = "-" if math.isnan(one.value) else f"{one.value:.{digits}f}"
+    digits = ".2f" if "size" in one.name and "violation" not in one.name else ".4f"
+    if one.name.endswith(("width", "_score")):  # in units of the response
+        digits = ".4g"
+    value = "-" if math.isnan(one.value) else f"{one.value:{digits}}"
     if one.low is None:
         return value, ""
-    return value, f"{one.low:.{digits}f} to {one.high:.{digits}f}"
+    return value, f"{one.low:{digits}} to {one.high:{digits}}"
 
 
 def evaluated(rows: Any, alpha: float | None = None, sets: Any = None) -> Evaluation:
@@ -117,7 +123,7 @@ def evaluated(rows: Any, alpha: float | None = None, sets: Any = None) -> Evalua
     sets = rows.sets(level) if sets is None else sets
     verdict = rows.verdict(level, sets)
     drift = rows.drift() if rows.no_law is None else None
-    results = measures(np.asarray(sets), rows.y, alpha=level)
+    results = measures(rows.bare(sets), rows.truth, alpha=level)
     return Evaluation(tuple(results), verdict, drift, level)
 
 

@@ -357,7 +357,7 @@ def calibrated(
     facts, reference = ledger.facts, None
     if cuts.name == Marginal.name:
         aside = facts.n_tune if facts.separate else 0
-        warn_if_trivial(len(y), alpha, facts.rank, aside=aside)
+        warn_if_trivial(len(y), alpha, facts.rank, aside=aside, all_in=facts.all_in)
     else:
         cuts.warn(alpha, facts.rank)
     if n_chosen_among(facts) != 1 and not facts.learnt_scale:

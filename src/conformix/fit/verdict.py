@@ -7,6 +7,7 @@ in `conformix.guarantees.verdict`). Shell, report and `conformix.ScoreAverage` a
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -119,7 +120,7 @@ class LabelledRows:
         level = self.predictor.alpha if alpha is None else alpha
         exact_level = simple_fraction(level)
         sets = self.sets(level) if sets is None else sets
-        hits = np.asarray(of_labels(np.asarray(sets), self.y), dtype=bool)
+        hits = self.hits(sets)
         m, asked = len(hits), float(1 - exact_level)
         ledger = self.predictor.fitted.ledger
         law = self.law(hits, level)
@@ -132,7 +133,21 @@ class LabelledRows:
             interval=share_interval(int(hits.sum()), m),
             trivial=self._trivial(level),
             used=None if self.used is None else str(self.used),
+            all_in=ledger.facts.all_in,
         )
+
+    @property
+    def truth(self) -> Any:
+        """What the measures compare sets with."""
+        return self.y
+
+    def hits(self, sets: Any) -> BoolArray:
+        """Return whether the true labels are in their sets, (m,)."""
+        return np.asarray(of_labels(np.asarray(sets), self.y), dtype=bool)
+
+    def bare(self, sets: Any) -> Any:
+        """Return sets as measures take them: without names of classes, since labels are indices."""
+        return np.asarray(sets)
 
     @cached_property
     def used(self) -> Found | None:
@@ -185,8 +200,11 @@ class LabelledRows:
         def thresholds(data: RowData) -> Any:  # of the plain cuts where every row has its own
             return fitted.at(alpha, data) if cuts is None else cuts.at(alpha, rank, data)
 
-        blocks = (self.data.take(rows) for rows in self.outputs.blocks())
-        return all(np.isneginf(thresholds(data)).all() for data in blocks)
+        return all(np.isneginf(thresholds(data)).all() for data in self._data_blocks())
+
+    def _data_blocks(self) -> Iterable[RowData]:
+        """Return what the rows bring along, block by block."""
+        return (self.data.take(rows) for rows in self.outputs.blocks())
 
     @cached_property
     def pooled(self) -> Pooled:

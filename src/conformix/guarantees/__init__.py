@@ -1,6 +1,13 @@
 """What is promised, in words and numbers: statements, order statistics, the paper's theory."""
 
-from conformix.guarantees.ledger import Entry, Facts, Ledger, batch_bound, conditional_bound
+from conformix.guarantees.ledger import (
+    Entry,
+    Facts,
+    Ledger,
+    ResponseFacts,
+    batch_bound,
+    conditional_bound,
+)
 from conformix.guarantees.order import (
     RankRule,
     batch_pac_rank,
@@ -48,6 +55,7 @@ __all__ = [
     "Guarantee",
     "Ledger",
     "RankRule",
+    "ResponseFacts",
     "TheoremValues",
     "Verdict",
     "batch_bound",

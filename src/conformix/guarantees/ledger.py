@@ -6,6 +6,7 @@ then the theory of the paper with the numbers of this fit, honestly marked where
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -75,6 +76,45 @@ class Facts:
     grouped: bool = False
     n_batch: int = 0
     n_unlabelled: int = 0
+
+    @property
+    def largest(self) -> float:
+        """The size of the largest set: the number of classes."""
+        return self.n_classes
+
+    @property
+    def all_in(self) -> str:
+        """What sets are where calibration rows are too few."""
+        return "every set holds all labels"
+
+
+@dataclass(frozen=True)
+class ResponseFacts(Facts):
+    """The numbers of a fit to responses on the real line: a row has one label, its response.
+
+    Parameters
+    ----------
+    span : float or None
+        The length of the range that every response is assumed to lie within; None where none is.
+
+    Examples
+    --------
+    >>> facts = ResponseFacts("vfcp", 0.1, 0.1, 500, 500, 0, 1, 3, 5151, True, False, span=5.0)
+    >>> facts.largest
+    5.0
+    """
+
+    span: float | None = None
+
+    @property
+    def largest(self) -> float:
+        """The length of the longest interval."""
+        return math.inf if self.span is None else self.span
+
+    @property
+    def all_in(self) -> str:
+        """What intervals are where calibration rows are too few."""
+        return "every interval is unbounded"
 
 
 class Entry(NamedTuple):
@@ -224,7 +264,7 @@ class Ledger:
             return
         n = f.n_cal
         eta, grid = vc.vc_eta(n, f.d, delta), vc.grid_eta(n, max(f.n_weights, 1), delta)
-        yield Entry("Lemma 1 (VC)", f"eta = {eta:.3f}, xi = {f.n_classes * eta:.1f}", IID, eta >= 1)
+        yield Entry("Lemma 1 (VC)", f"eta = {eta:.3f}, xi = {f.largest * eta:.1f}", IID, eta >= 1)
         missed = 1 - vc.kappa(n, f.alpha)
         relative = 1 - vc.relative_bound(n, f.d, delta, max(missed, 0.0))
         draws = f"for {_sure(delta)} of calibration draws"
@@ -247,7 +287,7 @@ class Ledger:
 
     def _theorem(self, delta: float) -> vc.TheoremValues | None:
         f = self.facts
-        sizes = {"n_classes": f.n_classes, "d": f.d, "delta": delta}
+        sizes = {"n_classes": f.largest, "d": f.d, "delta": delta}
         if f.split == "vfcp":
             return vc.theorem1(f.n_tune, f.n_cal, alpha=f.alpha, tune_alpha=f.tune_alpha, **sizes)  # type: ignore[arg-type]
         if f.split == "efcp":

@@ -59,6 +59,25 @@ class Guarantee:
         """
         return replace(self, assumption=f"{self.assumption}; {more}")
 
+    def of_responses(self, y_range: tuple[float, float] | None = None) -> Guarantee:
+        """Return the statement about responses on the real line instead of classes.
+
+        Parameters
+        ----------
+        y_range : pair of float, optional
+            What every response is assumed to lie within.
+
+        Examples
+        --------
+        >>> print(EXACT.of_responses((0.0, 5.0)).assumption)
+        calibration and test rows exchangeable; weights chosen without these rows; every response ...
+        """
+        text = self.assumption.replace("candidate label", "candidate response")
+        same = replace(self, assumption=text.removesuffix(f"; {LABELS}"))
+        if y_range is None:
+            return same
+        return same.assuming(f"every response within [{y_range[0]:g}, {y_range[1]:g}]")
+
     def taught_apart(self, n_rows: int) -> Guarantee:
         """Return the statement with what it needs of so many rows that taught scores.
 

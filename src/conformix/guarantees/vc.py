@@ -92,8 +92,8 @@ class TheoremValues:
         The sets compare with the oracle at this coverage.
     size_gap : float
         ... and are larger by at most this many labels.
-    n_classes : int
-        K: a gap of K or more says nothing.
+    n_classes : int or float
+        K, or of responses the length of their range: a gap of as much says nothing.
     failure : float
         Probability that the bound fails.
     feasible : bool
@@ -109,7 +109,7 @@ class TheoremValues:
     coverage: float
     oracle_level: float
     size_gap: float
-    n_classes: int
+    n_classes: float
     failure: float
     feasible: bool = True
 
@@ -128,7 +128,9 @@ class TheoremValues:
         if not self.feasible:
             size = "size: infeasible (no alpha' satisfies its condition)"
         elif self.vacuous_size:
-            size = f"size: vacuous (K = {self.n_classes})"
+            whole = isinstance(self.n_classes, int)
+            most = f"K = {self.n_classes}" if whole else f"range of length {self.n_classes:g}"
+            size = f"size: vacuous ({most})"
         else:
             size = f"size <= oracle at {self.oracle_level:.4f} + {self.size_gap:.2f}"
         return f"{self.theorem}: {coverage}; {size}; fails with probability <= {self.failure:g}"
@@ -140,7 +142,7 @@ def theorem1(
     *,
     alpha: float,
     tune_alpha: float,
-    n_classes: int,
+    n_classes: float,
     d: int,
     delta: float,
 ) -> TheoremValues:
@@ -191,7 +193,7 @@ def largest_tune_alpha(
     return (n_tune + 1 - rank) / (n_tune + 1)
 
 
-def theorem2(n: int, *, alpha: float, n_classes: int, d: int, delta: float) -> TheoremValues:
+def theorem2(n: int, *, alpha: float, n_classes: float, d: int, delta: float) -> TheoremValues:
     """Return Theorem 2 (EFCP): coverage ``kappa - eta``, given the calibration rows.
 
     Examples
@@ -208,7 +210,7 @@ def theorem2(n: int, *, alpha: float, n_classes: int, d: int, delta: float) -> T
 
 
 def theorem3(
-    n: int, m: int, *, alpha: float, n_classes: int, d: int, delta: float
+    n: int, m: int, *, alpha: float, n_classes: float, d: int, delta: float
 ) -> TheoremValues:
     """Return Theorem 3 (DLCP): coverage share and mean size of the test batch of m rows.
 
@@ -226,7 +228,7 @@ def theorem3(
 
 
 def theorem4(
-    n: int, m: int, *, alpha: float, n_classes: int, d: int, delta: float
+    n: int, m: int, *, alpha: float, n_classes: float, d: int, delta: float
 ) -> TheoremValues:
     """Return Theorem 4 (DLCP+): coverage share of the batch, size for a fresh row.
 

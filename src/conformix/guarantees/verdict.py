@@ -271,6 +271,8 @@ class Verdict:
         Whether every set holds all labels, since calibration rows are too few for the level.
     used : str, optional
         That these rows had a part in the fit, where they are found to have had.
+    all_in : str
+        What a trivial set is.
 
     Examples
     --------
@@ -290,6 +292,7 @@ class Verdict:
     interval: tuple[float, float]
     trivial: bool = False
     used: str | None = None
+    all_in: str = "every set holds all labels"
 
     @property
     def pvalue(self) -> float | None:
@@ -326,7 +329,7 @@ class Verdict:
                 return (
                     f"No verdict, since {self.used}: {rows}, which says nothing of new rows."
                     if self.word == "used"
-                    else "Every set holds all labels: the calibration rows are too few for a level "
+                    else f"{self.all_in.capitalize()}: the calibration rows are too few for a level "
                     f"of {asked}."
                 )
             case "kept":

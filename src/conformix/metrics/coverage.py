@@ -42,15 +42,35 @@ def as_labels(sets: Any, y: Any) -> IntArray:
 def covered(sets: Any, y: Any) -> BoolArray:
     """Return for every row whether its true label is in its set, shape (n,).
 
-    Where the sets have class names, `y` may hold names.
+    Where the sets have class names, `y` may hold names. Of `Intervals` it is ``contains(y)``.
 
     Examples
     --------
     >>> covered(np.array([[True, False], [True, False]]), [0, 1])
     array([ True, False])
     """
+    if are_intervals(sets):
+        return covered_responses(sets, y)
     mask, labels = as_mask(sets), as_labels(sets, y)
     return mask[np.arange(len(labels)), labels]
+
+
+def are_intervals(sets: Any) -> bool:
+    """Whether these are intervals of responses, and no sets of labels."""
+    return hasattr(sets, "contains") and hasattr(sets, "is_empty")
+
+
+def covered_responses(intervals: Any, y: Any) -> BoolArray:
+    """Return for every row whether its response lies in its interval, shape (n,)."""
+    values = check_numbers(y, "y")
+    if values.shape != (len(intervals),) or not len(values):
+        raise InvalidInput(
+            f"y must hold one number for each of {len(intervals)} intervals, and at least one; got "
+            f"shape {values.shape}."
+        )
+    if not np.isfinite(values).all():
+        raise InvalidInput("y must be finite; got NaN or inf.")
+    return intervals.contains(values)  # type: ignore[no-any-return]
 
 
 def coverage(sets: Any, y: Any) -> float:

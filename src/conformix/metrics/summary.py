@@ -10,6 +10,7 @@ import numpy as np
 from conformix.conformal import simple_fraction
 from conformix.guarantees.verdict import Cell, shortfall_tail
 from conformix.metrics.coverage import (
+    are_intervals,
     as_mask,
     class_coverage_gap,
     coverage,
@@ -17,6 +18,13 @@ from conformix.metrics.coverage import (
     covered,
     share_interval,
     size_stratified_violation,
+)
+from conformix.metrics.intervals import (
+    INTERVAL_METRICS,
+    bin_coverage_gap,
+    interval_score,
+    mean_width,
+    median_width,
 )
 from conformix.metrics.size import (
     empty_rate,
@@ -40,18 +48,23 @@ METRICS: dict[str, Metric] = {
     "class_coverage_gap": class_coverage_gap,
     "size_stratified_violation": size_stratified_violation,
 }
-_NEED_ALPHA = ("class_coverage_gap", "size_stratified_violation")
+_NEED_ALPHA = (
+    "class_coverage_gap",
+    "size_stratified_violation",
+    "interval_score",
+    "bin_coverage_gap",
+)
 
 
 def evaluate(sets: Any, y: Any, *, alpha: float | None = None) -> dict[str, float]:
-    """Return the usual measures of a batch of sets, by name.
+    """Return the usual measures of a batch of sets, or of intervals, by name.
 
     Parameters
     ----------
-    sets : PredictionSets or boolean array of shape (n, K)
+    sets : PredictionSets or boolean array of shape (n, K), or Intervals
         The sets.
     y : integer array of shape (n,)
-        True labels.
+        True labels; of intervals the responses.
     alpha : float, optional
         The miscoverage that was asked for; without it the measures that need it are left out.
 
@@ -62,7 +75,8 @@ def evaluate(sets: Any, y: Any, *, alpha: float | None = None) -> dict[str, floa
     """
     low, high = coverage_interval(sets, y)
     values = {"coverage": coverage(sets, y), "coverage_low": low, "coverage_high": high}
-    for name, metric in METRICS.items():
+    listed = INTERVAL_METRICS if are_intervals(sets) else METRICS
+    for name, metric in listed.items():
         if name in _NEED_ALPHA:
             if alpha is not None:
                 values[name] = metric(sets, y, alpha=alpha)
@@ -90,15 +104,15 @@ def measures(sets: Any, y: Any, *, alpha: float, level: float = 0.95) -> list[Me
     """Return the usual measures with intervals for new rows like these, given the fitted sets.
 
     Shares have Clopper-Pearson intervals, the mean size Student's, sizes at a quantile those of
-    their order statistics. The two measures of conditional coverage are largest deviations, which
+    their order statistics. The measures of conditional coverage are largest deviations, which
     noise only raises: they have none.
 
     Parameters
     ----------
-    sets : PredictionSets or boolean array of shape (n, K)
+    sets : PredictionSets or boolean array of shape (n, K), or Intervals
         The sets.
     y : integer array of shape (n,)
-        True labels.
+        True labels; of intervals the responses.
     alpha : float
         The miscoverage that was asked for.
     level : float
@@ -112,9 +126,6 @@ def measures(sets: Any, y: Any, *, alpha: float, level: float = 0.95) -> list[Me
     coverage 1.0 0.692 1.0
     mean_size 1.1 0.874 1.326
     """
-    sizes = as_mask(sets).sum(axis=1)
-    hits, single = covered(sets, y), sizes == 1
-
     def share(name: str, values: Any) -> Measure:
         if not len(values):
             return Measure(name, float("nan"), None, None)
@@ -122,6 +133,18 @@ def measures(sets: Any, y: Any, *, alpha: float, level: float = 0.95) -> list[Me
             name, float(values.mean()), *share_interval(int(values.sum()), len(values), level=level)
         )
 
+    if are_intervals(sets):
+        width, score = sets.width, interval_score(sets, y, alpha=alpha)
+        return [
+            share("coverage", covered(sets, y)),
+            _mean(width, mean_width(sets), level, "mean_width"),
+            _quantile("median_width", width, median_width(sets), 0.5, level=level),
+            Measure("interval_score", score, None, None),
+            share("empty_interval_rate", sets.is_empty),
+            Measure("bin_coverage_gap", bin_coverage_gap(sets, y, alpha=alpha), None, None),
+        ]
+    sizes = as_mask(sets).sum(axis=1)
+    hits, single = covered(sets, y), sizes == 1
     return [
         share("coverage", hits),
         _mean(sizes, mean_size(sets), level),
@@ -137,15 +160,15 @@ def measures(sets: Any, y: Any, *, alpha: float, level: float = 0.95) -> list[Me
     ]
 
 
-def _mean(sizes: Any, value: float, level: float) -> Measure:
+def _mean(sizes: Any, value: float, level: float, name: str = "mean_size") -> Measure:
     from scipy.stats import t  # noqa: PLC0415  scipy loads late
 
     n = len(sizes)
-    if n < 2:
-        return Measure("mean_size", value, None, None)
+    if n < 2 or not np.isfinite(value):
+        return Measure(name, value, None, None)
     half = float(t.ppf((1 + float(simple_fraction(level, "level"))) / 2, n - 1))
     half *= float(sizes.std(ddof=1)) / np.sqrt(n)
-    return Measure("mean_size", value, max(value - half, 0.0), value + half)
+    return Measure(name, value, max(value - half, 0.0), value + half)
 
 
 def _quantile(name: str, sizes: Any, value: float, q: float, *, level: float) -> Measure:

@@ -74,16 +74,21 @@ class Score(ABC):
         return 1.0
 
     def __str__(self) -> str:
-        options = [
-            f"{field.name}={_plain(getattr(self, field.name))!r}"
-            for field in fields(self)
-            # What is learnt is no option.
-            if field.compare
-            and field.name != "negative"
-            and getattr(self, field.name) != field.default
-        ]
-        sign = "-" if getattr(self, "negative", False) else ""
-        return f"{sign}{self.name}({', '.join(options)})" if options else f"{sign}{self.name}"
+        return text_of(self)
+
+
+def text_of(score: Any) -> str:
+    """Return a score in the notation of its name and the options that are not its defaults."""
+    options = [
+        f"{field.name}={_plain(getattr(score, field.name))!r}"
+        for field in fields(score)
+        # What is learnt is no option.
+        if field.compare
+        and field.name != "negative"
+        and getattr(score, field.name) != field.default
+    ]
+    sign = "-" if getattr(score, "negative", False) else ""
+    return f"{sign}{score.name}({', '.join(options)})" if options else f"{sign}{score.name}"
 
 
 def _plain(value: Any) -> Any:

@@ -5,7 +5,7 @@ written model cannot exist, also while others save and load it (`folder`). Numbe
 bit. A file is used only after its parts have been checked against each other (`checks`).
 """
 
-from conformix.fit.saved.files import MAX_MEMORY
+from conformix.fit.saved.files import MAX_MEMORY, format_of
 from conformix.fit.saved.model import load_predictor, read_model, write_model
 
-__all__ = ["MAX_MEMORY", "load_predictor", "read_model", "write_model"]
+__all__ = ["MAX_MEMORY", "format_of", "load_predictor", "read_model", "write_model"]

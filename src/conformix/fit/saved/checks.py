@@ -34,7 +34,7 @@ from conformix.scores.scale import NORMALIZERS, resolve_normalizer
 from conformix.search import resolve_search
 from conformix.splits import SPLITS, resolve_split
 
-STRATA = ("class", "cluster", "group", "group and class")
+STRATA = ("class", "cluster", "group", "group and class", "bin of difficulty")
 # Under which splits rows that tune also calibrate, and what their sizes were counted on.
 SHARED = ("efcp", "dlcp", "dlcp+")
 # How far weights may sum from one: they come from steps of a search in floating point.
@@ -76,18 +76,23 @@ def check_predictor(predictor: Predictor) -> None:
     require(not both, "its blend averages the models, and so does its ensemble")
     check_columns(predictor, predictor.scored_models if blend is None else (blend.name,))
     simple_fraction(predictor.alpha, "its predictor.alpha")
-    if predictor.seen is not None:
-        digests, n = predictor.seen.digests, predictor.seen.n
-        proper = digests.ndim == 1 and digests.dtype == np.int64 and 0 < len(digests) <= n
-        require(proper, "its seen.digests are not one int64 each of no more rows than seen.n")
-        rising = proper and bool((digests[1:] >= digests[:-1]).all())  # differences overflow
-        require(rising, "its seen.digests do not rise")
-        require(n >= predictor.fitted.n, "its seen.n is less than its calibration rows")
+    check_seen(predictor.seen, predictor.fitted.n)
     fitted: Any = predictor.fitted
     if fitted.additive:
         _check_rule(fitted, predictor)
     else:
         (_check_vote if fitted.nested else _check_exact)(fitted, predictor)
+
+
+def check_seen(seen: Any, n_calibration: int) -> None:
+    """Refuse digests that cannot be those of the rows of a fit."""
+    if seen is not None:
+        digests, n = seen.digests, seen.n
+        proper = digests.ndim == 1 and digests.dtype == np.int64 and 0 < len(digests) <= n
+        require(proper, "its seen.digests are not one int64 each of no more rows than seen.n")
+        rising = proper and bool((digests[1:] >= digests[:-1]).all())  # differences overflow
+        require(rising, "its seen.digests do not rise")
+        require(n >= n_calibration, "its seen.n is less than its calibration rows")
 
 
 def check_columns(predictor: Any, scored: tuple[str, ...]) -> None:
@@ -123,10 +128,10 @@ def _check_rule(fitted: Any, predictor: Predictor) -> None:
         agree("facts.learnt_scale", facts.learnt_scale, "normalizer and split say", learnt)
     require(not (facts.learnt_scale and facts.separate), "its facts.learnt_scale cannot be")
     _check_teachers(predictor, facts.n_batch, facts.n_unlabelled)
-    _check_scores(fitted)
+    check_scores(fitted)
     agree("facts.n_cal", facts.n_cal, "the number of calibration scores is", fitted.n)
     _check_search(fitted, n_classes)
-    _check_cuts(fitted, n_classes)
+    check_cuts(fitted, n_classes)
 
 
 def _check_teachers(predictor: Predictor, n_batch: int, n_unlabelled: int) -> None:
@@ -184,7 +189,7 @@ def check_facts(facts: Facts) -> None:
         simple_fraction(rank.delta, "its facts.rank.delta")
 
 
-def _check_scores(fitted: Calibrated) -> None:
+def check_scores(fitted: Calibrated) -> None:
     """Refuse calibration scores that this rule cannot have given."""
     scores, rule = fitted.calibration, fitted.rule
     check_rising(scores, "fitted.calibration", infinite=True)
@@ -323,7 +328,7 @@ def check_partition(part: Partition, n_classes: int) -> None:
     # They make up the statement of what holds, which no file may word.
     require(part.what in STRATA, f"its cuts.what cannot be {shortened(part.what)}")
     require(part.fallback in FALLBACKS, f"its cuts.fallback cannot be {shortened(part.fallback)}")
-    require(bool(names) == part.what.startswith("group"), "its cuts.names do not go with cuts.what")
+    require(bool(names) == part.what.startswith(("group", "bin")), "its cuts.names do not go with cuts.what")
     n_rare = check_type(part.n_rare, "int", "cuts.n_rare")
     _check_cells(part, n_classes, n_rare)
 
@@ -403,7 +408,8 @@ def _importances(values: FloatArray) -> bool:
         return bool(proper and 0 < values.sum() < np.inf)
 
 
-def _check_cuts(fitted: Calibrated, n_classes: int) -> None:
+def check_cuts(fitted: Calibrated, n_classes: int) -> None:
+    """Refuse cuts that do not go with the facts of the fit."""
     cuts, facts, limits = fitted.cuts, fitted.ledger.facts, fitted.rule.limits
     fixed = getattr(cuts.plan, "fixed", None)  # of strata alone
     if fixed is not None and cuts.name == "cluster":

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from conformix import __version__
-from conformix.atomic import write_whole
+from conformix.atomic import as_path, write_whole
 from conformix.data.files.limits import Limits, parse_size
 from conformix.data.files.npy import read_members
 from conformix.data.files.opening import opened, size_of
@@ -48,6 +49,7 @@ READERS = {
     "conformix model": "conformix.load",
     "conformix cross model": "conformix.CrossAverage.load",
     "conformix online model": "conformix.OnlineAverage.load",
+    "conformix regression model": "conformix.RegressionAverage.load",
 }
 
 
@@ -69,6 +71,21 @@ def read_json(source: Path, limits: Limits, kind: str = "conformix model") -> di
         return migrated(document)
     except (KeyError, TypeError, AttributeError) as error:
         raise damaged(source, error) from None
+
+
+def format_of(path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) -> Any:
+    """Return what a model file calls itself; None where it is no such file at all.
+
+    Examples
+    --------
+    >>> format_of("nothing.json") is None
+    True
+    """
+    try:
+        document = _parsed(as_path(path), memory_limits(max_memory))
+    except InvalidInput:
+        return None  # whoever reads the file says what is wrong with it
+    return document.get("format") if isinstance(document, dict) else None
 
 
 class DuplicateKey(InvalidInput):

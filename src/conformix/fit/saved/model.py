@@ -255,7 +255,7 @@ def _predictor_out(predictor: Predictor, arrays: Arrays) -> dict[str, Any]:
         "fitted": FITTED.write(predictor.fitted, arrays),
         **({} if predictor.blend is None else {"blend": _blend_out(predictor.blend, arrays)}),
         **({} if predictor.ensemble is None else {"ensemble": predictor.ensemble.how}),
-        **({} if predictor.seen is None else {"seen": _seen_out(predictor.seen, arrays)}),
+        **({} if predictor.seen is None else {"seen": seen_out(predictor.seen, arrays)}),
     }
 
 
@@ -279,15 +279,17 @@ def _predictor_in(document: Any, arrays: Arrays) -> Predictor:
         classes=check_classes(field_of(document, "classes", "list | None", where), n_classes),
         blend=_blend_in(document["blend"], arrays, n_classes) if "blend" in document else None,
         ensemble=resolve_ensemble(document.get("ensemble")),
-        seen=_seen_in(document["seen"], arrays) if "seen" in document else None,
+        seen=seen_in(document["seen"], arrays) if "seen" in document else None,
     )
 
 
-def _seen_out(seen: SeenRows, arrays: Arrays) -> dict[str, Any]:
+def seen_out(seen: SeenRows, arrays: Arrays) -> dict[str, Any]:
+    """Return the digests of rows of a fit as JSON has them."""
     return {"digests": arrays.put(seen.digests), "n": seen.n}
 
 
-def _seen_in(document: Any, arrays: Arrays) -> SeenRows:
+def seen_in(document: Any, arrays: Arrays) -> SeenRows:
+    """Return the digests that a file holds."""
     check_type(document, "dict", "seen")
     refuse_unknown(document, ("digests", "n"), "seen")
     return SeenRows(
@@ -324,11 +326,14 @@ def array_or_none(document: dict[str, Any], name: str, arrays: Arrays, where: st
     return array_in(document, name, arrays, where) if there else None
 
 
-def _rule_out(fitted: Calibrated, arrays: Arrays) -> dict[str, Any]:
+def rule_out(
+    fitted: Calibrated, arrays: Arrays, transforms: Codec | None = None
+) -> dict[str, Any]:
+    """Return a rule with its thresholds as JSON has it."""
     result, limits = fitted.search, fitted.limits
     document = {
         "weights": arrays.put(fitted.rule.weights),
-        "transform": TRANSFORMS.write(fitted.transform, arrays),
+        "transform": (transforms or TRANSFORMS).write(fitted.transform, arrays),
         "allow_empty": fitted.rule.allow_empty,
         "calibration": arrays.put(fitted.calibration),
         "guarantee": vars(fitted.ledger.guarantee),
@@ -349,7 +354,7 @@ def _rule_out(fitted: Calibrated, arrays: Arrays) -> dict[str, Any]:
 def _rule_in(document: dict[str, Any], arrays: Arrays, where: str) -> Calibrated:
     refuse_unknown(document, _RULE, "fitted rule")
     calibration = array_in(document, "calibration", arrays, where)
-    facts = _facts_in(field_of(document, "facts", "dict", where))
+    facts = facts_in(field_of(document, "facts", "dict", where))
     guarantee = field_of(document, "guarantee", "dict", where)  # worked out again, never believed
     for name in ("kind", "statement", "assumption"):
         field_of(guarantee, name, "str", "guarantee")
@@ -386,7 +391,7 @@ def _vote_out(fitted: Voted, arrays: Arrays) -> dict[str, Any]:
 def _vote_in(document: dict[str, Any], arrays: Arrays, where: str) -> Voted:
     """Return the vote that a file holds: the scores of its calibration rows say all of it."""
     refuse_unknown(document, _VOTE, "vote")
-    facts = _facts_in(field_of(document, "facts", "dict", where))
+    facts = facts_in(field_of(document, "facts", "dict", where))
     votes = array_in(document, "votes", arrays, where)
     check_votes(votes, facts)
     ledger = Ledger(stated(EXACT, facts), replace(facts, calibration=Marginal.name))
@@ -394,9 +399,10 @@ def _vote_in(document: dict[str, Any], arrays: Arrays, where: str) -> Voted:
     return replace(voted(votes, ledger, facts.alpha), held_out_size=size)
 
 
-def _facts_in(document: dict[str, Any]) -> Facts:
+def facts_in(document: dict[str, Any], kind: type[Facts] = Facts) -> Any:
+    """Return the numbers of a fit that a file holds, checked."""
     rank = field_of(document, "rank", "dict", "facts")
-    facts = Facts(**(document | {"rank": RankRule(**rank)}))
+    facts = kind(**(document | {"rank": RankRule(**rank)}))
     check_facts(facts)
     return facts
 
@@ -435,15 +441,20 @@ def _exact_out(fitted: FullFitted, arrays: Arrays) -> dict[str, Any]:
         "grouped": fitted.grouped,
         "n_unlabelled": fitted.n_unlabelled,
     }
+    tuned = {"tuned": fitted.tuned} if fitted.plan.by_row else {}
+    return document | plan_out(fitted, arrays) | tuned
+
+
+def plan_out(fitted: Any, arrays: Arrays) -> dict[str, Any]:
+    """Return how the rows of an exact split are calibrated, and what they bring along for it."""
     if not fitted.plan.by_row:
-        return document
+        return {}
     plan: Any = fitted.plan
     strata, weight = fitted.data.strata, fitted.data.weight
-    return document | {
+    return {
         "plan": PLANS.write(plan, arrays),
         "strata": None if strata is None else arrays.put(plan.groups_of(fitted.data)),
         "sample_weight": None if weight is None else arrays.put(weight),
-        "tuned": fitted.tuned,
     }
 
 
@@ -455,7 +466,7 @@ def _exact_in(document: dict[str, Any], arrays: Arrays, where: str) -> FullFitte
     scores = array_in(document, "scores", arrays, where)
     if scores.ndim != 3 or y.shape != scores.shape[:1]:
         raise InvalidInput("its fitted.scores are not (n, K, d)")
-    plan, data = _plan_in(document, arrays, *scores.shape[:2])
+    plan, data = plan_in(document, arrays, *scores.shape[:2])
     return FullFitted(
         scores=scores,
         y=y.astype(np.intp),
@@ -473,7 +484,7 @@ def _exact_in(document: dict[str, Any], arrays: Arrays, where: str) -> FullFitte
     )
 
 
-def _plan_in(
+def plan_in(
     document: dict[str, Any], arrays: Arrays, n: int, n_classes: int
 ) -> tuple[Any, RowData]:
     """Return how the rows of the exact split are calibrated, and what they bring along for it."""
@@ -489,7 +500,7 @@ def _plan_in(
 FITTED = Codec(
     "fitted",
     {
-        "rule": Form(Calibrated, _rule_out, _rule_in),
+        "rule": Form(Calibrated, rule_out, _rule_in),
         "exact": Form(FullFitted, _exact_out, _exact_in),
         "vote": Form(Voted, _vote_out, _vote_in),
     },

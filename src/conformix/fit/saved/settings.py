@@ -20,8 +20,9 @@ from conformix.fit.saved.codec import (
     refuse_unknown,
     shortened,
 )
-from conformix.scores import SCORES, Column, Score, parse_score, score_columns
+from conformix.scores import Column, Score, score_columns
 from conformix.scores.learnt import LearningScore
+from conformix.scores.names import NOTATION, Notation
 from conformix.scores.scale import resolve_normalizer
 from conformix.search import Candidates, GridSearch, resolve_objective, resolve_search
 from conformix.search.goals import GOALS
@@ -40,7 +41,7 @@ _PARAMS = {
 _DEFAULTS = {"calibration": "marginal", "objective": "size", "ensemble": None}
 
 
-def _registered(registry: Any, *others: Any) -> dict[str, type]:
+def registered(registry: Any, *others: Any) -> dict[str, type]:
     """Return the types of what a registry names, and of others that need options."""
     return {one.name: type(one) for one in map(registry.__getitem__, registry)} | {
         other.name: other for other in others
@@ -62,10 +63,10 @@ _SEARCHES: dict[str, Any] = {name: s for name, s in STRATEGIES.items() if name !
 _SEARCHES |= {"resolution": _GRID, "candidates": _CANDIDATES}
 
 CODECS = {
-    "split": Codec("split", _registered(SPLITS), "pair", resolve_split, aliases=SPLITS.aliases),
+    "split": Codec("split", registered(SPLITS), "pair", resolve_split, aliases=SPLITS.aliases),
     "search": Codec("search", _SEARCHES, "key", resolve_search),
     "calibration": Codec(
-        "calibration", _registered(CALIBRATIONS, LabelShift), "pair", resolve_calibration
+        "calibration", registered(CALIBRATIONS, LabelShift), "pair", resolve_calibration
     ),
     "objective": Codec("objective", GOALS, "key", resolve_objective),
 }
@@ -129,16 +130,20 @@ def _check_values(params: dict[str, Any]) -> None:
         raise InvalidInput(f"its params.random_state cannot be {state}")
 
 
-def columns_out(columns: tuple[Column, ...], arrays: Arrays) -> list[list[Any]]:
+def columns_out(
+    columns: tuple[Column, ...], arrays: Arrays, notation: Notation = NOTATION
+) -> list[list[Any]]:
     """Return scores of models as pairs of texts, each with what the score has learnt, if it has."""
     entries: list[list[Any]] = []
     for model, score in columns:
         learnt = [arrays.put(score.factors)] if isinstance(score, LearningScore) else []
-        entries.append([model, score_out(score), *learnt])
+        entries.append([model, score_out(score, notation), *learnt])
     return entries
 
 
-def columns_in(document: Any, where: str, arrays: Arrays, n_classes: int) -> tuple[Column, ...]:
+def columns_in(
+    document: Any, where: str, arrays: Arrays, n_classes: int, notation: Notation = NOTATION
+) -> tuple[Column, ...]:
     """Return scores of models, with what they have learnt."""
     listed = [check_type(entry, "list", where) for entry in check_type(document, "list", where)]
     columns, wrong = [], f"its {where} are not pairs of a model and a score"
@@ -147,7 +152,7 @@ def columns_in(document: Any, where: str, arrays: Arrays, n_classes: int) -> tup
             raise InvalidInput(wrong)
         model, text, *learnt = entry
         check_type(model, "str", where)
-        score: Any = parse_score(check_type(text, "str", where))
+        score: Any = notation.parse(check_type(text, "str", where))
         if len(learnt) != score.learns:
             raise InvalidInput(wrong)
         if learnt:
@@ -165,9 +170,9 @@ def score_names(predictor: Any) -> list[str]:
     return [str(column) for column in predictor.columns]
 
 
-def score_out(score: Score) -> str:
+def score_out(score: Score, notation: Notation = NOTATION) -> str:
     """Return a score as the text that names it."""
-    if score.name not in SCORES:
+    if score.name not in notation.registry:
         raise InvalidInput(
             f"score {score} is a function of your own, which a model file cannot hold; save the "
             "outputs and fit again, or pickle the model yourself."

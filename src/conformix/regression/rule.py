@@ -1,0 +1,128 @@
+"""How scores of a response become one number, and the interval where it is small enough.
+
+The library compares conformity: larger fits better, and a threshold is a k-th largest. Here scores
+are nonconformity; the sign is turned in `LineRule.of_true_labels` and `LineRule.intervals`, and
+nowhere else. A row has one label, its response, so that everything that calibrates classes
+calibrates responses too: `Responses` are rows whose label 0 is the truth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.regression.bands import bands, lowest
+from conformix.regression.planes import Planes
+from conformix.regression.regressed import RegressedOutputs
+from conformix.regression.scale import LineScale
+
+Range = tuple[float, float]
+
+
+def span_of(y_range: Range | None) -> float | None:
+    """Return the length of a range; None where it has none."""
+    return None if y_range is None or np.isinf(y_range).any() else y_range[1] - y_range[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Responses:
+    """Labelled rows: what models predict, and the response."""
+
+    outputs: RegressedOutputs
+    y: FloatArray
+    d: int
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Rows, labels (the response alone) and scores."""
+        return len(self.y), 1, self.d
+
+    @property
+    def labels(self) -> IntArray:
+        """The label of every row: the only one that it has."""
+        return np.zeros(len(self.y), dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def take(self, rows: IntArray) -> Responses:
+        """Return some of the rows."""
+        return replace(self, outputs=self.outputs.rows(rows), y=self.y[rows])
+
+    def followed_by(self, other: Responses) -> Responses:
+        """Return these rows and then others."""
+        both = self.outputs.followed_by(other.outputs)
+        return replace(self, outputs=both, y=np.concatenate([self.y, other.y]))
+
+
+@dataclass(frozen=True, eq=False)
+class LineRule:
+    """An average of scores on a scale; the same in calibration and prediction."""
+
+    transform: LineScale
+    weights: FloatArray
+    allow_empty: bool = True  # if not, where the average is lowest counts as ``+inf``
+
+    limits: ClassVar[None] = None
+
+    @property
+    def with_equal_weights(self) -> LineRule:
+        """The rule with weights and a scale that nobody chose."""
+        equal = np.full(len(self.weights), 1 / len(self.weights))
+        return replace(self, transform=self.transform.plain, weights=equal)
+
+    def of_true_labels(self, rows: Responses, y: IntArray) -> FloatArray:
+        """Return how well the responses of rows fit, (n,): larger is better."""
+        return self.of_planes(self.transform(rows.outputs), rows.y)
+
+    def of_planes(self, planes: Planes, y: FloatArray) -> FloatArray:
+        """Return the same from planes on the scale of this rule."""
+        values = planes.combined(self.weights, y)
+        if not self.allow_empty:
+            values = np.where(values <= lowest(planes, self.weights)[1], -np.inf, values)
+        return -values  # type: ignore[no-any-return]
+
+    def rising(self, rows: Responses, y: IntArray) -> FloatArray:
+        """Return the same, sorted upwards."""
+        return np.sort(self.of_true_labels(rows, y))
+
+    def intervals(
+        self, planes: Planes, threshold: Any, y_range: Range | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the ends of the intervals of rows on the scale of this rule.
+
+        Every y that fits as well as the threshold (one, or one per row) lies within them.
+        """
+        least = -np.asarray(threshold, dtype=np.float64).reshape(-1)
+        least = least[0] if len(least) == 1 else least
+        floor = None if self.allow_empty else lowest(planes, self.weights)[1]
+        cut = least if floor is None else np.maximum(least, floor)
+        ends = bands(planes, self.weights, cut)
+        return clipped(*ends, y_range, allow_empty=self.allow_empty)
+
+
+def clipped(
+    lower: FloatArray, upper: FloatArray, y_range: Range | None, *, allow_empty: bool = True
+) -> tuple[FloatArray, FloatArray]:
+    """Return intervals within the range of the responses.
+
+    One that lies outside is empty, or where it may not be, the end of the range that is nearest.
+
+    Examples
+    --------
+    >>> clipped(np.array([-1.0, 7.0]), np.array([1.0, 8.0]), (0.0, 5.0))
+    (array([ 0., inf]), array([  1., -inf]))
+    >>> clipped(np.array([-1.0, 7.0]), np.array([1.0, 8.0]), (0.0, 5.0), allow_empty=False)
+    (array([0., 5.]), array([1., 5.]))
+    """
+    if y_range is None:
+        return lower, upper
+    low, high = np.maximum(lower, y_range[0]), np.minimum(upper, y_range[1])
+    empty = low > high
+    if allow_empty:
+        return np.where(empty, np.inf, low), np.where(empty, -np.inf, high)
+    nearest = np.clip(lower, *y_range)
+    return np.where(empty, nearest, low), np.where(empty, nearest, high)
