@@ -59,7 +59,9 @@ class Averaging:
             **self._options(here, task) | self.options,
         )  # fmt: skip
         found = average.fit(here, task.y).predict_interval(there)
-        return task.verdict(found.lower, found.upper)
+        facts = average.guarantee_.facts
+        also = {"n_cal": facts.n_cal if facts.separate else 0}
+        return task.verdict(found.lower, found.upper)._replace(also=also)
 
     def _some(self, outputs: Outputs) -> Outputs:
         return {name: outputs[name] for name in self.only or outputs}

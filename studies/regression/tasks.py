@@ -61,6 +61,7 @@ def told(verdict: Verdict, task: Task) -> Row:
     known = task.draw.known.sigmas[task.draw.rest, MEANS.index("stack")]
     parts = np.array_split(np.argsort(known, kind="stable"), len(TERCILES))
     return {
+        "n_test": len(verdict.widths),
         "size": float(verdict.widths.mean()),
         "coverage": float(verdict.covered.mean()),
         **{
