@@ -573,7 +573,8 @@ def load(path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) ->
     """Return a model written by `ScoreAverage.save`, or by `RegressionAverage.save`.
 
     A model of responses comes back as a `RegressionAverage`; for type checkers, which cannot know
-    what a file holds, say ``RegressionAverage.load``. To predict only, `conformix.load_predictor` is lighter: it loads no estimator.
+    what a file holds, say ``RegressionAverage.load``. To predict only, `conformix.load_predictor`
+    is lighter: it loads no estimator.
 
     Parameters
     ----------

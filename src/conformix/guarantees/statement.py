@@ -69,8 +69,8 @@ class Guarantee:
 
         Examples
         --------
-        >>> print(EXACT.of_responses((0.0, 5.0)).assumption)
-        calibration and test rows exchangeable; weights chosen without these rows; every response ...
+        >>> EXACT.of_responses((0.0, 5.0)).assumption.rpartition("; ")[2]
+        'every response within [0, 5]'
         """
         text = self.assumption.replace("candidate label", "candidate response")
         same = replace(self, assumption=text.removesuffix(f"; {LABELS}"))

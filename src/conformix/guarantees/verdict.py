@@ -329,8 +329,8 @@ class Verdict:
                 return (
                     f"No verdict, since {self.used}: {rows}, which says nothing of new rows."
                     if self.word == "used"
-                    else f"{self.all_in.capitalize()}: the calibration rows are too few for a level "
-                    f"of {asked}."
+                    else f"{self.all_in.capitalize()}: the calibration rows are too few for a "
+                    f"level of {asked}."
                 )
             case "kept":
                 return f"The promise is kept: {rows} and at least {wanted}."

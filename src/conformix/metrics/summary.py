@@ -126,6 +126,7 @@ def measures(sets: Any, y: Any, *, alpha: float, level: float = 0.95) -> list[Me
     coverage 1.0 0.692 1.0
     mean_size 1.1 0.874 1.326
     """
+
     def share(name: str, values: Any) -> Measure:
         if not len(values):
             return Measure(name, float("nan"), None, None)

@@ -16,24 +16,24 @@ from conformix.fit.saved import MAX_MEMORY
 from conformix.guarantees import Ledger, Verdict
 from conformix.intervals import Intervals, NestedIntervals
 from conformix.kernels.arrays import FloatArray, RandomState
+from conformix.registry import check_flag
 from conformix.regression.fit import fit, recalibrated, response_rows
 from conformix.regression.predictor import LinePredictor
 from conformix.regression.saved import read_regression, write_regression
 from conformix.regression.search import WidthResult
 from conformix.regression.settings import RegressionSettings, resolve_regression
 from conformix.regression.verdict import LabelledResponses
-from conformix.registry import check_flag
 from conformix.splits import Split
 
 
 class RegressionAverage(Params):
     """Prediction intervals from an average of scores, with the weights that keep them narrow.
 
-    The averaged score of a response y is ``w_1 s_1(x, y) + ... + w_d s_d(x, y)``, lower fits better;
-    y is in the interval when it is at most the threshold, the k-th smallest score of the calibration
-    responses, ``k = ceil((n+1)(1-alpha))``. Every score is V-shaped in y, so that this is one closed
-    interval. The weights minimise the mean width on the tuning rows. Ends are rounded outward: a
-    response whose score is at most the threshold, to the last bit, lies in its interval.
+    The averaged score of a response y is ``w_1 s_1(x, y) + ... + w_d s_d(x, y)``, lower fits
+    better; y is in the interval when it is at most the threshold, the k-th smallest score of the
+    calibration responses, ``k = ceil((n+1)(1-alpha))``. Every score is V-shaped in y, so that this
+    is one closed interval. The weights minimise the mean width on the tuning rows. Ends are rounded
+    outward: a response whose score is at most the threshold, to the last bit, lies in its interval.
 
     Parameters
     ----------
@@ -242,9 +242,7 @@ class RegressionAverage(Params):
         """
         return self._labelled(outputs, y, **rows).verdict(alpha)
 
-    def check_drift(
-        self, outputs: Any, y: Any, *, level: float = 0.01, **rows: Any
-    ) -> DriftReport:
+    def check_drift(self, outputs: Any, y: Any, *, level: float = 0.01, **rows: Any) -> DriftReport:
         """Ask whether fresh labelled rows are exchangeable with the calibration rows.
 
         Parameters

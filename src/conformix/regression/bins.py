@@ -20,11 +20,11 @@ from conformix.calibration.strata import PerGroup
 from conformix.data.row_data import RowData
 from conformix.errors import InvalidInput, shown
 from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.registry import Registry
 from conformix.regression.bands import widths
 from conformix.regression.planes import Planes
 from conformix.regression.regressed import RegressedOutputs
 from conformix.regression.rule import LineRule
-from conformix.registry import Registry
 
 BIN = "bin of difficulty"
 

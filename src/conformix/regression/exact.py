@@ -37,7 +37,6 @@ from conformix.scores.names import Column
 from conformix.search.grid import GridSearch
 from conformix.splits import Roles
 
-
 # Candidate weights where the search is left to the library, and the finest grid of these: every
 # one of them is weighed against every row that is predicted.
 FEW, FINEST = 300, 20
@@ -195,7 +194,9 @@ class HullFitted:
             part = scale(outputs.rows(rows))
             hull = self.hull(scale, alpha)
             plain = not self.plan.by_row and self.allow_empty
-            ends = hull(part) if plain else self._hulls_of(hull, scale, part, alpha, data.take(rows))
+            ends = (
+                hull(part) if plain else self._hulls_of(hull, scale, part, alpha, data.take(rows))
+            )
             lower[rows], upper[rows] = ends
         return clipped(lower, upper, self.y_range, allow_empty=self.allow_empty)
 

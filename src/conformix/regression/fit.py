@@ -270,11 +270,9 @@ class Searched:
     def by(self, search: Any, rng: np.random.Generator) -> WidthResult:
         """Return what a search finds."""
         settings, plain = self.settings, self.rank.delta is None and self.size is None
-        options = {"y_range": settings.y_range, "threads": settings.threads}
+        options: dict[str, Any] = {"y_range": settings.y_range, "threads": settings.threads}
         if hasattr(search, "counted") and self.size is None:
-            return search_widths(
-                self.planes, self.y, self.levels, random_state=rng, **options  # type: ignore[arg-type]
-            )
+            return search_widths(self.planes, self.y, self.levels, random_state=rng, **options)
         if hasattr(search, "counted"):
             search = counted(search)
         if hasattr(search, "steps") and plain:
@@ -340,4 +338,3 @@ def recalibrated(predictor: LinePredictor, outputs: Any, y: Any, **rows: Any) ->
     also = remembered(checked, predictor.key)
     seen = None if predictor.seen is None else predictor.seen.plus(also)
     return replace(predictor, fitted=fitted, seen=seen)
-

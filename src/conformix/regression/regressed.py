@@ -343,9 +343,7 @@ def _of_frame(frame: Any, columns: list[Any], name: str) -> Regressed:
     )
 
 
-def matching(
-    outputs: RegressedOutputs, shapes: Mapping[str, Shape], name: str
-) -> RegressedOutputs:
+def matching(outputs: RegressedOutputs, shapes: Mapping[str, Shape], name: str) -> RegressedOutputs:
     """Return outputs in the order of the fitted models, if they say what those said.
 
     One model may come without its name.

@@ -17,6 +17,7 @@ from conformix.atomic import as_path
 from conformix.calibration.cuts import Single
 from conformix.conformal import simple_fraction
 from conformix.data.files.limits import Limits
+from conformix.fit.fit import stated
 from conformix.fit.rule import Calibrated
 from conformix.fit.saved.checks import (
     agree,
@@ -46,7 +47,6 @@ from conformix.fit.saved.model import (
 )
 from conformix.fit.saved.settings import CODECS, columns_in, columns_out, registered
 from conformix.fit.settings import are_equal
-from conformix.fit.fit import stated
 from conformix.guarantees import EXACT, Ledger, ResponseFacts
 from conformix.kernels.arrays import FloatArray
 from conformix.regression.bins import (
@@ -128,9 +128,7 @@ def _in(
     raise AssertionError  # `reading` returns or raises
 
 
-def _params_out(
-    params: dict[str, Any], predictor: LinePredictor, arrays: Arrays
-) -> dict[str, Any]:
+def _params_out(params: dict[str, Any], predictor: LinePredictor, arrays: Arrays) -> dict[str, Any]:
     state, normalize = params["random_state"], params["normalize"]
     named = [text for _, text, *_ in columns_out(predictor.columns, arrays, NOTATION)]
     texts = [
@@ -224,12 +222,13 @@ def _shape_in(document: Any) -> tuple[str, Shape]:
 
 
 def _scale_out(scale: LineScale, arrays: Arrays) -> dict[str, Any]:
-    return {"means": arrays.put(np.array(scale.means)), "floors": arrays.put(np.array(scale.floors))}
+    return {
+        "means": arrays.put(np.array(scale.means)),
+        "floors": arrays.put(np.array(scale.floors)),
+    }
 
 
-def _scale_in(
-    document: Any, arrays: Arrays, where: str, columns: tuple[Column, ...]
-) -> LineScale:
+def _scale_in(document: Any, arrays: Arrays, where: str, columns: tuple[Column, ...]) -> LineScale:
     check_type(document, "dict", where)
     refuse_unknown(document, ("means", "floors"), where)
     means, floors = (array_in(document, name, arrays, where) for name in ("means", "floors"))
@@ -474,5 +473,3 @@ def _like(shape: Shape) -> Regressed:
     if shape.levels:
         parts |= {"quantiles": [list(shape.levels)], "levels": shape.levels}
     return Regressed(**parts)
-
-

@@ -32,8 +32,8 @@ import numpy as np
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray
 from conformix.kernels.elementary import log
-from conformix.regression.regressed import SAME_LEVEL, SMALLEST, Regressed
 from conformix.registry import Registry
+from conformix.regression.regressed import SAME_LEVEL, SMALLEST, Regressed
 from conformix.scores.names import Column, Notation, distinct, listed_scores
 from conformix.scores.score import is_number, text_of
 
@@ -427,8 +427,13 @@ SCORES: Registry[type[RegressionScore]] = Registry(
     "score",
     {score.name: score for score in _LISTED},
     elsewhere={
-        "absolute": "abs", "residual": "abs", "gamma": "norm", "residual_normalized": "norm",
-        "normalized": "norm", "normalised": "norm", "quantile": "cqr",
+        "absolute": "abs",
+        "residual": "abs",
+        "gamma": "norm",
+        "residual_normalized": "norm",
+        "normalized": "norm",
+        "normalised": "norm",
+        "quantile": "cqr",
     },  # fmt: skip
 )
 # Scores that other libraries have, and that no average here can hold.

@@ -13,11 +13,11 @@ from conformix.conformal import simple_fraction
 from conformix.errors import InvalidInput
 from conformix.fit.settings import Settings, is_symmetric, resolve
 from conformix.kernels.arrays import FloatArray
+from conformix.registry import check_flag
 from conformix.regression.bins import resolve_regression_calibration
 from conformix.regression.regressed import check_range
 from conformix.regression.scale import LineScale, check_normalize, given_scale
 from conformix.regression.search import levels_around
-from conformix.registry import check_flag
 from conformix.scores.names import Column
 from conformix.search.weights import only_candidate
 from conformix.splits import ValidityFirst

@@ -76,13 +76,14 @@ def leave_one_out(
     Parameters
     ----------
     calibrate : callable
-        ``calibrate(outputs, y)`` returns an object with ``predict_set(outputs)``. For a split
+        ``calibrate(outputs, y)`` returns an object with ``predict_set(outputs)``, or of responses
+        with ``predict_interval(outputs)``. For a split
         that claims exactness it is ``lambda p, y: cp.fit(p, y)``; for VFCP, whose tuning rows
         are fixed, it is ``cp.recalibrate``.
-    outputs : array of shape (n + 1, K), or a mapping of such arrays
+    outputs : array of shape (n + 1, K), `Regressed`, or a mapping of such
         Outputs on any labelled rows.
-    y : integer array of shape (n + 1,)
-        Their labels.
+    y : array of shape (n + 1,)
+        Their labels, or responses.
     alpha : float
         The level that the sets claim.
     cells : sequence of length n + 1, optional
@@ -110,10 +111,12 @@ def leave_one_out(
         fitted = calibrate(
             take_rows(outputs, others), labels[others], **{n: v[others] for n, v in brought.items()}
         )
-        sets = fitted.predict_set(
-            take_rows(outputs, held_out), **{n: v[held_out] for n, v in brought.items()}
-        )
-        covered[i] = np.asarray(sets)[0, labels[i]]
+        predict = getattr(fitted, "predict_interval", None) or fitted.predict_set
+        sets = predict(take_rows(outputs, held_out), **{n: v[held_out] for n, v in brought.items()})
+        if hasattr(sets, "contains"):  # intervals of responses
+            covered[i] = sets.contains(labels[held_out])[0]
+        else:
+            covered[i] = np.asarray(sets)[0, labels[i]]
     if cells is None:
         return _report(covered, alpha)
     by_cell = {

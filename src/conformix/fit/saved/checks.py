@@ -328,7 +328,10 @@ def check_partition(part: Partition, n_classes: int) -> None:
     # They make up the statement of what holds, which no file may word.
     require(part.what in STRATA, f"its cuts.what cannot be {shortened(part.what)}")
     require(part.fallback in FALLBACKS, f"its cuts.fallback cannot be {shortened(part.fallback)}")
-    require(bool(names) == part.what.startswith(("group", "bin")), "its cuts.names do not go with cuts.what")
+    require(
+        bool(names) == part.what.startswith(("group", "bin")),
+        "its cuts.names do not go with cuts.what",
+    )
     n_rare = check_type(part.n_rare, "int", "cuts.n_rare")
     _check_cells(part, n_classes, n_rare)
 

@@ -326,9 +326,7 @@ def array_or_none(document: dict[str, Any], name: str, arrays: Arrays, where: st
     return array_in(document, name, arrays, where) if there else None
 
 
-def rule_out(
-    fitted: Calibrated, arrays: Arrays, transforms: Codec | None = None
-) -> dict[str, Any]:
+def rule_out(fitted: Calibrated, arrays: Arrays, transforms: Codec | None = None) -> dict[str, Any]:
     """Return a rule with its thresholds as JSON has it."""
     result, limits = fitted.search, fitted.limits
     document = {
