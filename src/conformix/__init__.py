@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from conformix.guarantees import oracle
     from conformix.intervals import Intervals, NestedIntervals
     from conformix.regression import Regressed, RegressionAverage
+    from conformix.regression.regressor import ConformalRegressor
     from conformix.report.report import build_report
     from conformix.scores import blend, score_tensor
     from conformix.scores import scale as normalize
@@ -96,6 +97,7 @@ _MODULES = {
 }
 _NAMES = {
     "ConformalClassifier": "estimators.classifier",
+    "ConformalRegressor": "regression.regressor",
     "ConformixWarning": "errors",
     "CrossAverage": "estimators.cross",
     "CrossConformalClassifier": "estimators.classifier",
@@ -130,6 +132,7 @@ _NAMES = {
 
 __all__ = [
     "ConformalClassifier",
+    "ConformalRegressor",
     "ConformixWarning",
     "CrossAverage",
     "CrossConformalClassifier",

@@ -13,7 +13,7 @@ from conformix.regression.average import RegressionAverage
 from conformix.regression.scores import regression_columns
 from conformix.regression.search import AROUND, WidthObjective, WidthResult, descend, levels_around
 from conformix.splits import ValidityFirst
-from studies.regression.predictions import PAIRS, Outputs
+from studies.regression.predictions import Outputs
 from studies.regression.tasks import Task, Verdict
 
 Search = Callable[[WidthObjective, np.random.Generator], WidthResult]
@@ -29,8 +29,8 @@ class Averaging:
         Share of the rows that tune; by default the library's.
     around : tuple of float
         Multiples of alpha at which widths are added up.
-    pairs : tuple of float
-        Lower levels of the pairs of quantiles that have scores.
+    pairs : tuple of float, optional
+        Lower levels of the pairs of quantiles that have scores; by default alpha/2 and 2 alpha.
     search : {"auto", "once", "single", "equal"} or callable
         The library's search, without bags, among single scores, or none.
     only : tuple of str
@@ -46,7 +46,7 @@ class Averaging:
 
     share: float | None = None
     around: tuple[float, ...] = AROUND
-    pairs: tuple[float, ...] = PAIRS
+    pairs: tuple[float, ...] | None = None
     search: str | Search = "auto"
     only: tuple[str, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
@@ -93,11 +93,10 @@ class Exactly:
     """
 
     drawn: int = 100
-    pairs: tuple[float, ...] = PAIRS
 
     def __call__(self, task: Task) -> Verdict:
         """Return the verdict on the intervals of the test rows."""
-        here, there = task.labelled(self.pairs), task.test(self.pairs)
+        here, there = task.labelled(), task.test()
         average = RegressionAverage(
             alpha=task.alpha, split="exact", search=self.candidates(here), threads=1,
             random_state=task.draw.run,

@@ -16,8 +16,6 @@ from studies.regression.data import DRAWS, Rows, Setting
 from studies.regression.models import LEVELS, MEANS, QUANTILES, Predictions, trained
 
 Outputs = dict[str, Regressed]
-# The pairs of levels that the quantile models are asked for, with their medians.
-PAIRS = (0.05, 0.2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +41,11 @@ class Draw:
     known: Predictions
     run: int
 
-    def outputs(self, part: slice, pairs: tuple[float, ...] = PAIRS) -> Outputs:
-        """Return what the models say of some of the rows, by name."""
+    def outputs(self, part: slice, pairs: tuple[float, ...]) -> Outputs:
+        """Return what the models say of some of the rows, by name.
+
+        Of the quantile models the medians, and the pairs whose lower levels are given.
+        """
         places = [j for j, level in enumerate(LEVELS) if _among(level, pairs)]
         levels = [LEVELS[j] for j in places]
         known = self.known

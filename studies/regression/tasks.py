@@ -11,7 +11,7 @@ from conformix.experiments.rows import Row
 from conformix.kernels.arrays import BoolArray, FloatArray
 from conformix.regression.bands import widths
 from studies.regression.models import MEANS
-from studies.regression.predictions import PAIRS, Draw, Outputs
+from studies.regression.predictions import Draw, Outputs
 
 TERCILES = ("easy", "middle", "hard")
 
@@ -32,13 +32,17 @@ class Task:
     n: int
     alpha: float
 
-    def labelled(self, pairs: tuple[float, ...] = PAIRS) -> Outputs:
-        """Return what the models say of the labelled rows."""
-        return self.draw.outputs(slice(self.n), pairs)
+    def labelled(self, pairs: tuple[float, ...] | None = None) -> Outputs:
+        """Return what the models say of the labelled rows, by default at the usual levels."""
+        return self.draw.outputs(slice(self.n), self._pairs(pairs))
 
-    def test(self, pairs: tuple[float, ...] = PAIRS) -> Outputs:
+    def test(self, pairs: tuple[float, ...] | None = None) -> Outputs:
         """Return what the models say of the test rows."""
-        return self.draw.outputs(self.draw.rest, pairs)
+        return self.draw.outputs(self.draw.rest, self._pairs(pairs))
+
+    def _pairs(self, pairs: tuple[float, ...] | None) -> tuple[float, ...]:
+        """Return the lower levels of quantiles: as `ConformalRegressor` has them where left out."""
+        return (self.alpha / 2, 2 * self.alpha) if pairs is None else pairs
 
     @property
     def y(self) -> FloatArray:
