@@ -1,7 +1,7 @@
 # Every target does its own set-up: any of them may be the first command in a fresh clone.
 PYTHON ?= python3
 VENV := .venv
-BIN := $(VENV)/bin
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
@@ -75,7 +75,7 @@ results-paper: $(STAMP)
 results-frontier: $(STAMP)
 	@$(BIN)/python -m studies.frontier docs/results/frontier
 
-bench: ## speed, rows in benchmarks/results: WHAT="search startup scale gpu learnt peers end-to-end versions" (OLD=a revision)
+bench: ## speed, rows in benchmarks/results: WHAT="search startup scale gpu learnt regression peers end-to-end versions" (OLD=a revision)
 	$(call chosen,bench,search)
 bench-search: $(STAMP)
 	@$(BIN)/python -m benchmarks
@@ -93,6 +93,8 @@ bench-gpu: $(STAMP)
 OLD ?= HEAD~1
 bench-learnt: $(STAMP)
 	@$(BIN)/python -m benchmarks.learnt
+bench-regression: $(STAMP)
+	@$(BIN)/python -m benchmarks.regression
 bench-versions: $(STAMP)
 	@$(BIN)/python -m benchmarks.versions $(OLD)
 

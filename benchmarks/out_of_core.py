@@ -104,20 +104,23 @@ def subset(folder: Path, kind: str, max_rows: int, n: int) -> dict:
     """Fit and predict the first rows in memory and from the file, and compare all of it."""
     import conformix as cx
     from conformix.fit import rows as limits
-    from conformix.fit import settings as recipe
 
-    ways: list[str] = []
-    gather = recipe.gather_rows
-    recipe.gather_rows = lambda *args, **options: (
-        ways.append("gathered") or gather(*args, **options)
-    )
+    gathered: list[bool] = []
+    are_too_many = limits.are_too_many
+
+    def noted(*given: object) -> bool:
+        gathered.append(are_too_many(*given))
+        return gathered[-1]
+
+    limits.are_too_many = noted
     y = np.load(folder / "labels.npy")[:n]
     on_disk = np.load(folder / "outputs.npy", mmap_mode="r")[:n]
     limits.TENSOR_BYTES = 2**62  # keep the scores of all rows in memory
     whole = cx.ScoreAverage(**{"scores": ("thr", "aps", "rank"), **settings(kind, max_rows)}).fit(
         np.array(on_disk), y
     )
-    kept_all = not ways
+    kept_all = not any(gathered)
+    gathered.clear()
     limits.TENSOR_BYTES = limits.MAPPED_BYTES = 0  # gather those of the file
     parts = cx.ScoreAverage(**{"scores": ("thr", "aps", "rank"), **settings(kind, max_rows)}).fit(
         on_disk, y
@@ -129,7 +132,7 @@ def subset(folder: Path, kind: str, max_rows: int, n: int) -> dict:
     return {
         "subset_rows": n,
         "subset_tune": one.ledger.facts.n_tune,
-        "two_ways": kept_all and ways == ["gathered"],
+        "two_ways": kept_all and any(gathered),
         "same_facts": one.ledger.facts == other.ledger.facts,
         "same_weights": bool(np.array_equal(one.rule.weights, other.rule.weights)),
         "same_calibration": bool(np.array_equal(one.calibration, other.calibration)),

@@ -44,28 +44,13 @@ def conformix_sets(score):
 def mapie_sets(score):
     def make(cal, y, test):
         from mapie.classification import SplitConformalClassifier
-        from sklearn.base import BaseEstimator, ClassifierMixin
+        from peer_stubs import probabilities_as_features
 
-        class Given(ClassifierMixin, BaseEstimator):
-            """A classifier whose features are its probabilities."""
-
-            classes_ = np.arange(K)
-
-            def fit(self, X, y):
-                return self
-
-            def __sklearn_is_fitted__(self):
-                return True
-
-            def predict_proba(self, X):
-                return X
-
-            def predict(self, X):
-                return X.argmax(axis=1)
+        given = probabilities_as_features(K)
 
         def call():
             options = {"conformity_score": score, "prefit": True, "random_state": 0}
-            mapie = SplitConformalClassifier(Given(), confidence_level=1 - ALPHA, **options)
+            mapie = SplitConformalClassifier(given, confidence_level=1 - ALPHA, **options)
             mapie.conformalize(cal, y)
             return mapie.predict_set(test)[1].sum(axis=1).mean()
 

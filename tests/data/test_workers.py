@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import conformix as cx
+from conformix.data.workers import work_of
 from conformix.experiments import Spec, run
 from conformix.splits import ValidityFirst
 
@@ -187,13 +189,13 @@ def dying_once(flag: str):
 
 
 @pytest.mark.filterwarnings("default")  # what a killed process leaves open is not ours to close
-def test_a_killed_worker_costs_time_and_not_the_result(rows, tmp_path) -> None:
+def test_a_killed_worker_costs_time_and_not_the_result(rows, tmp_path, capsys) -> None:
     logits, y = rows
     options = {"kind": "logits", "random_state": 2, "threads": 1}
     whole = cx.ScoreAverage(**{"scores": "paper", **options}).fit(logits, y)
     spec = Spec("mmlu_llama13b", ("thr", "average"), models=("llama13b_prompt0",), runs=6)
     run(spec, tmp_path / "here.jsonl", workers=1)
-    with cx.cluster.connected("local", workers=2) as client:
+    with cx.cluster.connected("local", workers=2, progress=True) as client:
         chunks = da.from_array(logits, chunks=(500, -1)).map_blocks(
             dying_once(str(tmp_path / "flag")), dtype=logits.dtype, meta=np.empty((0, 0))
         )
@@ -218,7 +220,12 @@ def test_a_killed_worker_costs_time_and_not_the_result(rows, tmp_path) -> None:
                 os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
 
         run(spec, tmp_path / "there.jsonl", progress=kill_one)
+        work = client.run_on_scheduler(work_of)
+        assert (work.done > 20, work.left) == (True, 0)
     assert (tmp_path / "there.jsonl").read_bytes() == (tmp_path / "here.jsonl").read_bytes()
+    assert re.search(
+        r"\r\d+ tasks done, [1-9]\d* left; \d workers? with 0[.][1-9] GB", capsys.readouterr().err
+    )
 
 
 def test_an_address_where_nothing_answers_is_refused() -> None:

@@ -104,6 +104,35 @@ def weighted(sample_weight: Any = WEIGHT, new_weight: Any = WEIGHT) -> object:
     return cp.predict_set(P, sample_weight=new_weight)
 
 
+MODEL = cx.Regressed(X[:, 0], WEIGHT + 0.5, X[:, :1] + [[-1.0, 0.0, 1.0]], [0.1, 0.5, 0.9])
+R = X[:, 0] + WEIGHT * RNG.standard_normal(N)
+
+
+def regression(**options: Any) -> cx.RegressionAverage:
+    settings = {"scores": ("abs", "norm", "cqr"), "alpha": 0.2, "random_state": 0, "threads": 1}
+    return cx.RegressionAverage(**{**settings, "search": search.GridSearch(4), **options})
+
+
+@cache
+def regressed(split: str = "vfcp") -> cx.RegressionAverage:
+    return regression(split=split).fit(MODEL, R)
+
+
+@cache
+def intervals() -> cx.Intervals:
+    return regressed().predict_interval(MODEL)
+
+
+def of_groups(strata: Any = STRATA, new_strata: Any = STRATA) -> object:
+    cp = regression(calibration="group").fit(MODEL, R, strata=strata)
+    return cp.predict_interval(MODEL, strata=new_strata)
+
+
+def of_importance(sample_weight: Any = WEIGHT, new_weight: Any = WEIGHT) -> object:
+    cp = regression(calibration="weighted").fit(MODEL, R, sample_weight=sample_weight)
+    return cp.predict_interval(MODEL, sample_weight=new_weight)
+
+
 Entry = Callable[..., object]
 
 
@@ -113,6 +142,14 @@ def of_sets(metric: Entry) -> Entry:
 
 def at_level(metric: Entry) -> Entry:
     return lambda y=Y, alpha=0.2: metric(sets(), y, alpha=alpha)
+
+
+def of_intervals(metric: Entry) -> Entry:
+    return lambda responses=R: metric(intervals(), responses)
+
+
+def of_intervals_at_level(metric: Entry) -> Entry:
+    return lambda responses=R, alpha=0.2: metric(intervals(), responses, alpha=alpha)
 
 
 ENTRIES: dict[str, Entry] = {
@@ -252,6 +289,46 @@ ENTRIES: dict[str, Entry] = {
         sets(), y, features=features, directions=3, random_state=0
     ),
     "metrics.size_at_coverage": lambda y=Y: metrics.size_at_coverage(P, y, coverage=0.9),
+    # Responses.
+    "RegressionAverage.fit": lambda predicted=MODEL, responses=R, **o: regression(**o).fit(
+        predicted, responses
+    ),
+    "RegressionAverage.fit(split=exact)": lambda predicted=MODEL, responses=R, alpha=0.2: (
+        regression(alpha=alpha, split="exact").fit(predicted, responses)
+    ),
+    "RegressionAverage.fit(test=)": lambda predicted=MODEL: regression(split="dlcp").fit(
+        MODEL, R, test=predicted
+    ),
+    "RegressionAverage.fit(calibration=group)": of_groups,
+    "RegressionAverage.fit(calibration=weighted)": of_importance,
+    "RegressionAverage.predict_interval": lambda predicted=MODEL, alpha=None: (
+        regressed().predict_interval(predicted, alpha=alpha)
+    ),
+    "RegressionAverage.predict_interval(exact)": lambda predicted=MODEL, alpha=None: (
+        regressed("exact").predict_interval(predicted, alpha=alpha)
+    ),
+    "RegressionAverage.recalibrate": lambda predicted=MODEL, responses=R: (
+        regression().fit(MODEL, R).recalibrate(predicted, responses)
+    ),
+    "RegressionAverage.check_drift": lambda predicted=MODEL, responses=R: (
+        regressed().check_drift(predicted, responses)
+    ),
+    "RegressionAverage.verdict": lambda predicted=MODEL, responses=R, alpha=None: (
+        regressed().verdict(predicted, responses, alpha=alpha)
+    ),
+    "RegressionAverage.evaluate": lambda predicted=MODEL, responses=R, alpha=None: (
+        regressed().evaluate(predicted, responses, alpha=alpha)
+    ),
+    "Intervals.contains": lambda responses=R: intervals().contains(responses),
+    "NestedIntervals.at": lambda alpha=0.2: regressed().predict_interval(
+        MODEL, alpha=[0.2, 0.3]
+    ).at(alpha),
+    **{f"metrics.{name}": of_intervals(getattr(metrics, name)) for name in (
+        "coverage_by_bins", "interval_coverage",
+    )},
+    **{f"metrics.{name}": of_intervals_at_level(getattr(metrics, name)) for name in (
+        "bin_coverage_gap", "interval_score",
+    )},
     # Files.
     "load": lambda path=None: path and cx.load(path),
     "load_predictor": lambda path=None: path and cx.load_predictor(path),
@@ -264,12 +341,17 @@ def entries_with(argument: str) -> Iterator[str]:
     for name, entry in ENTRIES.items():
         listed = inspect.signature(entry).parameters
         spread = any(p.kind is p.VAR_KEYWORD for p in listed.values())
-        if argument in listed or (spread and argument in SETTINGS):
+        settings = set(SETTINGS)
+        if name.startswith("Regression"):
+            settings -= set(OTHER_SETTINGS)
+        if argument in listed or (spread and argument in settings):
             yield name
 
 
 # Settings of the estimators, reached through their constructors.
 SETTINGS = ("alpha", "weights", "scores", "split", "search", "normalize", "kind")
+# Of responses, which have scores and scales of other names, and outputs of one kind.
+OTHER_SETTINGS = ("scores", "normalize", "kind")
 
 
 def public_doors() -> Iterator[tuple[str, Callable[..., object]]]:

@@ -18,6 +18,7 @@ from errors.entries import (
     K,
     N,
     P,
+    R,
     S,
     X,
     Y,
@@ -215,6 +216,30 @@ FEATURES: dict[str, tuple[Any, str]] = {
     "no rows": (X[:0], "row|empty|shape"),
     "masked": (masked(X), "no missing values; 1 of 360"),
 }
+PREDICTED: dict[str, tuple[Any, str]] = {
+    "NaN": (one_changed(X[:, 0], np.nan), "must be finite; row 3"),
+    "infinite": (one_changed(X[:, 0], np.inf), "must be finite; row 3"),
+    "a matrix": (X, r"Regressed\(quantiles="),
+    "text": (np.full(N, "a"), "real numbers"),
+    "None": (None, "real numbers|pass them"),
+    "no rows": (X[:0, 0], "must not be empty"),
+    "ragged": ([[1.0], [1.0, 2.0]], "same rows|rectangular"),
+    "masked": (masked(X[:, 0]), "no missing values; 1 of 120"),
+    "an empty mapping": ({}, "at least one model"),
+    "parts of one model": ({"mean": X[:, 0], "sigma": WEIGHT}, r"say Regressed\(\.\.\.\)"),
+    "models of different lengths": ({"a": X[:, 0], "b": X[:-1, 0]}, "same rows"),
+    "complex numbers": (X[:, 0] + 1j, "real numbers"),
+    "a mean alone": (X[:, 0], "sigma"),
+}
+RESPONSES: dict[str, tuple[Any, str]] = {
+    "NaN": (one_changed(R, np.nan), "y must be finite"),
+    "infinite": (one_changed(R, np.inf), "y must be finite"),
+    "too few": (R[:-1], "y must hold one number"),
+    "two axes": (np.column_stack([R, R]), "y must hold one number"),
+    "text": (R.astype(str), "y must .*real numbers"),
+    "None": (None, "y must"),
+    "masked": (masked(R), "y must have no missing values; 1 of 120"),
+}
 PATHS: dict[str, tuple[Any, str]] = {
     "that does not exist": ("nowhere/model.json", "exist|ending"),
     "of a folder": (".", "is a folder; name a file|ending"),
@@ -227,7 +252,8 @@ TABLE: dict[str, dict[str, tuple[Any, str]]] = {
     "delta": DELTAS, "n": COUNTS, "pvalues": PVALUES, "pvalue_rows": PVALUE_ROWS,
     "masks": MASKS, "votes": VOTES, "one_set": ONE_SET, "row": ROW,
     "strata": STRATA_CASES, "new_strata": STRATA_CASES, "sample_weight": SAMPLE_WEIGHTS,
-    "new_weight": SAMPLE_WEIGHTS, "features": FEATURES, "path": PATHS, **NAMES,
+    "new_weight": SAMPLE_WEIGHTS, "features": FEATURES, "path": PATHS,
+    "predicted": PREDICTED, "responses": RESPONSES, **NAMES,
 }  # fmt: skip
 # Cells that are fine where they stand, each with its reason.
 FINE = {
@@ -237,6 +263,8 @@ FINE = {
     ("CrossConformalClassifier.fit", "y", "negative"): "labels are class names there",
     ("calibration.effective_rows", "sample_weight", "too few"): "any number of rows",
     ("metrics.worst_slab_coverage", "features", "no rows"): "the number of rows is named",
+    ("Intervals.contains", "responses", "NaN"): "in no interval",
+    ("Intervals.contains", "responses", "infinite"): "in some intervals",
 }
 # Refused by scikit-learn's own checks, which speak for themselves.
 THEIRS = {("ConformalClassifier.fit", "y"), ("CrossConformalClassifier.fit", "y")}
@@ -324,6 +352,11 @@ ELSEWHERE = {
     "CrossConformalClassifier.score": "scikit-learn's own",
     "small_sets_scorer": "called by scikit-learn",
     "PredictionSets.": "tests/sets/test_exports.py",
+    "Intervals.to_": "tests/regression/test_intervals.py",
+    "RegressionAverage.save": "as ScoreAverage.save: tests/regression",
+    **dict.fromkeys(("metrics.empty_interval_rate", "metrics.mean_width", "metrics.median_width"),
+                    "responses unused: tests/metrics"),
+    "RegressionScoreContract.": "for test suites",
     "inspect": "finds, and raises nothing: tests/data/test_inspection.py",
     **dict.fromkeys(
         (f"{estimator}.{method}"

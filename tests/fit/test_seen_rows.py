@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import conformix as cx
+from conformix.data.outputs import check_outputs
 from conformix.errors import InvalidInput
 from conformix.fit.seen import MOST, SeenRows, digests_of, spread
+from memory import peak_bytes
 
 DATA = cx.datasets.load("cifar10")
 LOGITS, Y = DATA.outputs["vgg16"].astype(np.float64), DATA.labels
@@ -148,3 +150,19 @@ def test_samples_are_spread_over_all_rows_and_stay_small():
     many = SeenRows(np.arange(900), 900).plus(SeenRows(np.arange(900) + 5000, 9000))
     assert (len(many.digests), many.n) == (1000, 9900)
     assert (np.diff(many.digests) > 0).all()
+
+
+def test_digests_of_any_width_rise(tmp_path):
+    path = tmp_path / "model.json"
+    FITTED.save(path)
+    document = json.loads(path.read_text())
+    ends = [-(2**63), *range(598), 2**63 - 1]  # their differences do not fit into an int64
+    document["predictor"]["seen"]["digests"]["data"] = ends
+    path.write_text(json.dumps(document))
+    assert cx.load(path).predictor_.seen.digests.tolist() == ends
+
+
+def test_rows_are_digested_a_block_at_a_time():
+    rows = check_outputs(np.full((4000, 500), 1 / 500, dtype=np.float32))
+    peak = peak_bytes(lambda: digests_of(rows, np.arange(4000), 5))
+    assert peak < 4000 * 500 * 8 / 2  # all of them as float64 would be twice as much

@@ -19,7 +19,6 @@ import conformix as cx
 from cases import Bag, FirstRowsTeach, FirstRowsTune, bags
 from conformix.calibration import PerClass
 from conformix.errors import InvalidInput
-from conformix.fit import blend
 from conformix.fit.each_row import CalibrationRows, EachRow
 from conformix.scores import Column
 from conformix.search import GridSearch
@@ -28,6 +27,7 @@ from guarantees.test_learnt_scores import (
     NAMES,
     average,
     covered_when_held_out,
+    let_all_rows_teach_coefficients,
     other_rows,
     rows_without_ties,
 )
@@ -230,17 +230,7 @@ def test_the_identity_fails_unless_the_row_teaches_as_often_as_the_others(
 def test_coefficients_that_saw_calibration_labels_break_the_identity(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    learn_blend, fit_blend = blend.learn_blend, blend.fit_blend
-
-    def leaking(rows: Any, *rest: Any) -> Any:
-        def fit_on_all(outputs: Any, y: Any, columns: Any, **options: Any) -> Any:
-            options.pop("left_out")
-            return fit_blend(rows.outputs.to_host(), rows.y, columns, **options)
-
-        monkeypatch.setattr(blend, "fit_blend", fit_on_all)
-        return learn_blend(rows, *rest)
-
-    monkeypatch.setattr("conformix.fit.fit.learn_blend", leaking)
+    let_all_rows_teach_coefficients(monkeypatch)
     missed = []
     for seed in range(4):
         probs, y = rows_without_ties(seed, 18)

@@ -300,9 +300,8 @@ def test_weights_that_saw_calibration_labels_break_the_identity() -> None:
     assert min(missed) < 0
 
 
-def test_coefficients_that_saw_calibration_labels_break_the_identity(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def let_all_rows_teach_coefficients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plant the leak that the identity must see."""
     learn_blend, fit_blend = blend.learn_blend, blend.fit_blend
 
     def leaking(rows: Any, *rest: Any) -> Any:
@@ -314,6 +313,12 @@ def test_coefficients_that_saw_calibration_labels_break_the_identity(
         return learn_blend(rows, *rest)
 
     monkeypatch.setattr("conformix.fit.fit.learn_blend", leaking)
+
+
+def test_coefficients_that_saw_calibration_labels_break_the_identity(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    let_all_rows_teach_coefficients(monkeypatch)
     missed = []
     for seed in (3, 4):
         probs, y = rows_without_ties(seed, 18)

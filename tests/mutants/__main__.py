@@ -121,6 +121,48 @@ NEAR = [
     ("kernels/twins.py", "kernels/test_twins.py"),
     ("atomic.py", "environments/test_atomic.py"),
     ("atomic.py", "estimators/test_life_of_a_model.py"),
+    ("data/outputs.py", "data/test_outputs_as_people_have_them.py"),
+    ("data/checks.py", "data/test_outputs_as_people_have_them.py"),
+    ("data/checks.py", "data/test_checks.py"),
+    ("data/checks.py", "errors/test_bad_input.py"),
+    ("data/passes.py", "data/test_batches.py"),
+    ("data/chunks.py", "data/test_workers.py"),
+    ("fit/predict_chunks.py", "data/test_workers.py"),
+    ("fit/predict_chunks.py", "doors"),
+    ("fit/predictor.py", "conformal"),
+    ("fit/predictor.py", "sets"),
+    ("fit/predictor.py", "estimators/test_score_average.py"),
+    ("fit/seen.py", "fit/test_seen_rows.py"),
+    ("fit/saved/checks.py", "fit/test_seen_rows.py"),
+    ("fit/contributions.py", "estimators/test_one_surface.py"),
+    ("fit/evaluation.py", "estimators/test_one_surface.py"),
+    ("fit/choice.py", "fit/test_choice.py"),
+    ("fit/settings.py", "fit/test_rows_that_tune.py"),
+    ("fit/settings.py", "estimators/test_scores_left_out.py"),
+    ("fit/tuning.py", "fit/test_labels_within_reach.py"),
+    ("fit/tuning.py", "scores/test_scale.py"),
+    ("fit/upper_ends.py", "fit/test_upper_ends.py"),
+    ("estimators/notice.py", "estimators/test_scores_left_out.py"),
+    ("estimators/average.py", "estimators/test_one_surface.py"),
+    ("estimators/average.py", "estimators/test_score_average.py"),
+    ("kernels/combine.py", "conformal/test_decision_rule.py"),
+    ("kernels/combine.py", "search"),
+    ("kernels/simplex.py", "search"),
+    ("kernels/host/engine/", "search/test_exactness.py"),
+    ("kernels/host/upper.py", "fit/test_upper_ends.py"),
+    ("kernels/host/terms.py", "scores/test_walk.py"),
+    ("kernels/host/ranks.py", "scores/test_sorting.py"),
+    ("kernels/host/patterns.py", "scores/test_learnt.py"),
+    ("kernels/arrays.py", "data/test_arrays.py"),
+    ("errors.py", "errors/test_errors.py"),
+    ("registry.py", "errors/test_flags.py"),
+    ("registry.py", "errors/test_words_of_others.py"),
+    ("calibration/vote.py", "calibration/test_vote.py"),
+    ("scores/ensemble.py", "experiments/test_paper.py"),
+    ("scores/learnt.py", "scores/test_learnt.py"),
+    ("scores/uniforms.py", "scores/test_scores.py"),
+    ("scores/sorted_rows.py", "scores/test_sorted_rows.py"),
+    ("scores/terms.py", "scores/test_walk.py"),
 ]
 # A bug that makes a loop endless is noticed by whoever waits for it: seconds that tests compute.
 PATIENCE_S = 300.0
@@ -151,7 +193,8 @@ class Planted:
 
 def stages(bug: Bug, last: dict[str, str]) -> list[list[str]]:
     """Return the tests in the order in which they are asked."""
-    near = [room for prefix, room in NEAR if bug.file.startswith(prefix)]
+    fits = [(prefix, room) for prefix, room in NEAR if bug.file.startswith(prefix)]
+    near = [room for _, room in sorted(fits, key=lambda fit: -len(fit[0]))]  # the nearest first
     rooms = [*near, *(room for room in SUITE if room not in near)]
     file, _, name = last.get(bug.name, "").partition("::")
     path = ROOT / "tests" / file

@@ -281,6 +281,8 @@ class Stratified:
             if self.partition.fallback == "pooled":  # by the tuning rows these seemed enough
                 more += f", min_rows={2 * rows_needed(alpha)}"
             way_out = f'PerGroup(fallback="pooled"{more})'
+            if self.partition.what.startswith("bin"):
+                way_out = f"PerBin({max(1, len(used) // 2)})"
             if by_class:
                 way_out = f'PerClass(fallback="pooled"{more}), or calibration="cluster"'
             warn(

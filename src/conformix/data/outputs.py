@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
 
 import numpy as np
 
@@ -176,8 +176,24 @@ def cut(arrays: tuple[Any, ...], rows: Any) -> list[Any]:
     return [None if array is None else array[rows] for array in arrays]
 
 
+class ReadHere:
+    """A `Source` whose blocks are read here, where their answers are added up too."""
+
+    map: Callable[..., Iterator[tuple[slice, Any]]]
+
+    def fold(
+        self,
+        function: Callable[..., Any],
+        add: Callable[[Any, Any], Any],
+        rows: IntArray | None = None,
+        arrays: tuple[Any, ...] = (),
+    ) -> Any:
+        """Return the sum of what a function says of blocks of rows; see `Source`."""
+        return added(self.map(function, rows, arrays), add)
+
+
 @dataclass(frozen=True)
-class Outputs:
+class Outputs(ReadHere):
     """The checked outputs of one or several models on the same rows."""
 
     models: dict[str, FloatArray]  # (n, K) each; a single unnamed model is called ""
@@ -244,16 +260,6 @@ class Outputs:
 
         return over_blocks(blocks(), function, rows, arrays)
 
-    def fold(
-        self,
-        function: Callable[..., Any],
-        add: Callable[[Any, Any], Any],
-        rows: IntArray | None = None,
-        arrays: tuple[Any, ...] = (),
-    ) -> Any:
-        """Return the sum of what a function says of blocks of rows; see `Source`."""
-        return added(self.map(function, rows, arrays), add)
-
     @property
     def on_device(self) -> bool:
         """Whether the outputs are tensors that are computed on their device."""
@@ -286,6 +292,33 @@ class Outputs:
         if self.home is None or is_tensor(answer):
             return answer
         return torch_module().from_numpy(answer).to(self.home)
+
+
+@dataclass(frozen=True, eq=False)
+class LaterOutputs:
+    """Stands in for the (n, K) outputs of one model, whose rows are computed when asked for."""
+
+    outputs: Outputs  # of the models that it is made of
+
+    ndim: ClassVar[int] = 2
+    dtype: ClassVar[Any] = np.dtype(np.float64)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and labels."""
+        return self.outputs.n, self.outputs.n_classes
+
+    def __len__(self) -> int:
+        return self.outputs.n
+
+    def later_rows(self, rows: slice | IntArray) -> Self:
+        """Return the outputs of some rows, not computed yet."""
+        return replace(self, outputs=self.outputs.rows(rows))
+
+    @staticmethod
+    def joined(blocks: Sequence[LaterOutputs]) -> LaterOutputs:
+        """Return the outputs of several blocks of rows, not computed yet."""
+        return replace(blocks[0], outputs=one_below_the_other([block.outputs for block in blocks]))
 
 
 def one_below_the_other(blocks: Sequence[Outputs]) -> Outputs:

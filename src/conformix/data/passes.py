@@ -20,7 +20,7 @@ from conformix.data.outputs import (
     Form,
     Kind,
     Outputs,
-    added,
+    ReadHere,
     check_outputs,
     matching,
     over_blocks,
@@ -232,7 +232,7 @@ class Passes:
 
 
 @dataclass(frozen=True, eq=False)
-class BatchOutputs:
+class BatchOutputs(ReadHere):
     """The outputs of rows in batches; see `conformix.data.outputs.Source`."""
 
     passes: Passes
@@ -275,13 +275,3 @@ class BatchOutputs:
     ) -> Iterator[tuple[slice, Any]]:
         """Yield what a function says of blocks of rows; see `conformix.data.outputs.Source`."""
         return over_blocks((block.outputs for block in self.blocks()), function, rows, arrays)
-
-    def fold(
-        self,
-        function: Callable[..., Any],
-        add: Callable[[Any, Any], Any],
-        rows: IntArray | None = None,
-        arrays: tuple[Any, ...] = (),
-    ) -> Any:
-        """Return the sum of what a function says; see `conformix.data.outputs.Source`."""
-        return added(self.map(function, rows, arrays), add)

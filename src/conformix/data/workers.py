@@ -9,10 +9,12 @@ tree. A worker that is lost costs the time to compute its chunks again.
 
 from __future__ import annotations
 
+import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from conformix.errors import InvalidInput, pip_line
 from conformix.kernels import available_threads
@@ -29,7 +31,9 @@ ALLOCATOR = {
 
 
 @contextmanager
-def connected(where: str, *, workers: int | None = None) -> Iterator[Any]:
+def connected(
+    where: str, *, workers: int | None = None, progress: bool | None = None
+) -> Iterator[Any]:
     """Connect to a Dask cluster: its workers take Dask arrays, experiments and searches.
 
     Parameters
@@ -39,6 +43,9 @@ def connected(where: str, *, workers: int | None = None) -> Iterator[Any]:
         machine, over its loopback interface, which end with the ``with`` block.
     workers : int, optional
         How many processes a local cluster has; by default one per core.
+    progress : bool, optional
+        Whether to show on the error stream how many tasks are done, how many are left, and how much
+        memory the workers hold; by default where that is a terminal.
 
     Examples
     --------
@@ -64,7 +71,7 @@ def connected(where: str, *, workers: int | None = None) -> Iterator[Any]:
             client = Client(where, timeout="10s")
         except (OSError, TimeoutError) as error:
             raise InvalidInput(f"no Dask scheduler answers at {where}: {error}") from None
-        with client, parallel_config(backend="dask"):
+        with client, parallel_config(backend="dask"), _shown(client, progress):
             yield client
         return
     with dask_settings(ALLOCATOR):
@@ -75,8 +82,78 @@ def connected(where: str, *, workers: int | None = None) -> Iterator[Any]:
             host="127.0.0.1",
             dashboard_address=None,
         )
-    with cluster, Client(cluster) as client, parallel_config(backend="dask"):
+    with (
+        cluster,
+        Client(cluster) as client,
+        parallel_config(backend="dask"),
+        _shown(client, progress),
+    ):
         yield client
+
+
+class Work(NamedTuple):
+    """How far the tasks of a cluster are."""
+
+    done: int
+    left: int
+    workers: int
+    gigabytes: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.done:,} tasks done, {self.left:,} left; {self.workers} "
+            f"worker{'s' * (self.workers != 1)} with {self.gigabytes:.1f} GB"
+        )
+
+
+# States of a task that is still to be done.
+AHEAD = ("waiting", "queued", "processing", "no-worker")
+# Seconds between two looks at a cluster.
+PAUSE = 0.5
+
+
+def work_of(dask_scheduler: Any) -> Work:
+    """Return how far the tasks are, asked of a scheduler (``client.run_on_scheduler(work_of)``)."""
+    prefixes = dask_scheduler.task_prefixes.values()
+    held = [worker.metrics.get("memory", 0) for worker in dask_scheduler.workers.values()]
+    return Work(
+        done=sum(prefix.state_counts["memory"] for prefix in prefixes),
+        left=sum(prefix.states[state] for prefix in prefixes for state in AHEAD),
+        workers=len(held),
+        gigabytes=sum(held) / 1e9,
+    )
+
+
+@contextmanager
+def _shown(client: Any, progress: bool | None) -> Iterator[None]:
+    """Show on the error stream how far the tasks of a cluster are, where that is wanted."""
+    if not (sys.stderr.isatty() if progress is None else progress):
+        yield
+        return
+    over = threading.Event()
+    watcher = threading.Thread(target=_watch, args=(client, over), daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
+
+
+def _watch(client: Any, over: threading.Event) -> None:
+    told, width = "", 0
+    while not over.wait(PAUSE):
+        try:
+            work = client.run_on_scheduler(work_of)
+        except Exception:
+            break
+        if str(work) != told:
+            told = str(work)
+            sys.stderr.write(f"\r{told:<{width}}")
+            sys.stderr.flush()
+            width = len(told)
+    if told:
+        sys.stderr.write("\n")
 
 
 # Neighbours merged at once: fewer make the tree deep, more make one worker hold much at a time.

@@ -38,7 +38,7 @@ def warm_up() -> Warm:
     >>> warm_up().seconds > 0
     True
     """
-    from conformix.kernels.host import compiled  # noqa: PLC0415  numba loads late
+    from conformix.kernels.host import bands, compiled, widths  # noqa: PLC0415  numba loads late
     from conformix.kernels.host.engine.walk import walk  # noqa: PLC0415
     from conformix.kernels.host.likelihood import likelihood  # noqa: PLC0415
 
@@ -58,6 +58,15 @@ def warm_up() -> Warm:
     leave_one_out_efcp(scores, y[:ROWS], np.array([[0.5, 0.5], [0.0, 1.0]]), alpha=0.1)
     # Of many more numbers than here; so few are left to NumPy.
     likelihood(np.ones((1, 1, 1)), (0, 1), np.ones(1), np.zeros(1), np.zeros((1, 1)))
+    # Intervals of numbers, by rooms that this one does not see.
+    planes, order, one = np.ones((4, 2, 3)), np.zeros((2, 3), dtype=np.int64), np.ones(1)
+    knots: Any = (order, *planes)
+    many: Any = (*knots, np.ones((3, 1)), one[None], -np.inf, np.inf, 0, 1, one[None, None])
+    single: Any = (*knots, np.ones(3), one, np.ones((1, 3)), -np.inf, np.inf, one, np.ones(3))
+    ends: Any = (*planes, np.ones(3), *np.ones((3, 1, 2)))
+    bands.fill_bands(*ends)
+    widths.add_widths(*many)
+    widths.add_slopes(*single)
     kernel: Any = walk
     seconds = time.perf_counter() - start
     return Warm(seconds, compiled.NOTICE.seconds, kernel.stats.cache_path)

@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from conformix.calibration.cuts import Cuts, Plan, Single
+from conformix.calibration.cuts import Cuts, Marginal, Plan, Single
+from conformix.conformal import warn_if_trivial
 from conformix.data.row_data import NO_DATA, RowData
 from conformix.fit.scored import in_blocks, rising, true_scores
 from conformix.guarantees import Ledger
@@ -319,7 +320,11 @@ class Calibrated:
         return self.rule.limits
 
     def warn(self, alpha: float) -> None:
-        self.cuts.warn(alpha, self.ledger.facts.rank)
+        facts = self.ledger.facts
+        if self.cuts.name != Marginal.name:
+            self.cuts.warn(alpha, facts.rank)
+        else:
+            warn_if_trivial(self.n, alpha, facts.rank, all_in=facts.all_in)
 
     def at_level(self, alpha: float) -> AtLevel:
         return AtLevel(self.rule, self.at(alpha))

@@ -76,7 +76,7 @@ def check_resolution(d: int, resolution: int) -> None:
         )
 
 
-def first_best(counts: IntArray, weights: FloatArray | IntArray) -> int:
+def first_best(counts: FloatArray | IntArray, weights: FloatArray | IntArray) -> int:
     """Return the index of the winner under the total order that breaks ties.
 
     Smallest count first, then smallest ``sum w_j^2`` (closest to uniform), then the
@@ -84,8 +84,8 @@ def first_best(counts: IntArray, weights: FloatArray | IntArray) -> int:
 
     Parameters
     ----------
-    counts : int64 array of shape (m,)
-        Total set size of every weight vector.
+    counts : array of shape (m,)
+        Total set size, or another cost, of every weight vector.
     weights : array of shape (m, d)
         Integer grid weights, or any candidates.
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from conformix.errors import InvalidInput, shown
-from conformix.kernels.arrays import FloatArray
+from conformix.kernels.arrays import FloatArray, is_tensor, to_host
 from conformix.kernels.twins import host_kernels
 from conformix.regression.planes import Planes
 
@@ -30,7 +30,8 @@ def bands(planes: Planes, weights: Any, threshold: Any) -> tuple[FloatArray, Flo
     lower, upper : arrays of shape (n,) or (L, n)
         Ends are ``-inf`` and ``inf`` where an interval has none; an empty interval is
         ``(inf, -inf)``. Ends are rounded outward: for every float y,
-        ``combined(weights, y) <= threshold`` implies ``lower <= y <= upper``.
+        ``combined(weights, y) <= threshold`` implies ``lower <= y <= upper``. Tensors where the
+        planes are tensors on a device, of the same bits.
 
     Examples
     --------
@@ -40,19 +41,22 @@ def bands(planes: Planes, weights: Any, threshold: Any) -> tuple[FloatArray, Flo
     (array([-3.]), array([3.]))
     """
     weights = check_weights(weights, planes.d)
-    cuts = np.asarray(threshold, dtype=np.float64)
+    cuts = np.asarray(to_host(threshold), dtype=np.float64)
     n = len(planes)
-    shape = np.broadcast_shapes(cuts.shape, (n,))
-    if shape[-1] != n or len(shape) > 2 or np.isnan(cuts).any():
+    if cuts.ndim > 2 or cuts.shape[-1:] not in ((), (1,), (n,)) or np.isnan(cuts).any():
         raise InvalidInput(
             f"threshold must be numbers that broadcast to ({n},) or (L, {n}); got "
             f"{shown(threshold)}."
         )
-    flat = np.ascontiguousarray(np.broadcast_to(cuts, shape).reshape(-1, n))
+    shape = (*cuts.shape[:-1], n)
+    flat = np.array(np.broadcast_to(cuts, shape).reshape(-1, n))
+    if is_tensor(planes.centre):
+        from conformix.kernels.device.bands import fill_bands  # noqa: PLC0415  PyTorch loads late
+
+        return tuple(ends.reshape(shape) for ends in fill_bands(*planes.parts, weights, flat))  # type: ignore[return-value]
     lower, upper = np.empty((2, *flat.shape))
-    parts = (np.ascontiguousarray(part) for part in planes.parts)
     kernels = host_kernels("bands", n * planes.d * planes.d)
-    kernels.fill_bands(*parts, weights, flat, lower, upper)
+    kernels.fill_bands(*planes.arrays, weights, flat, lower, upper)
     return lower.reshape(shape), upper.reshape(shape)
 
 
@@ -86,6 +90,7 @@ def lowest(planes: Planes, weights: Any) -> tuple[FloatArray, FloatArray]:
     (array([3.]), array([1.]))
     """
     weights = check_weights(weights, planes.d)
+    planes = planes.on_host()
     knots = planes.centre.T
     values = np.array([planes.combined(weights, knot) for knot in knots])
     place = values.argmin(axis=0)
@@ -95,11 +100,11 @@ def lowest(planes: Planes, weights: Any) -> tuple[FloatArray, FloatArray]:
 
 def check_weights(weights: Any, d: int) -> FloatArray:
     """Return weights as float64 (d,) or (m, d), not negative."""
-    values = np.asarray(weights, dtype=np.float64)
+    values = np.asarray(to_host(weights), dtype=np.float64)
     if values.ndim not in (1, 2) or values.shape[-1] != d or not np.isfinite(values).all():
         raise InvalidInput(f"weights must be finite, one for each of {d} scores.")
     if (values < 0).any():
         raise InvalidInput(
             f"weights must not be negative; got {values.min():g}: the average would not be convex."
         )
-    return np.ascontiguousarray(values)
+    return np.require(values, np.float64, ("C", "W"))  # as compiled kernels take them

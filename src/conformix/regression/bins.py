@@ -27,6 +27,8 @@ from conformix.regression.regressed import RegressedOutputs
 from conformix.regression.rule import LineRule
 
 BIN = "bin of difficulty"
+# Widths that differ by less are one width: ends are rounded outward, each by its own bits.
+ALIKE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -76,8 +78,9 @@ class PerBin:
         hardest = np.sort(difficulty(rule, planes, threshold))
         n = len(hardest)
         places = [-(-n * part // self.n_bins) - 1 for part in range(1, self.n_bins)]
-        edges = np.unique(hardest[np.maximum(places, 0)]) if places else np.zeros(0)
-        return Bins(rule, float(threshold), edges[edges < hardest[-1]])
+        edges = hardest[np.maximum(places, 0)] * (1 + ALIKE) if places else np.zeros(0)
+        apart = np.append(True, np.diff(edges) > ALIKE * edges[1:]) if len(edges) else []
+        return Bins(rule, float(threshold), edges[np.logical_and(apart, edges < hardest[-1])])
 
 
 def difficulty(rule: LineRule, planes: Planes, threshold: float) -> FloatArray:

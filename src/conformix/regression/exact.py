@@ -1,11 +1,11 @@
 """The exact split of responses: all rows calibrate, and the row to predict counts among them.
 
-Candidate weights are fixed beforehand, or chosen on rows set aside. The interval of a row is the hull
-of those that some y may select (`conformix.regression.hull`). Unless rows are set aside for it, the
-scale is that of the labelled rows and the new one, all alike (`conformix.regression.scale`). With a
-threshold per group, or importance weights, the selection stays that of one threshold for all, which
-treats all rows alike, and the interval under every weight that may be selected is cut as the
-calibration says.
+Candidate weights are fixed beforehand, or chosen on rows set aside. The interval of a row is the
+hull of those that some y may select (`conformix.regression.hull`). Unless rows are set aside for
+it, the scale is that of the labelled rows and the new one, all alike
+(`conformix.regression.scale`). With a threshold per group, or importance weights, the selection
+stays that of one threshold for all, which treats all rows alike, and the interval under every
+weight that may be selected is cut as the calibration says.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class HullFitted:
         )
 
     def at(self, alpha: float, data: RowData = NO_DATA) -> Any:
-        """Return the thresholds of some rows under the first weights: ``-inf`` under all or none."""
+        """Return the thresholds of rows under the first weights: ``-inf`` under all or none."""
         return self.cuts_under(self.weights[0]).at(alpha, conformal_rank, data)
 
     def cuts_under(self, weights: FloatArray, scale: LineScale | None = None) -> Cuts:

@@ -1,4 +1,4 @@
-"""Fit: from labelled rows to intervals, as Algorithm 2 of the paper reads, with widths for sizes."""
+"""Fit: from labelled rows to intervals: Algorithm 2 of the paper, with widths for sizes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from conformix.scores.names import Column
 from conformix.scores.tensor import draw_key
 from conformix.search.objective import tuning_rank
 from conformix.search.weights import counted, n_candidates
-from conformix.splits import Roles, Split
+from conformix.splits import Roles
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +94,8 @@ def fit(given: ResponseRows, settings: RegressionSettings) -> LinePredictor:
     if split is not None:
         n_test = None if given.test is None else given.test.n
         check_test(split, n_test)
-        use_test = split.needs_test
-        roles = split.roles(outputs.n, n_test or 0 if use_test else 0, rng, given.groups)
+        n_sized = n_test if split.needs_test and n_test is not None else 0
+        roles = split.roles(outputs.n, n_sized, rng, given.groups)
     weights = settings.settled(d)
     bins: Bins | None = None
     fitted: Any
@@ -104,7 +104,7 @@ def fit(given: ResponseRows, settings: RegressionSettings) -> LinePredictor:
     elif is_symmetric(settings.split):
         fitted, bins = fit_hull(given, columns, settings, roles, rng)
     else:
-        fitted, bins = with_searched_weights(given, columns, settings, roles, split, rng)  # type: ignore[arg-type]
+        fitted, bins = with_searched_weights(given, columns, settings, roles, rng)
     shapes = {name: Shape.of(model) for name, model in outputs.by_name.items()}
     return LinePredictor(
         columns, shapes, key, settings.alpha, fitted, y_range=settings.y_range, bins=bins,
@@ -122,11 +122,11 @@ def with_searched_weights(
     columns: tuple[Column, ...],
     settings: RegressionSettings,
     roles: Roles,
-    split: Split,
     rng: np.random.Generator,
 ) -> tuple[Calibrated, Bins | None]:
     """Return weights and threshold: Algorithm 2 of the paper."""
     rows, data, alpha, d = given.rows, given.data, settings.alpha, len(columns)
+    split = settings.split
     separate, search = roles.separate, settings.search
     if settings.delta is not None and not separate:
         search = counted(search)  # the union bound of a PAC rank needs weights that are counted

@@ -23,7 +23,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from conformix.errors import InvalidInput
-from conformix.kernels.arrays import FloatArray
+from conformix.kernels.arrays import BoolArray, FloatArray, to_host
+from conformix.kernels.blocks import row_blocks
 from conformix.regression.bands import bands, check_weights
 from conformix.regression.planes import Planes
 from conformix.regression.search import order_statistics, row_widths, total_widths
@@ -80,10 +81,11 @@ class Hull:
         if not 1 <= k <= n + 1:
             raise InvalidInput(f"k must be a rank from 1 to {n + 1}; got {k}.")
         inside = (-np.inf, np.inf) if y_range is None else (float(y_range[0]), float(y_range[1]))
-        cuts = order_statistics(planes.scores(np.asarray(y, dtype=np.float64)), weights, (k - 1, k))
+        scores = planes.scores(np.asarray(to_host(y), dtype=np.float64))
+        cuts = order_statistics(scores, weights, (k - 1, k))
         return cls(weights, cuts, total_widths(planes, weights, cuts, inside), n, inside)
 
-    def survivors(self, planes: Planes) -> FloatArray:
+    def survivors(self, planes: Planes) -> BoolArray:
         """Return which weights may be selected at some y, boolean (n_new, m)."""
         own = row_widths(planes, self.weights, self.cuts, self.y_range)
         # A sum of n + 1 numbers that are not negative is off by at most n roundings.
@@ -96,12 +98,11 @@ class Hull:
         """Return the hulls of new rows, lower and upper (n_new,); empty ones are (inf, -inf)."""
         lower = np.full(len(planes), np.inf)
         upper = np.full(len(planes), -np.inf)
-        if not len(planes):
-            return lower, upper
-        selected = self.survivors(planes)
-        for i in np.flatnonzero(selected.any(axis=0)):
-            rows = np.flatnonzero(selected[:, i])
-            low, high = bands(planes.rows(rows), self.weights[i], self.cuts[1, i])
-            lower[rows] = np.minimum(lower[rows], low)
-            upper[rows] = np.maximum(upper[rows], high)
+        for block in row_blocks(len(planes), self.totals.size):
+            selected = self.survivors(planes.rows(block))
+            for i in np.flatnonzero(selected.any(axis=0)):
+                rows = block.start + np.flatnonzero(selected[:, i])
+                low, high = bands(planes.rows(rows), self.weights[i], self.cuts[1, i])
+                lower[rows] = np.minimum(lower[rows], to_host(low))
+                upper[rows] = np.maximum(upper[rows], to_host(high))
         return lower, upper

@@ -15,7 +15,7 @@ import numpy as np
 
 from conformix.errors import InvalidInput, shown
 from conformix.kernels import combine
-from conformix.kernels.arrays import FloatArray, is_tensor
+from conformix.kernels.arrays import FloatArray, is_tensor, on_device, to_device, to_host
 
 # Numbers up to here may be multiplied and added without overflow.
 LARGEST = 2.0**300
@@ -66,6 +66,10 @@ class Planes:
                     "a score is not convex, and its averages need not be intervals."
                 )
 
+    def on_host(self) -> Planes:
+        """Return these planes in host memory: themselves unless they are tensors."""
+        return _made(*map(to_host, self.parts)) if is_tensor(self.centre) else self
+
     def __len__(self) -> int:
         return len(self.centre)
 
@@ -78,6 +82,11 @@ class Planes:
     def parts(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Centre, offset, below and above, each (n, d)."""
         return self.centre, self.offset, self.below, self.above
+
+    @property
+    def arrays(self) -> tuple[FloatArray, ...]:
+        """The parts as compiled kernels take them: contiguous and writable, in host memory."""
+        return tuple(np.require(part, np.float64, ("C", "W")) for part in self.parts)
 
     def rows(self, index: Any) -> Planes:
         """Return some rows: a slice, indices or a mask."""
@@ -94,18 +103,18 @@ class Planes:
             raise InvalidInput(
                 f"divisors must be {self.d} positive numbers, one per score; got {shown(divisors)}."
             )
+        divisors = to_device(divisors, self.centre)
         others = (part / divisors for part in self.parts[1:])
         return Planes(self.centre, *others)
 
     def scores(self, y: FloatArray) -> FloatArray:
         """Return the scores (n, d) at ``y`` (n,)."""
-        y = y[:, None]
-        zero = 0.0
-        if is_tensor(self.centre):
-            falling = self.below * (self.centre - y).clamp(min=zero)
-            return self.offset + falling + self.above * (y - self.centre).clamp(min=zero)
-        falling = self.below * np.maximum(self.centre - y, zero)
-        return self.offset + falling + self.above * np.maximum(y - self.centre, zero)  # type: ignore[no-any-return]
+        gap: Any = self.centre - to_device(y, self.centre)[:, None]
+        if is_tensor(gap):
+            falling, rising = gap.clamp(min=0.0), (-gap).clamp(min=0.0)
+        else:
+            falling, rising = np.maximum(gap, 0.0), np.maximum(-gap, 0.0)
+        return self.offset + self.below * falling + self.above * rising  # type: ignore[no-any-return]
 
     def combined(self, weights: FloatArray, y: FloatArray) -> FloatArray:
         """Return ``w[0] s[0] + w[1] s[1] + ...`` (n,) at ``y`` (n,), added in that order.
@@ -118,7 +127,7 @@ class Planes:
 
 def _plane(name: str, values: Any) -> FloatArray:
     """Return one plane as finite float64 (n, d)."""
-    plane = values.double() if is_tensor(values) else np.asarray(values, dtype=np.float64)
+    plane = values.double() if on_device(values) else np.asarray(to_host(values), dtype=np.float64)
     if plane.ndim != 2 or plane.shape[1] == 0:
         raise InvalidInput(
             f"{name} must have shape (n, d) with one score or more; got {tuple(plane.shape)}."

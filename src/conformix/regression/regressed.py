@@ -33,9 +33,9 @@ class Regressed:
     mean : array of shape (n,), optional
         The point prediction: a mean or a median.
     sigma : array of shape (n,), optional
-        How far off the point prediction is expected to be, in units of the response. It is positive;
-        zeros are lifted to a number that can be divided by, and negative ones refused. It goes with
-        a mean.
+        How far off the point prediction is expected to be, in units of the response. It is
+        positive: zeros are lifted to a number that can be divided by, and negative ones refused. It
+        goes with a mean.
     quantiles : array of shape (n, q), or a mapping or frame of columns by level, optional
         Predicted quantiles. Those of a row that cross are sorted.
     levels : array of shape (q,), optional
@@ -234,6 +234,7 @@ class RegressedOutputs:
 
     @property
     def n(self) -> int:
+        """Number of rows."""
         return len(next(iter(self.by_name.values())))
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -129,7 +129,7 @@ def _in(
 
 
 def _params_out(params: dict[str, Any], predictor: LinePredictor, arrays: Arrays) -> dict[str, Any]:
-    state, normalize = params["random_state"], params["normalize"]
+    state, normalize, weights = params["random_state"], params["normalize"], params["weights"]
     named = [text for _, text, *_ in columns_out(predictor.columns, arrays, NOTATION)]
     texts = [
         f"{column.model}.{text}" if column.model else text
@@ -140,7 +140,7 @@ def _params_out(params: dict[str, Any], predictor: LinePredictor, arrays: Arrays
         "scores": ["auto"] if is_auto(params["scores"]) else texts,
         "alpha": float(params["alpha"]),
         "normalize": normalize if isinstance(normalize, str) else [float(x) for x in normalize],
-        "weights": None if params["weights"] is None else arrays.put(np.array(params["weights"], dtype=float)),
+        "weights": None if weights is None else arrays.put(np.array(weights, dtype=np.float64)),
         "tune_alpha": None if levels is None else [float(x) for x in np.atleast_1d(levels)],
         "allow_empty": bool(params["allow_empty"]),
         "guarantee": params["guarantee"],
@@ -194,7 +194,10 @@ def _predictor_in(document: Any, arrays: Arrays, y_range: Any) -> LinePredictor:
     known = all(column.model in shapes for column in columns)
     require(known, "its predictor.columns name a model that is not among predictor.models")
     fitted = FITTED.read(
-        field_of(document, "fitted", "dict", where), arrays, "fitted", columns, shapes, y_range
+        field_of(document, "fitted", "dict", where),
+        arrays,
+        "fitted",
+        About(columns, shapes, y_range),
     )
     return LinePredictor(
         columns=columns,
@@ -206,6 +209,14 @@ def _predictor_in(document: Any, arrays: Arrays, y_range: Any) -> LinePredictor:
         bins=_bins_in(document["bins"], arrays, columns) if "bins" in document else None,
         seen=seen_in(document["seen"], arrays) if "seen" in document else None,
     )
+
+
+class About(NamedTuple):
+    """What the parts of a fit are read with."""
+
+    columns: tuple[Column, ...]
+    shapes: dict[str, Shape]
+    y_range: Any
 
 
 def _shape_in(document: Any) -> tuple[str, Shape]:
@@ -293,14 +304,8 @@ def _rule_out(fitted: Calibrated, arrays: Arrays) -> dict[str, Any]:
     return document
 
 
-def _rule_in(
-    document: dict[str, Any],
-    arrays: Arrays,
-    where: str,
-    columns: tuple[Column, ...],
-    shapes: dict[str, Shape],
-    y_range: Any,
-) -> Calibrated:
+def _rule_in(document: dict[str, Any], arrays: Arrays, where: str, about: About) -> Calibrated:
+    columns, _, y_range = about
     refuse_unknown(document, _RULE, "fitted rule")
     calibration = array_in(document, "calibration", arrays, where)
     facts = facts_in(field_of(document, "facts", "dict", where), ResponseFacts)
@@ -357,14 +362,8 @@ def _hull_out(fitted: HullFitted, arrays: Arrays) -> dict[str, Any]:
     } | plan_out(fitted, arrays)
 
 
-def _hull_in(
-    document: dict[str, Any],
-    arrays: Arrays,
-    where: str,
-    columns: tuple[Column, ...],
-    shapes: dict[str, Shape],
-    y_range: Any,
-) -> HullFitted:
+def _hull_in(document: dict[str, Any], arrays: Arrays, where: str, about: About) -> HullFitted:
+    columns, shapes, y_range = about
     refuse_unknown(document, _HULL, "exact split")
     y = array_in(document, "y", arrays, where)
     proper = y.ndim == 1 and y.dtype == np.float64 and len(y) > 0 and np.isfinite(y).all()

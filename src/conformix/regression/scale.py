@@ -1,9 +1,9 @@
 """The scale on which scores of a response are averaged: learnt without labels, or given.
 
 Every score is divided so that the mean of its spread, 1/slope, over some rows is 1: all scores are
-then in units of the response, as residuals are. These rows are not those that calibrate, or they are
-all n + 1 rows alike: under ``exact`` the scale counts the row to predict. There it is rounded to
-powers of two, so that nearly all rows that are predicted have one scale.
+then in units of the response, as residuals are. These rows are not those that calibrate, or they
+are all n + 1 rows alike: under ``exact`` the scale counts the row to predict. There it is rounded
+to powers of two, so that nearly all rows that are predicted have one scale.
 
 Beside the mean it says how small a spread may be: `LEAST` of its mean.
 """

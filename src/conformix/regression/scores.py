@@ -1,7 +1,8 @@
 """Scores on the real line: what a model predicts, as V-shaped functions of the response.
 
-``s(x, y) = offset + below (centre - y)+ + above (y - centre)+``: a nonconformity, lower fits better.
-A non-negative average of such scores is convex in y, so that ``{y : s <= t}`` is one interval.
+``s(x, y) = offset + below (centre - y)+ + above (y - centre)+``: a nonconformity, lower fits
+better. A non-negative average of such scores is convex in y, so that ``{y : s <= t}`` is one
+interval.
 
 | score | centre | offset | below, above | needs |
 |---|---|---|---|---|
@@ -434,7 +435,7 @@ SCORES: Registry[type[RegressionScore]] = Registry(
         "normalized": "norm",
         "normalised": "norm",
         "quantile": "cqr",
-    },  # fmt: skip
+    },
 )
 # Scores that other libraries have, and that no average here can hold.
 NOT_CONVEX = ("density", "histogram", "hpd", "dcp", "cdf", "chr")
@@ -470,8 +471,8 @@ def resolve_score(score: Any) -> RegressionScore:
 def _refuse_not_convex(text: str) -> None:
     if text.strip().lower() in NOT_CONVEX:
         raise InvalidInput(
-            f"score {text!r} is not convex in y, so that its averages need not be intervals; known: "
-            f"{', '.join(SCORES)}."
+            f"score {text!r} is not convex in y, so that its averages need not be intervals; "
+            f"known: {', '.join(SCORES)}."
         )
 
 

@@ -9,18 +9,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from conformix.conformal import conformal_rank, simple_fraction
 from conformix.errors import InvalidInput
 from conformix.kernels import combine
-from conformix.kernels.arrays import FloatArray, RandomState, as_generator
+from conformix.kernels.arrays import (
+    FloatArray,
+    IntArray,
+    RandomState,
+    as_generator,
+    is_tensor,
+    to_host,
+)
 from conformix.kernels.blocks import available_threads, row_blocks, run_blocks, threads_for
 from conformix.kernels.elementary import exp
 from conformix.kernels.simplex import first_best, simplex_grid
 from conformix.kernels.twins import host_kernels
-from conformix.regression.bands import check_weights
 from conformix.regression.planes import Planes
 from conformix.search.grid import auto_resolution
 from conformix.search.weights import MOST_GRID_SCORES
@@ -94,6 +101,10 @@ class WidthObjective:
         What the response cannot leave: widths are those of the intervals cut to it.
     threads : int or None
         Threads to use; None takes the available cores.
+    size : Planes, optional
+        The rows whose widths are measured, where they are not the tuning rows; no responses here.
+    rank : callable
+        From a number of rows and a level to the rank of the threshold.
 
     Examples
     --------
@@ -109,11 +120,16 @@ class WidthObjective:
         levels: Sequence[float],
         y_range: tuple[float, float] | None = None,
         threads: int | None = None,
+        *,
+        size: Planes | None = None,
+        rank: Callable[[int, float], int] = conformal_rank,
     ) -> None:
         self.planes = planes
-        self.y = np.asarray(y, dtype=np.float64)
+        self.size = planes if size is None else size
+        self.rank = rank
+        self.y = np.asarray(to_host(y), dtype=np.float64)
         self.levels = tuple(levels)
-        self.ranks = [conformal_rank(len(planes), level) for level in levels]
+        self.ranks = [rank(len(planes), level) for level in levels]
         self.y_range = (
             (-np.inf, np.inf) if y_range is None else (float(y_range[0]), float(y_range[1]))
         )
@@ -125,10 +141,13 @@ class WidthObjective:
         """Number of scores."""
         return self.planes.d
 
-    def part(self, rows: FloatArray) -> WidthObjective:
-        """Return the objective on some of its rows."""
-        some = self.planes.rows(rows)
-        return WidthObjective(some, self.y[rows], self.levels, self.y_range, self.threads)
+    def part(self, rows: IntArray) -> WidthObjective:
+        """Return the objective on some of its tuning rows; other rows are all measured."""
+        size = None if self.size is self.planes else self.size
+        return WidthObjective(
+            self.planes.rows(rows), self.y[rows], self.levels, self.y_range, self.threads,
+            size=size, rank=self.rank,
+        )  # fmt: skip
 
     def thresholds(self, weights: FloatArray) -> FloatArray:
         """Return the threshold of every level under every weight vector, (L, m)."""
@@ -137,8 +156,8 @@ class WidthObjective:
     def __call__(self, weights: FloatArray) -> FloatArray:
         """Return the mean widths (m,) of weights (m, d), added up over the levels."""
         cuts = self.thresholds(weights)
-        totals = total_widths(self.planes, weights, cuts, self.y_range, self.threads)
-        return totals.sum(axis=0) / max(1, len(self.planes))  # type: ignore[no-any-return]
+        totals = total_widths(self.size, weights, cuts, self.y_range, self.threads)
+        return totals.sum(axis=0) / max(1, len(self.size))  # type: ignore[no-any-return]
 
 
 def order_statistics(
@@ -149,6 +168,7 @@ def order_statistics(
     ``-inf`` for k = 0, ``inf`` for k larger than the rows.
     """
     n = len(scores)
+    scores = to_host(scores)
     falling = -scores  # a sum of negated products is the negated sum
     found = np.empty((len(ranks), len(weights)))
     for place, k in enumerate(ranks):
@@ -197,24 +217,36 @@ def _add_widths(
 ) -> FloatArray:
     m = len(weights)
     totals = np.zeros((groups, *thresholds.shape))
+    knots: Any = sorted_knots(planes)
+    rest: Any = (np.ascontiguousarray(weights.T), thresholds, *y_range)
+    if is_tensor(planes.centre):
+        from conformix.kernels.device import widths  # noqa: PLC0415  PyTorch loads late
+
+        everything: Any = (*knots, *rest, totals)
+        widths.add_widths(*everything)
+        return totals
     work = planes.centre.size * m * len(thresholds)
     kernels = host_kernels("widths", work)
-    arguments = (*sorted_knots(planes), np.ascontiguousarray(weights.T), thresholds, *y_range)
 
     def add(some: slice) -> None:
-        kernels.add_widths(*arguments, some.start, some.stop, totals)
+        kernels.add_widths(*knots, *rest, some.start, some.stop, totals)
 
     run_blocks(add, row_blocks(m, 1, BLOCK), threads_for(work, threads))
     return totals
 
 
-def sorted_knots(planes: Planes) -> tuple[FloatArray, ...]:
+def sorted_knots(planes: Planes) -> tuple[Any, ...]:
     """Return the order of the centres of every row, rising, and what a walk over them needs.
 
     Centre, score at the first knot, below and above, each (n, d) in that order.
     """
-    order = np.argsort(planes.centre, axis=1, kind="stable")
-    parts = (np.take_along_axis(part, order, axis=1) for part in planes.parts)
+    given: tuple[Any, ...] = planes.parts
+    if is_tensor(planes.centre):
+        order = given[0].argsort(dim=1, stable=True)
+        parts = [part.gather(1, order) for part in given]
+    else:
+        order = np.argsort(planes.centre, axis=1, kind="stable")
+        parts = [np.take_along_axis(part, order, axis=1) for part in given]
     centre, offset, below, above = parts
     first = offset + below * (centre - centre[:, :1])
     return order, centre, first, below, above
@@ -253,11 +285,11 @@ def exact_grid(
     >>> exact_grid(planes, y, [0.1], 10).weights
     array([0.4, 0.6])
     """
-    objective = WidthObjective(planes, y, levels, y_range, threads)
-    return _grid(objective, resolution)
+    return narrowest(WidthObjective(planes, y, levels, y_range, threads), resolution)
 
 
-def _grid(objective: WidthObjective, resolution: int | None) -> WidthResult:
+def narrowest(objective: WidthObjective, resolution: int | None = None) -> WidthResult:
+    """Return the weights of the simplex grid where an objective is smallest, as `exact_grid`."""
     steps = auto_resolution(objective.d) if resolution is None else resolution
     grid = simplex_grid(objective.d, steps)
     totals = objective(grid / steps)
@@ -312,12 +344,12 @@ class WidthSlope:
     """
 
     def __init__(self, objective: WidthObjective) -> None:
-        planes = objective.planes
-        self.n = len(planes)
-        self.scores, self.ranks = objective.scores, objective.ranks
+        planes = objective.size.on_host()
+        self.n, self.n_size = len(objective.planes), max(1, len(planes))
+        self.scores, self.ranks = to_host(objective.scores), objective.ranks
         self.y_range = objective.y_range
         order = np.argsort(planes.centre, axis=1, kind="stable")
-        self.rows = (order, *(np.ascontiguousarray(part) for part in planes.parts))
+        self.rows = (order, *planes.arrays)
 
     def __call__(self, weights: FloatArray) -> tuple[float, FloatArray]:
         """Return the width of weights (d,), and its slope (d,)."""
@@ -330,9 +362,9 @@ class WidthSlope:
                 half = min(max(3, round(NEAR * self.n)), k - 1, self.n - k)
                 moves[place] = self.scores[order[k - 1 - half : k + half]].mean(axis=0)
         totals, slopes = np.zeros(len(cuts)), np.zeros(len(weights))
-        kernels = host_kernels("widths", self.scores.size * len(cuts))
+        kernels = host_kernels("widths", self.rows[0].size * len(cuts))
         kernels.add_slopes(*self.rows, weights, cuts, moves, *self.y_range, totals, slopes)
-        return float(totals.sum()) / self.n, slopes / self.n
+        return float(totals.sum()) / self.n_size, slopes / self.n_size
 
 
 def search_widths(
@@ -371,22 +403,38 @@ def search_widths(
     >>> search_widths(planes, y, [0.1, 0.2], random_state=0).strategy
     'mean of 4 searches on random parts: grid of resolution 100'
     """
+    objective = WidthObjective(planes, y, levels, y_range, threads)
+    rng = as_generator(random_state)
+    return search_objective(objective, rng, resolution=resolution, bags=bags, share=share)
+
+
+def search_objective(
+    objective: WidthObjective,
+    rng: np.random.Generator,
+    *,
+    resolution: int | None = None,
+    bags: int = BAGS,
+    share: float = SHARE,
+) -> WidthResult:
+    """Return weights of a small objective, as `search_widths`: the mean over random parts."""
     if bags < 1 or not 0 < share <= 1:
         raise InvalidInput(f"bags must be at least 1 and share in (0, 1]; got {bags}, {share:g}.")
-    rng = as_generator(random_state)
-    objective = WidthObjective(planes, y, levels, y_range, threads)
-    search: Callable[[WidthObjective], WidthResult] = (
-        (lambda some: _grid(some, resolution)) if planes.d <= MOST_GRID_SCORES else descend
-    )
+    by_grid = objective.d <= MOST_GRID_SCORES
+
+    def search(some: WidthObjective) -> WidthResult:
+        return narrowest(some, resolution) if by_grid else descend(some)
+
     if bags == 1:
         return search(objective)
-    n = len(planes)
+    n = len(objective.planes)
     size = max(1, round(n * share))
-    found = [search(objective.part(np.sort(rng.permutation(n)[:size]))) for _ in range(bags)]
+    parts = [objective.part(np.sort(rng.permutation(n)[:size])) for _ in range(bags)]
+    # A grid keeps all threads busy by itself.
+    found = run_blocks(search, parts, 1 if by_grid else objective.threads)
     weights = found[0].weights.copy()
     for one in found[1:]:
         weights += one.weights
-    weights = check_weights(weights / weights.sum(), planes.d)
+    weights = weights / weights.sum()
     width = float(objective(weights[None])[0])
     name = f"mean of {bags} searches on random parts: {found[0].strategy}"
     return WidthResult(weights, width, sum(one.n_evaluated for one in found), name)

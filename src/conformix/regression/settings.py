@@ -1,6 +1,6 @@
-"""The wishes of a user about responses, resolved once, in the vocabulary of `conformix.fit.settings`.
+"""The wishes of a user about responses, resolved once, in the words of `conformix.fit.settings`.
 
-What both kinds of averages share is resolved there: levels, splits, searches, weights, PAC, threads.
+What averages share is resolved there: levels, splits, searches, weights, PAC, threads.
 """
 
 from __future__ import annotations
@@ -150,8 +150,8 @@ def _check(settings: RegressionSettings) -> None:
     by_difficulty = getattr(settings.calibration, "by_difficulty", False)
     if by_difficulty and settings.weights is not None:
         raise InvalidInput(
-            'calibration "bins" takes its edges from tuning rows, and fixed weights leave none; say '
-            "search=[weights] instead."
+            'calibration "bins" takes its edges from tuning rows, and fixed weights leave none; '
+            "say search=[weights] instead."
         )
     if by_difficulty and not symmetric and not hasattr(settings.split, "share"):
         raise InvalidInput(

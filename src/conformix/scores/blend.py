@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from conformix.conformal import rows_needed, simple_fraction
-from conformix.data.outputs import Outputs, one_below_the_other
+from conformix.data.outputs import LaterOutputs, Outputs
 from conformix.errors import InvalidInput
 from conformix.kernels import available_threads, run_blocks
 from conformix.kernels.arrays import FloatArray, IntArray, is_tensor
@@ -80,7 +80,7 @@ class Blend:
 
     def over(self, outputs: Outputs) -> Outputs:
         """Return the blend of some outputs in their place, computed when rows are asked for."""
-        return replace(outputs, models={self.name: Blended(self, outputs)})  # type: ignore[dict-item]
+        return replace(outputs, models={self.name: Blended(outputs, self)})  # type: ignore[dict-item]
 
     def logits(self, outputs: Outputs) -> FloatArray:
         """Return ``z`` of all labels of some rows, shape (n, K)."""
@@ -215,22 +215,10 @@ class Blending:
 
 
 @dataclass(frozen=True, eq=False)
-class Blended:
-    """Stands in for the (n, K) outputs of the blend; rows are computed when asked for."""
+class Blended(LaterOutputs):
+    """The outputs of a blend."""
 
     blend: Blend
-    outputs: Outputs
-
-    ndim = 2
-    dtype = np.dtype(np.float64)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and labels."""
-        return self.outputs.n, self.outputs.n_classes
-
-    def __len__(self) -> int:
-        return self.outputs.n
 
     def __getitem__(self, rows: slice) -> FloatArray:
         """Return rows of the blend: logits or probabilities, whichever the outputs are."""
@@ -238,15 +226,6 @@ class Blended:
         return as_outputs(
             self.blend.logits(some if some.stays_on_device else some.to_host()), self.outputs
         )
-
-    def later_rows(self, rows: slice | IntArray) -> Blended:
-        """Return the blend of some rows, not computed yet."""
-        return replace(self, outputs=self.outputs.rows(rows))
-
-    @staticmethod
-    def joined(blocks: Sequence[Blended]) -> Blended:
-        """Return the blend of several blocks of rows, not computed yet."""
-        return replace(blocks[0], outputs=one_below_the_other([block.outputs for block in blocks]))
 
     @property
     def rises(self) -> bool:
@@ -289,7 +268,7 @@ class SortedBlend(SortedRows):
 
     @property
     def unsorted(self) -> Ranked:
-        values = Blended(self._blend, self._outputs)[:]
+        values = Blended(self._outputs, self._blend)[:]
         return Ranked(values, *self._how)
 
 

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from conformix.data.outputs import Outputs
+from conformix.data.outputs import LaterOutputs, Outputs
 from conformix.errors import InvalidInput, shown
 from conformix.kernels.arrays import FloatArray
 from conformix.scores.ranked import Ranked
@@ -41,7 +41,7 @@ class Ensemble:
     def over(self, outputs: Outputs) -> Outputs:
         """Return the ensemble of some outputs in their place, computed when rows are asked for."""
         held = outputs.to_host()
-        return replace(held, models={NAME: Averaged(self, held)}, kind=self.how, unchecked=None)  # type: ignore[dict-item]
+        return replace(held, models={NAME: Averaged(held, self)}, kind=self.how, unchecked=None)  # type: ignore[dict-item]
 
     def mean(self, outputs: Outputs) -> FloatArray:
         """Return the mean of the models on some rows, (n, K)."""
@@ -54,22 +54,10 @@ class Ensemble:
 
 
 @dataclass(frozen=True, eq=False)
-class Averaged:
-    """Stands in for the (n, K) outputs of an ensemble; rows are computed when asked for."""
+class Averaged(LaterOutputs):
+    """The outputs of an ensemble."""
 
     ensemble: Ensemble
-    outputs: Outputs
-
-    ndim = 2
-    dtype = np.dtype(np.float64)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and labels."""
-        return self.outputs.n, self.outputs.n_classes
-
-    def __len__(self) -> int:
-        return self.outputs.n
 
     def __getitem__(self, rows: slice) -> FloatArray:
         return self.ensemble.mean(self.outputs.rows(rows))

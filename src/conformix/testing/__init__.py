@@ -7,8 +7,10 @@ from conformix.testing.audit import AuditReport, leave_one_out
 from conformix.testing.contracts import (
     MetricContract,
     NormalizerContract,
+    RegressionScoreContract,
     ScoreContract,
     assert_same_sets,
+    awkward_responses,
     awkward_rows,
 )
 from conformix.testing.roles import (
@@ -25,10 +27,12 @@ __all__ = [
     "FittedNumbers",
     "MetricContract",
     "NormalizerContract",
+    "RegressionScoreContract",
     "RoleReport",
     "ScoreContract",
     "assert_same_sets",
     "audit_roles",
+    "awkward_responses",
     "awkward_rows",
     "fitted_numbers",
     "fold_numbers",

@@ -1,4 +1,4 @@
-"""Contracts: what every score, normaliser and metric must hold, as test classes.
+"""Contracts: what every score, of labels or responses, normaliser and metric must hold.
 
 Subclass one in your own test suite, set its attribute, and pytest runs the checks::
 
@@ -15,6 +15,7 @@ from numpy.testing import assert_array_equal, assert_array_less
 
 from conformix.kernels.arrays import FloatArray
 from conformix.metrics import Metric
+from conformix.regression import Regressed, RegressionScore
 from conformix.scores import Column, Ranked, Score, Thr
 from conformix.scores.scale import Normalizer
 
@@ -134,6 +135,88 @@ class ScoreContract:
 
         if SCORES.names() and self.score.name in SCORES:
             assert parse_score(str(self.score)) == self.score
+
+
+def awkward_responses() -> Regressed:
+    """Return rows that break careless code: no spread, quantiles that meet or cross, equal rows.
+
+    Examples
+    --------
+    >>> awkward_responses()
+    Regressed(7 rows: mean, sigma, quantiles at 0.05, 0.25, 0.5, 0.75, 0.95)
+    """
+    mean = np.array([0.0, -3.0, 2.5, 2.5, 1e6, -1e-6, 7.0])
+    sigma = np.array([1.0, 0.0, 0.5, 0.5, 1e5, 1e-9, 1e3])
+    quantiles = mean[:, None] + sigma[:, None] * np.array([-1.6, -0.7, 0.1, 0.7, 1.6])
+    quantiles[5] = quantiles[5][::-1]  # which cross
+    return Regressed(mean, sigma, quantiles, [0.05, 0.25, 0.5, 0.75, 0.95])
+
+
+class RegressionScoreContract:
+    """What every score of a response holds.
+
+    Attributes
+    ----------
+    score : RegressionScore
+        The score under test.
+
+    Examples
+    --------
+    >>> from conformix.regression import Abs
+    >>> class TestAbs(RegressionScoreContract):
+    ...     score = Abs()
+    >>> TestAbs().test_treats_rows_one_by_one()
+    """
+
+    score: ClassVar[RegressionScore]
+    floor: ClassVar[float] = 0.25
+
+    def test_gives_four_finite_numbers_per_row_that_rise_from_a_centre(self) -> None:
+        """Centre, offset and two slopes from 0 on, float64, finite, of shape (n,)."""
+        rows = awkward_responses()
+        for floor in (0.0, self.floor):
+            vees = self.score.vees(rows, floor)
+            assert len(vees) == 4
+            for part in vees:
+                assert part.shape == (len(rows),)
+                assert part.dtype == np.float64
+                assert np.isfinite(part).all()
+            assert (vees.below >= 0).all()
+            assert (vees.above >= 0).all()
+
+    def test_treats_rows_one_by_one(self) -> None:
+        """The numbers of a row do not depend on the rows beside it."""
+        rows = awkward_responses()
+        for floor in (0.0, self.floor):
+            together = np.column_stack(self.score.vees(rows, floor))
+            alone = [np.column_stack(self.score.vees(rows[i], floor)) for i in range(len(rows))]
+            assert_array_equal(np.vstack(alone), together)
+
+    def test_has_no_spread_below_the_floor(self) -> None:
+        """Where spreads differ between rows, no slope exceeds one over the floor."""
+        rows = awkward_responses()
+        spread = self.score.spread(rows)
+        if spread is None:
+            return
+        assert spread.shape == (len(rows),)
+        assert np.isfinite(spread).all()
+        assert (spread >= 0).all()
+        _, _, below, above = self.score.vees(rows, self.floor)
+        assert max(below.max(), above.max()) <= 1 / self.floor
+
+    def test_leaves_its_input_alone(self) -> None:
+        """What the model predicts is not modified."""
+        rows = awkward_responses()
+        before = rows.matrix().copy()
+        self.score.vees(rows, self.floor)
+        assert_array_equal(rows.matrix(), before)
+
+    def test_reads_back_from_its_own_text(self) -> None:
+        """The text of a built-in score parses to the same score."""
+        from conformix.regression.scores import NOTATION  # noqa: PLC0415
+
+        if self.score.name in NOTATION.registry:
+            assert NOTATION.parse(str(self.score)) == self.score
 
 
 class NormalizerContract:

@@ -1,4 +1,4 @@
-"""Compiled intervals of averaged V-shaped scores: their ends, rounded outward, and their widths.
+"""Compiled intervals of averaged V-shaped scores: their ends, rounded outward.
 
 Row i has d scores ``s_j(y) = f_j + a_j (c_j - y)+ + b_j (y - c_j)+``; their average under weights
 ``w >= 0`` is convex and piecewise linear with knots c_j, and ``{y : average <= t}`` an interval.
@@ -10,20 +10,23 @@ The largest lower and smallest upper bound are the ends, because every piece tou
 has to be found first and none sorted; a bound that is left out or made weaker widens, no more.
 
 **Rounded outward.** Let ``u = 2^-53``, F the float evaluation of the average (`Planes.combined`)
-and ``A(y) = sum w_j (|f_j| + slope_j |c_j - y|)``. In F an offset goes through at most d + 1
-roundings and a slope through d + 3 (gap, product, sum, weight, d - 1 sums), so
-``F(y) >= g(y) := average(y) - e A(y) - tiny`` with ``e <= (d + 3) u / (1 - (d + 3) u)``; `TINY`
+and ``A(y) = sum w_j (|f_j| + slope_j |c_j - y|)``. With m weights other than zero, products with
+them and sums of those are m roundings at most (none for one weight of one), and a slope goes
+through three more (gap, product, sum with the offset), an offset through one. So
+``F(y) >= g(y) := average(y) - e A(y) - tiny`` with ``e <= (m + 3) u / (1 - (m + 3) u)``; `TINY`
 stands for what underflow loses. The function g is convex with the same knots, and its slopes are
 those of the average times (1 - e). So ``F(y) <= t`` implies ``g(y) <= t`` and, for every knot,
-``g(c) + (1 - e) p (y - c) <= t``. With V = F(c), ``t - g(c) <= t - V + 2 e A(c) + tiny``; computed
-as `room` with ``(2 d + 12) u A + 2 u |t| + TINY``, where 2 d + 7 would do for exact sums and the
-rest covers the roundings of A, of ``t - V`` and of the sum. Slopes are sums of d products, off by
-at most ``d u / (1 - d u)`` times the sum of their sizes: with (d + 1) u the exact slope lies
-between `least` and `most`, and one that may be flat bounds nothing. Dividing by the smaller of the
-two where `room` is positive and by the larger where it is negative, and moving the end by 4 u of
-what was added, covers the quotient, its rounding and that of `room` (u each) and the last two
-sums. Where `room` is negative at every knot, g exceeds t at all of them, hence everywhere: only
-then is an interval empty, or where its ends have crossed.
+``g(c) + (1 - e) p (y - c) <= t``, where ``t - g(c) <= t - V + 2 e A(c) + tiny`` with V = F(c). That
+is computed as `room`, with a slack of ``(2 m + 12) u A + TINY``: 2 m + 7 would do if A were exact,
+and the rest covers the roundings of A, of the slack, and of ``t - V`` as far as it is no larger
+than the slack; what is left of the latter, and the rounding of the sum, is 2 u of `room`. Slopes
+are off by at most ``m u / (1 - m u)`` times the sum of their sizes: with (m + 1) u the exact slope
+lies within the error, and one that may be flat bounds nothing. The step
+``room / ((1 - e) |p|)`` is taken with the least slope where `room` is positive and with the largest
+where it is negative. It is off by 3 u (`room` and the quotient), the sum with the knot and the
+last one by u each: the end is moved by 4 u of the step and 3 u of itself. Where `room` is negative
+at every knot, g exceeds t at all of them, hence everywhere: only then is an interval empty, or
+where its ends have crossed.
 """
 
 from __future__ import annotations
@@ -57,6 +60,7 @@ def fill_bands(
     """
     n, d = centre.shape
     levels = len(thresholds)
+    sums = _roundings(weights)
     empty = np.empty(levels, dtype=np.bool_)
     for r in range(n):
         for s in range(levels):
@@ -66,22 +70,33 @@ def fill_bands(
         for k in range(d):
             knot = centre[r, k]
             value, slack, left, left_error, right, right_error = _support(
-                centre[r], offset[r], below[r], above[r], weights, knot
+                centre[r], offset[r], below[r], above[r], weights, knot, sums
             )
             for s in range(levels):
                 t = thresholds[s, r]
-                room = (t - value) + (slack + 2 * UNIT * min(abs(t), FAR))
+                room = (t - value) + slack
                 empty[s] &= room < 0
-                step = _step(room, -left, left_error, d)
+                step = _step(room, -left, left_error, sums)
                 end = knot - step
-                lower[s, r] = max(lower[s, r], end - 4 * UNIT * (abs(end) + abs(step)))
-                step = _step(room, right, right_error, d)
+                lower[s, r] = max(lower[s, r], end - (4 * UNIT * abs(step) + 3 * UNIT * abs(end)))
+                step = _step(room, right, right_error, sums)
                 end = knot + step
-                upper[s, r] = min(upper[s, r], end + 4 * UNIT * (abs(end) + abs(step)))
+                upper[s, r] = min(upper[s, r], end + (4 * UNIT * abs(step) + 3 * UNIT * abs(end)))
         for s in range(levels):
             if empty[s] or lower[s, r] > upper[s, r]:
                 lower[s, r] = np.inf
                 upper[s, r] = -np.inf
+
+
+@inner
+def _roundings(weights: FloatArray) -> int:
+    """Return how many roundings a product with its weight and the sum of all products are."""
+    used = 0
+    whole = 0
+    for w in weights:
+        used += w != 0.0
+        whole += w == 1.0
+    return 0 if used == whole == 1 else used
 
 
 @inner
@@ -92,16 +107,16 @@ def _support(
     above: FloatArray,
     weights: FloatArray,
     knot: float,
+    sums: int,
 ) -> tuple[float, float, float, float, float, float]:
     """Return the value at a knot and its slack, the slopes to its left and right and theirs."""
-    d = len(centre)
     value = 0.0
     reach = 0.0
     left = 0.0
     left_size = 0.0
     right = 0.0
     right_size = 0.0
-    for j in range(d):
+    for j in range(len(centre)):
         w = weights[j]
         c = centre[j]
         falling = below[j] * max(c - knot, 0.0)
@@ -115,14 +130,15 @@ def _support(
         left_size += up if c < knot else down
         right += up if c <= knot else -down
         right_size += up if c <= knot else down
-    slack = (2 * d + 12) * UNIT * reach + TINY
-    return value, slack, left, (d + 1) * UNIT * left_size, right, (d + 1) * UNIT * right_size
+    slack = (2 * sums + 12) * UNIT * reach + TINY
+    share = (sums + 1) * UNIT if sums > 0 else 0.0
+    return value, slack, left, share * left_size, right, share * right_size
 
 
 @inner
-def _step(room: float, slope: float, error: float, d: int) -> float:
+def _step(room: float, slope: float, error: float, sums: int) -> float:
     """Return how far from a knot the end may be, infinite where the slope may be flat."""
-    least = (slope - error) * (1.0 - (d + 6) * UNIT)
+    least = (slope - error) * (1.0 - (sums + 6) * UNIT)
     if not least > FLAT:
         return np.inf
     return max(np.divide(room, least if room >= 0 else slope + error), -FAR)

@@ -282,10 +282,10 @@ def add_slopes(
             if rises:
                 upper = knots[order[r, end]] + np.divide(t - values[end], pitches[end + 1])
             totals[s] += max(min(upper, high) - max(lower, low), 0.0)
-            if rises and upper < high:
+            if rises and low < upper < high:
                 _slide(knots, offset[r], below[r], above[r], upper, moves[s],
                        np.divide(1.0, pitches[end + 1]), slopes)  # fmt: skip
-            if falls and lower > low:
+            if falls and low < lower < high:
                 _slide(knots, offset[r], below[r], above[r], lower, moves[s],
                        np.divide(-1.0, pitches[begin]), slopes)  # fmt: skip
 

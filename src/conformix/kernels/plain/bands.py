@@ -26,25 +26,30 @@ def fill_bands(
     upper: FloatArray,
 ) -> None:
     """Write the ends of ``{y : combined(y) <= thresholds[l, i]}``, outward, to (L, n) arrays."""
-    d = centre.shape[1]
-    size = np.minimum(np.abs(thresholds), FAR)
+    sums = roundings(weights)
     empty = np.ones(thresholds.shape, dtype=bool)
     lower.fill(-np.inf)
     upper.fill(np.inf)
     for knot in centre.T:
         value, slack, left, left_error, right, right_error = _support(
-            centre, offset, below, above, weights, knot
+            centre, offset, below, above, weights, knot, sums
         )
-        room = (thresholds - value) + (slack + 2 * UNIT * size)
+        room = (thresholds - value) + slack
         empty &= room < 0
-        step = _step(room, -left, left_error, d)
+        step = _step(room, -left, left_error, sums)
         end = knot - step
-        np.maximum(lower, end - 4 * UNIT * (np.abs(end) + np.abs(step)), out=lower)
-        step = _step(room, right, right_error, d)
+        np.maximum(lower, end - (4 * UNIT * np.abs(step) + 3 * UNIT * np.abs(end)), out=lower)
+        step = _step(room, right, right_error, sums)
         end = knot + step
-        np.minimum(upper, end + 4 * UNIT * (np.abs(end) + np.abs(step)), out=upper)
+        np.minimum(upper, end + (4 * UNIT * np.abs(step) + 3 * UNIT * np.abs(end)), out=upper)
     empty |= lower > upper
     lower[empty], upper[empty] = np.inf, -np.inf
+
+
+def roundings(weights: FloatArray) -> int:
+    """Return how many roundings a product with its weight and the sum of all products are."""
+    used = int(np.count_nonzero(weights))
+    return 0 if used == np.count_nonzero(weights == 1.0) == 1 else used
 
 
 def _support(
@@ -54,9 +59,10 @@ def _support(
     above: FloatArray,
     weights: FloatArray,
     knot: FloatArray,
+    sums: int,
 ) -> tuple[FloatArray, ...]:
     """Return the value at a knot and its slack, the slopes to its left and right and theirs."""
-    n, d = centre.shape
+    n = len(centre)
     value, reach, left, left_size, right, right_size = np.zeros((6, n))
     for j, w in enumerate(weights.tolist()):
         c = centre[:, j]
@@ -70,13 +76,14 @@ def _support(
         left_size += np.where(c < knot, up, down)
         right += np.where(c <= knot, up, -down)
         right_size += np.where(c <= knot, up, down)
-    slack = (2 * d + 12) * UNIT * reach + TINY
-    return value, slack, left, (d + 1) * UNIT * left_size, right, (d + 1) * UNIT * right_size
+    slack = (2 * sums + 12) * UNIT * reach + TINY
+    share = (sums + 1) * UNIT if sums > 0 else 0.0
+    return value, slack, left, share * left_size, right, share * right_size
 
 
-def _step(room: FloatArray, slope: FloatArray, error: FloatArray, d: int) -> FloatArray:
+def _step(room: FloatArray, slope: FloatArray, error: FloatArray, sums: int) -> FloatArray:
     """Return how far from a knot the end may be, infinite where the slope may be flat."""
-    least = (slope - error) * (1.0 - (d + 6) * UNIT)
+    least = (slope - error) * (1.0 - (sums + 6) * UNIT)
     steep = least > FLAT
     divisor = np.where(steep, np.where(room >= 0, least, slope + error), 1.0)
     with np.errstate(over="ignore"):  # further than any float

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
@@ -30,8 +32,9 @@ def add_widths(
     """Add the widths of row r under ``weights[:, i]`` to ``totals[r % g, l, i]``, row after row."""
     used, cuts, sums = weights[:, start:stop], thresholds[:, start:stop], totals[..., start:stop]
     for rows in row_blocks(len(order), used.size + cuts.size, ENTRIES):
-        parts = (part[rows] for part in (order, centre, first, below, above))
-        for r, width in enumerate(_widths(*parts, used, cuts, low, high), start=rows.start):
+        parts = [part[rows] for part in (order, centre, first, below, above)]
+        block: Any = (*parts, used, cuts, low, high)
+        for r, width in enumerate(_widths(*block), start=rows.start):
             sums[r % len(sums)] += width
 
 
@@ -110,8 +113,8 @@ def add_slopes(
         sizes[:, s] = np.where(held, width, 0.0)
         for place, (y, factor, moved) in enumerate(
             (
-                (upper, 1.0 / rising, rises & (upper < high)),
-                (lower, -1.0 / falling, falls & (lower > low)),
+                (upper, 1.0 / rising, rises & (low < upper) & (upper < high)),
+                (lower, -1.0 / falling, falls & (low < lower) & (lower < high)),
             )
         ):
             gap = np.where(moved, y, 0.0)[:, None] - centre

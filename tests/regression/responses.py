@@ -1,0 +1,37 @@
+"""Rows that the tests of regression share: what models predict, and the responses."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import conformix as cx
+
+LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+NORMAL = np.array([-1.645, -0.674, 0.0, 0.674, 1.645])
+
+
+def model_and_responses(
+    n: int, seed: int = 0, *, ties: bool = False
+) -> tuple[cx.Regressed, np.ndarray]:
+    """Return a model with mean, sigma and quantiles, and uneven responses; tied ones are whole."""
+    rng = np.random.default_rng(seed)
+    truth, spread = rng.normal(size=n), np.exp(0.6 * rng.normal(size=n))
+    y = truth + spread * rng.standard_t(4, size=n)
+    mean = truth + 0.2 * rng.normal(size=n)
+    sigma = spread * np.exp(0.3 * rng.normal(size=n))
+    quantiles = truth[:, None] + spread[:, None] * NORMAL
+    if ties:
+        mean, sigma, quantiles, y = (np.round(part) for part in (mean, sigma, quantiles, y))
+    return cx.Regressed(mean, sigma, quantiles, LEVELS), y
+
+
+def two_models(n: int, seed: int = 0) -> tuple[dict[str, cx.Regressed], np.ndarray]:
+    """Return what two models predict of the same rows."""
+    model, y = model_and_responses(n, seed)
+    other = cx.Regressed(mean=model.mean + 0.5 * np.random.default_rng(seed + 1).normal(size=n))
+    return {"net": model, "ridge": other}, y
+
+
+def part(models: dict[str, cx.Regressed], rows: slice) -> dict[str, cx.Regressed]:
+    """Return some rows of several models."""
+    return {name: model[rows] for name, model in models.items()}
