@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.utils import _safe_indexing
@@ -76,8 +76,14 @@ def is_quantile(estimator: Any) -> bool:
     return level_parameter(estimator) is not None or takes(estimator, "quantiles")
 
 
-class Member:
-    """A fitted regressor as intervals need it."""
+class Member(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """A fitted regressor as intervals need it; a clone of it stays fitted."""
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_clone__(self) -> Member:
+        return self
 
     def predict(self, X: Any) -> FloatArray:
         """Return one number per row: the mean, or the middle quantile."""

@@ -48,9 +48,12 @@ from conformix.regression.members import (
     QuantileMember,
     StackMember,
     is_quantile,
+    level_parameter,
     taken,
+    takes,
 )
 from conformix.regression.regressed import SAME_LEVEL, Regressed
+from conformix.regression.scores import regression_columns
 
 STACK = "stack"
 
@@ -214,6 +217,7 @@ class ConformalRegressor(
         rng = as_generator(self.random_state)
         units = check_groups(groups, len(y))
         train, calibrate = self._rows(_num_samples(X), rng, units, X_calibration)
+        regression_columns(self._foretold(levels, trains=len(train) > 0), self.scores)
         if len(train) and not self.prefit:
             params = self._routed(X, fit_params, train)
             rows = Learning(
@@ -434,6 +438,34 @@ class ConformalRegressor(
             )
         return tuple(levels)
 
+    def _foretold(self, levels: tuple[float, ...], *, trains: bool) -> dict[str, Regressed]:
+        """Return a row as the members will predict it, so that scores are refused in time."""
+        trains = trains and not self.prefit
+        quantiles = Regressed(quantiles=[[0.0] * len(levels)], levels=levels)
+        plain, sized = Regressed(mean=[0.0]), Regressed(mean=[0.0], sigma=[1.0])
+        learnt = sized if trains and self.sigma is not None else plain
+        told, means = {}, 0
+        for name, one in self._named():
+            if isinstance(one, QuantileMember):
+                told[name] = Regressed(quantiles=[[0.0] * len(one.levels)], levels=one.levels)
+            elif (level_parameter(one) is not None and trains) or takes(one, "quantiles"):
+                told[name] = quantiles
+            elif getattr(one, "sigma", None) is not None and isinstance(one, Member):
+                told[name] = sized
+            else:
+                told[name] = sized if takes(one, "return_std") else learnt
+                means += 1
+        if trains and self.stack and means > 1:
+            told[self._stack_name()] = learnt
+        return told
+
+    def _stack_name(self) -> str:
+        """Return what the stack is called: a name that no estimator has."""
+        name = STACK
+        while name in dict(self._named()):
+            name += "_"
+        return name
+
     def _folds(self, n: int, units: IntArray | None, rng: np.random.Generator) -> list[Fold]:
         """Return the folds of n training rows; none where nothing is learnt out of fold."""
         means = sum(not is_quantile(one) for _, one in self._named())
@@ -460,10 +492,7 @@ class ConformalRegressor(
         held = dict(zip(names, (means for _, means in found), strict=True))
         stack = rows.stack(members, held) if self.stack else None
         if stack is not None:
-            name = STACK
-            while name in members:
-                name += "_"
-            members[name] = stack
+            members[self._stack_name()] = stack
         return Bunch(**members)
 
     def _by_name(self, X: Any) -> Any:
