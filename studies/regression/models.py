@@ -93,8 +93,10 @@ def trained(X: FloatArray, y: FloatArray, others: FloatArray, seed: int) -> Pred
         if make is None:
             new, own = near.means()
         else:
-            chosen[name], own = _tuned(lambda o, m=make: m(seed, **o), grid, X, y, folds)
-            new = make(seed, **grid[chosen[name]]).fit(X, y).predict(others)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)  # of networks: they stop early
+                chosen[name], own = _tuned(lambda o, m=make: m(seed, **o), grid, X, y, folds)
+                new = make(seed, **grid[chosen[name]]).fit(X, y).predict(others)
         said.append(new)
         held.append(own)
     stack = LinearRegression(positive=True).fit(np.column_stack(held), y)
@@ -141,15 +143,13 @@ def _tuned(
     """Return the place of the best options, and what they say of every row out of fold."""
     found = []
     for options in grid:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            model = make(options)
-            if hasattr(model, "oob_score"):
-                own = model.fit(X, y).oob_prediction_
-            else:
-                own = np.empty(len(y))
-                for train, rest in folds:
-                    own[rest] = make(options).fit(X[train], y[train]).predict(X[rest])
+        model = make(options)
+        if hasattr(model, "oob_score"):
+            own = model.fit(X, y).oob_prediction_
+        else:
+            own = np.empty(len(y))
+            for train, rest in folds:
+                own[rest] = make(options).fit(X[train], y[train]).predict(X[rest])
         found.append(own)
     best = int(np.argmin([np.mean((y - own) ** 2) for own in found]))
     return best, found[best]
