@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from conformix.guarantees import oracle
     from conformix.intervals import Intervals, NestedIntervals
     from conformix.regression import Regressed, RegressionAverage
+    from conformix.regression.cross import CrossConformalRegressor
     from conformix.regression.regressor import ConformalRegressor
     from conformix.report.report import build_report
     from conformix.scores import blend, score_tensor
@@ -101,6 +102,7 @@ _NAMES = {
     "ConformixWarning": "errors",
     "CrossAverage": "estimators.cross",
     "CrossConformalClassifier": "estimators.classifier",
+    "CrossConformalRegressor": "regression.cross",
     "Intervals": "intervals",
     "InvalidInput": "errors",
     "LargeAlphaWarning": "errors",
@@ -136,6 +138,7 @@ __all__ = [
     "ConformixWarning",
     "CrossAverage",
     "CrossConformalClassifier",
+    "CrossConformalRegressor",
     "Intervals",
     "InvalidInput",
     "LargeAlphaWarning",

@@ -112,7 +112,9 @@ class Exactly:
         models = [column.model for column in columns]
         rows = [np.ones(d)]
         for names in (kinds, models):
-            rows += [np.array([one == name for one in names], float) for name in dict.fromkeys(names)]
+            rows += [
+                np.array([one == name for one in names], float) for name in dict.fromkeys(names)
+            ]
         rng = np.random.default_rng(0)
         some = [rng.dirichlet(np.full(d, 0.15)) for _ in range(self.drawn)]
         found = np.vstack([np.eye(d), *rows, *some])

@@ -17,7 +17,6 @@ from conformix.regression.scale import unscaled
 from conformix.regression.scores import regression_columns
 from conformix.regression.search import WidthObjective, WidthResult
 from studies.regression.models import MEANS
-from studies.regression.predictions import Outputs
 from studies.regression.tasks import Task, Verdict
 
 
@@ -191,9 +190,7 @@ class Mondrian:
         strata = np.searchsorted(edges, sigmas)
         average = RegressionAverage("abs", alpha=task.alpha, calibration="group", threads=1)
         average.fit(task.labelled()[self.model], task.y, strata=strata[: task.n])
-        found = average.predict_interval(
-            task.test()[self.model], strata=strata[task.draw.rest]
-        )
+        found = average.predict_interval(task.test()[self.model], strata=strata[task.draw.rest])
         return task.verdict(found.lower, found.upper)
 
 

@@ -263,7 +263,8 @@ FINE = {
     ("CrossConformalClassifier.fit", "y", "negative"): "labels are class names there",
     ("calibration.effective_rows", "sample_weight", "too few"): "any number of rows",
     ("metrics.worst_slab_coverage", "features", "no rows"): "the number of rows is named",
-    **{("ConformalRegressor.fit", "y", case): "responses are any numbers"
+    **{(f"{regressor}.fit", "y", case): "responses are any numbers"
+       for regressor in ("ConformalRegressor", "CrossConformalRegressor")
        for case in ("too large", "negative", "fractions")},
     ("Intervals.contains", "responses", "NaN"): "in no interval",
     ("Intervals.contains", "responses", "infinite"): "in some intervals",
@@ -271,7 +272,7 @@ FINE = {
 # Refused by scikit-learn's own checks, which speak for themselves.
 THEIRS = {
     ("ConformalClassifier.fit", "y"), ("ConformalRegressor.fit", "y"),
-    ("CrossConformalClassifier.fit", "y"),
+    ("CrossConformalClassifier.fit", "y"), ("CrossConformalRegressor.fit", "y"),
 }  # fmt: skip
 # Doors with outputs that have no fitted model to agree with.
 NO_MODEL = ("score_tensor", "OnlineAverage.run", "shift.label_ratios")
@@ -355,6 +356,7 @@ ELSEWHERE = {
     "CrossAverage.save": "as ScoreAverage.save; tests/estimators/test_cross_by_cell.py",
     "ConformalClassifier.score": "scikit-learn's own",
     "ConformalRegressor.score": "scikit-learn's own",
+    "CrossConformalRegressor.score": "scikit-learn's own",
     "ConformalRegressor.save": "as RegressionAverage.save: tests/regression",
     "CrossConformalClassifier.score": "scikit-learn's own",
     "small_sets_scorer": "called by scikit-learn",

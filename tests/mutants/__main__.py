@@ -78,6 +78,7 @@ NEAR = [
     ("estimators/around.py", "regression/test_regressor.py"),
     ("regression/regressor.py", "regression/test_regressor.py"),
     ("regression/members.py", "regression/test_regressor.py"),
+    ("regression/cross.py", "regression/test_cross_regressor.py"),
     ("estimators/classifier.py", "estimators/test_conformal_classifier.py"),
     ("estimators/classifier.py", ROLES),
     ("estimators/classifier.py", "estimators/test_cross.py"),

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from typing import ClassVar
 
 import joblib
 import numpy as np
@@ -86,7 +87,7 @@ def test_intervals_cover_and_predictions_are_the_estimators():
 class Noted(RegressorMixin, BaseEstimator):
     """A line that notes the rows of every fit and of every prediction."""
 
-    notes = []
+    notes: ClassVar[list] = []
 
     def fit(self, X, y, sample_weight=None):
         self.line_ = LinearRegression().fit(X, y)
@@ -171,6 +172,21 @@ def test_a_stack_beside_several_means_is_what_predict_returns():
     assert_array_equal(plain.predict(X[500:]), np.mean(means, axis=0))
 
 
+def test_a_stack_learns_from_means_out_of_fold():
+    # By its training rows alone, a model that knows them by heart would have all the weight.
+    reg = fitted({"by heart": KNeighborsRegressor(1), "line": Ridge()})
+    by_heart, line = reg.estimators_["stack"].weights.coef_
+    assert by_heart < line
+
+
+def test_no_sigma_is_below_a_tenth_of_the_mean_residual():
+    reg = fitted(Ridge(), sigma=LinearRegression())
+    sigma = reg.estimators_[""].sigma
+    far = np.concatenate([X + 50, X - 50])
+    assert sigma.estimator.predict(far).min() < 0
+    assert reg.outputs(far).sigma.min() == sigma.least > 0
+
+
 def test_a_model_of_the_users_may_be_called_stack():
     reg = fitted({"stack": Ridge(), "line": LinearRegression()})
     assert list(reg.estimators_) == ["stack", "line", "stack_"]
@@ -230,7 +246,7 @@ class Asked(RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X, quantiles=None):
-        return np.tile(np.quantile(self.y_, quantiles), (len(X), 1))
+        return np.tile(self.y_.mean() + np.asarray(quantiles), (len(X), 1))
 
 
 @pytest.mark.parametrize("prefit", [False, True])
@@ -239,9 +255,8 @@ def test_a_regressor_that_takes_levels_is_asked_for_them(prefit):
     reg = cx.ConformalRegressor(model, levels=(0.05, 0.95), prefit=prefit, random_state=0)
     reg.fit(X[:500], Y[:500])
     member = reg.estimators_[""]
-    assert_array_equal(
-        reg.outputs(X[500:]).quantiles[0], np.quantile(member.estimators[0].y_, [0.05, 0.95])
-    )
+    mean = member.estimators[0].y_.mean()
+    assert_array_equal(reg.outputs(X[500:]).quantiles[0], mean + np.array([0.05, 0.95]))
     assert reg.conformal_.guarantee_.facts.n_cal > 0
 
 
@@ -339,7 +354,7 @@ def test_what_it_learnt_is_saved_and_loaded_around_its_estimators(tmp_path):
     assert same(again.predict_interval(X[500:]), reg.predict_interval(X[500:]))
     assert_array_equal(again.predict(X[500:]), reg.predict(X[500:]))
     assert again.n_features_in_ == X.shape[1]
-    with pytest.raises(InvalidInput, match="^estimators must be called"):
+    with pytest.raises(InvalidInput, match=r"^estimators must be called"):
         cx.ConformalRegressor.load(tmp_path / "model.json", {"ridge": reg.estimators_["ridge"]})
 
 

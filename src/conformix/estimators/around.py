@@ -71,7 +71,9 @@ class Around(KnownParameters):
     member: ClassVar[str]  # what the estimators are
     estimators: Any
     prefit: bool | None
-    calibration_share: float
+    calibration_share: float  # of an estimator that sets rows aside
+    cv: int  # of one with folds
+    tune_share: float
 
     def _default(self) -> Any:
         """Return the estimator to take where none is given."""
@@ -186,6 +188,30 @@ class Around(KnownParameters):
             )
         roles = ValidityFirst(1 - self.calibration_share).roles(n, 0, rng, groups)
         return roles.tune, roles.calibrate
+
+    def _fold_rows(
+        self, units: IntArray, rng: np.random.Generator, *, tunes: bool
+    ) -> list[tuple[IntArray, ...]]:
+        """Return the rows of every fold, and of the rest those that tune and those that train."""
+        n_units = int(units.max()) + 1
+        if isinstance(self.cv, bool) or not isinstance(self.cv, int | np.integer) or self.cv < 2:
+            raise InvalidInput(f"cv must be a number of folds, 2 or more; got {self.cv!r}.")
+        if not 0 < self.tune_share < 1:
+            raise InvalidInput(f"tune_share must lie in (0, 1); got {self.tune_share!r}.")
+        if n_units < max(self.cv, 4):
+            raise InvalidInput(
+                f"{self.cv} folds need at least {max(self.cv, 4)} samples (or groups); got "
+                f"{n_units} sample{'s' if n_units != 1 else ''}."
+            )
+        order = rng.permutation(n_units)
+        folds: list[tuple[IntArray, ...]] = []
+        for f in range(self.cv):
+            held = order[f :: self.cv]
+            rest = rng.permutation(np.setdiff1d(order, held))
+            n_tune = min(max(round(self.tune_share * len(rest)), 1), len(rest) - 1) if tunes else 0
+            split = (held, rest[:n_tune], rest[n_tune:])
+            folds.append(tuple(np.flatnonzero(np.isin(units, some)) for some in split))
+        return folds
 
 
 def fitted_clones(

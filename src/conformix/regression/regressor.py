@@ -58,11 +58,126 @@ from conformix.regression.scores import regression_columns
 STACK = "stack"
 
 
-class ConformalRegressor(
+class AroundRegressors(
     Around,
     RegressorMixin,  # type: ignore[misc]
     _BaseComposition,  # type: ignore[misc]
 ):
+    """What learns members from rows, for intervals on rows apart or in folds."""
+
+    member: ClassVar[str] = "regressor"
+
+    alpha: float
+    sigma: Any
+    stack: bool
+    levels: Sequence[float] | None
+    n_jobs: int | None
+
+    def _default(self) -> Any:
+        return Ridge()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if hasattr(self.sigma, "fit"):
+            inner = get_tags(self.sigma).input_tags
+            tags.input_tags.sparse &= inner.sparse
+            tags.input_tags.allow_nan &= inner.allow_nan
+        return tags
+
+    def _training_rows(self, X: Any, y: Any) -> tuple[Any, FloatArray]:
+        """Return checked features and responses of `fit`, and note what features look like."""
+        X = rows_of(X)
+        validate_data(self, X, skip_check_array=True)
+        y = _check_y(unmasked(y, "y"), y_numeric=True, estimator=self)
+        check_consistent_length(X, y)
+        return X, np.asarray(y, dtype=np.float64)
+
+    def _levels(self) -> tuple[float, ...]:
+        """Return the levels of quantile regressors, rising."""
+        if self.levels is None:
+            alpha = float(simple_fraction(self.alpha))
+            lows = [low for low in (alpha / 2, 2 * alpha) if low < 0.5 - SAME_LEVEL]
+            return tuple(sorted({*lows, 0.5, *(1 - low for low in lows)}))
+        levels = sorted(float(level) for level in self.levels)
+        if len(levels) < 2 or not all(0 < level < 1 for level in levels):
+            raise InvalidInput(
+                "levels must be at least two numbers strictly between 0 and 1; got "
+                f"{shown(self.levels)}."
+            )
+        return tuple(levels)
+
+    def _foretold(self, levels: tuple[float, ...], *, trains: bool) -> dict[str, Regressed]:
+        """Return a row as the members will predict it, so that scores are refused in time."""
+        trains = trains and not self.prefit
+        quantiles = Regressed(quantiles=[[0.0] * len(levels)], levels=levels)
+        plain, sized = Regressed(mean=[0.0]), Regressed(mean=[0.0], sigma=[1.0])
+        learnt = sized if trains and self.sigma is not None else plain
+        told, means = {}, 0
+        for name, one in self._named():
+            if isinstance(one, QuantileMember):
+                told[name] = Regressed(quantiles=[[0.0] * len(one.levels)], levels=one.levels)
+            elif (level_parameter(one) is not None and trains) or takes(one, "quantiles"):
+                told[name] = quantiles
+            elif getattr(one, "sigma", None) is not None and isinstance(one, Member):
+                told[name] = sized
+            else:
+                told[name] = sized if takes(one, "return_std") else learnt
+                means += 1
+        if trains and self.stack and means > 1:
+            told[self._stack_name()] = learnt
+        return told
+
+    def _stack_name(self) -> str:
+        """Return what the stack is called: a name that no estimator has."""
+        name = STACK
+        while name in dict(self._named()):
+            name += "_"
+        return name
+
+    def _folds(
+        self, cv: Any, n: int, units: IntArray | None, rng: np.random.Generator
+    ) -> list[Fold]:
+        """Return the folds of n training rows; none where nothing is learnt out of fold."""
+        means = sum(not is_quantile(one) for _, one in self._named())
+        if not means or (self.sigma is None and (means < 2 or not self.stack)):
+            return []
+        check_folds(cv)
+        n_units = n if units is None else len(np.unique(units))
+        if n_units < 2:
+            return []
+        cv, seed = min(int(cv), n_units), int(rng.integers(2**31))
+        split: Any = KFold(cv, shuffle=True, random_state=seed)
+        if units is not None:
+            split = GroupKFold(cv, shuffle=True, random_state=seed)
+        return list(split.split(np.empty((n, 1)), groups=units))
+
+    def _members_of(self, rows: Learning, params: dict[str, dict[str, Any]]) -> Bunch:
+        """Return the fitted members by name, and their stack."""
+        named = self._named()
+        jobs = (delayed(rows.member)(one, params[name]) for name, one in named)
+        found = Parallel(n_jobs=self.n_jobs)(jobs)
+        names = [name for name, _ in named]
+        members: dict[str, Member] = dict(zip(names, (one for one, _ in found), strict=True))
+        held = dict(zip(names, (means for _, means in found), strict=True))
+        stack = rows.stack(members, held) if self.stack else None
+        if stack is not None:
+            members[self._stack_name()] = stack
+        return Bunch(**members)
+
+    def _by_name(self, X: Any, members: Bunch) -> Any:
+        """Return what members predict of checked rows; of one without a name that alone."""
+        by_name = {name: member.regressed(X) for name, member in members.items()}
+        return by_name[""] if set(by_name) == {""} else by_name
+
+    def _middle(self, X: Any, members: Bunch) -> FloatArray:
+        """Return one number per checked row: the stack's, or the mean over means or medians."""
+        stacks = [one for one in members.values() if isinstance(one, StackMember)]
+        means = [one for one in members.values() if not isinstance(one, QuantileMember)]
+        some = stacks or means or list(members.values())
+        return np.mean([one.predict(X) for one in some], axis=0)  # type: ignore[no-any-return]
+
+
+class ConformalRegressor(AroundRegressors):
     """A scikit-learn regressor that also gives prediction intervals.
 
     `fit` trains the estimators on one part of the rows and gives their predictions on the rest to
@@ -123,8 +238,6 @@ class ConformalRegressor(
     >>> reg.conformal_.score_names_[:3], reg.guarantee_.kind
     (('ridge.abs', 'ridge.norm', 'quantiles.cqr(low=0.05)'), 'exact')
     """
-
-    member: ClassVar[str] = "regressor"
 
     def __init__(
         self,
@@ -222,7 +335,7 @@ class ConformalRegressor(
             params = self._routed(X, fit_params, train)
             rows = Learning(
                 _safe_indexing(X, train), y[train],
-                self._folds(len(train), None if units is None else units[train], rng),
+                self._folds(self.cv, len(train), None if units is None else units[train], rng),
                 levels, self.sigma, int(rng.integers(2**31)),
             )  # fmt: skip
             self.estimators_ = self._members_of(rows, params)
@@ -235,9 +348,11 @@ class ConformalRegressor(
         if y_calibration is not None:
             y_cal = column_or_1d(host_array(y_calibration, "y_calibration"))
         self.conformal_ = self._average(rng).fit(
-            self._by_name(X_calibration if apart else _safe_indexing(X, calibrate)),
+            self._by_name(
+                X_calibration if apart else _safe_indexing(X, calibrate), self.estimators_
+            ),
             y_cal,
-            test=None if X_test is None else self._by_name(X_test),
+            test=None if X_test is None else self._by_name(X_test, self.estimators_),
             groups=None if units is None or apart else units[calibrate],
             strata=None if strata is None else host_array(strata, "strata")[rows],
             sample_weight=None
@@ -252,17 +367,10 @@ class ConformalRegressor(
         That of the stack where there is one; else the mean over the estimators of means, or over
         the medians where all predict quantiles.
         """
-        X = self._new_rows(X)
-        members = self.estimators_
-        stacks = [one for one in members.values() if isinstance(one, StackMember)]
-        means = [one for one in members.values() if not isinstance(one, QuantileMember)]
-        some = stacks or means or list(members.values())
-        return np.mean([one.predict(X) for one in some], axis=0)  # type: ignore[no-any-return]
+        return self._middle(self._new_rows(X), self.estimators_)
 
     @overload
-    def predict_interval(
-        self, X: Any, *, alpha: float | None = None, **rows: Any
-    ) -> Intervals: ...
+    def predict_interval(self, X: Any, *, alpha: float | None = None, **rows: Any) -> Intervals: ...
     @overload
     def predict_interval(
         self, X: Any, *, alpha: Sequence[float], **rows: Any
@@ -300,7 +408,7 @@ class ConformalRegressor(
             As `conformix.RegressionAverage` takes it; of a single estimator without a name one
             alone.
         """
-        return self._by_name(self._new_rows(X))
+        return self._by_name(self._new_rows(X), self.estimators_)  # type: ignore[no-any-return]
 
     def evaluate(self, X: Any, y: Any, *, alpha: float | None = None, **rows: Any) -> Evaluation:
         """Measure the intervals of labelled rows, and say whether the promise is kept.
@@ -395,28 +503,9 @@ class ConformalRegressor(
         """What holds for the intervals."""
         return self._fitted().guarantee_
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        if hasattr(self.sigma, "fit"):
-            inner = get_tags(self.sigma).input_tags
-            tags.input_tags.sparse &= inner.sparse
-            tags.input_tags.allow_nan &= inner.allow_nan
-        return tags
-
-    def _default(self) -> Any:
-        return Ridge()
-
     def _fitted(self) -> RegressionAverage:
         check_is_fitted(self)
         return self.conformal_
-
-    def _training_rows(self, X: Any, y: Any) -> tuple[Any, FloatArray]:
-        """Return checked features and responses of `fit`, and note what features look like."""
-        X = rows_of(X)
-        validate_data(self, X, skip_check_array=True)
-        y = _check_y(unmasked(y, "y"), y_numeric=True, estimator=self)
-        check_consistent_length(X, y)
-        return X, np.asarray(y, dtype=np.float64)
 
     def _average(self, rng: np.random.Generator) -> RegressionAverage:
         own = set(BaseEstimator.get_params(self, deep=False))
@@ -424,84 +513,16 @@ class ConformalRegressor(
         options = {name: getattr(self, name) for name in names}
         return RegressionAverage(**(options | {"random_state": int(rng.integers(2**31))}))
 
-    def _levels(self) -> tuple[float, ...]:
-        """Return the levels of quantile regressors, rising."""
-        if self.levels is None:
-            alpha = float(simple_fraction(self.alpha))
-            lows = [low for low in (alpha / 2, 2 * alpha) if low < 0.5 - SAME_LEVEL]
-            return tuple(sorted({*lows, 0.5, *(1 - low for low in lows)}))
-        levels = sorted(float(level) for level in self.levels)
-        if len(levels) < 2 or not all(0 < level < 1 for level in levels):
-            raise InvalidInput(
-                "levels must be at least two numbers strictly between 0 and 1; got "
-                f"{shown(self.levels)}."
-            )
-        return tuple(levels)
 
-    def _foretold(self, levels: tuple[float, ...], *, trains: bool) -> dict[str, Regressed]:
-        """Return a row as the members will predict it, so that scores are refused in time."""
-        trains = trains and not self.prefit
-        quantiles = Regressed(quantiles=[[0.0] * len(levels)], levels=levels)
-        plain, sized = Regressed(mean=[0.0]), Regressed(mean=[0.0], sigma=[1.0])
-        learnt = sized if trains and self.sigma is not None else plain
-        told, means = {}, 0
-        for name, one in self._named():
-            if isinstance(one, QuantileMember):
-                told[name] = Regressed(quantiles=[[0.0] * len(one.levels)], levels=one.levels)
-            elif (level_parameter(one) is not None and trains) or takes(one, "quantiles"):
-                told[name] = quantiles
-            elif getattr(one, "sigma", None) is not None and isinstance(one, Member):
-                told[name] = sized
-            else:
-                told[name] = sized if takes(one, "return_std") else learnt
-                means += 1
-        if trains and self.stack and means > 1:
-            told[self._stack_name()] = learnt
-        return told
-
-    def _stack_name(self) -> str:
-        """Return what the stack is called: a name that no estimator has."""
-        name = STACK
-        while name in dict(self._named()):
-            name += "_"
-        return name
-
-    def _folds(self, n: int, units: IntArray | None, rng: np.random.Generator) -> list[Fold]:
-        """Return the folds of n training rows; none where nothing is learnt out of fold."""
-        means = sum(not is_quantile(one) for _, one in self._named())
-        if not means or (self.sigma is None and (means < 2 or not self.stack)):
-            return []
-        if isinstance(self.cv, bool) or not isinstance(self.cv, int | np.integer) or self.cv < 2:
-            raise InvalidInput(f"cv must be a number of folds, 2 or more; got {self.cv!r}.")
-        n_units = n if units is None else len(np.unique(units))
-        if n_units < 2:
-            return []
-        cv, seed = min(int(self.cv), n_units), int(rng.integers(2**31))
-        split: Any = KFold(cv, shuffle=True, random_state=seed)
-        if units is not None:
-            split = GroupKFold(cv, shuffle=True, random_state=seed)
-        return list(split.split(np.empty((n, 1)), groups=units))
-
-    def _members_of(self, rows: Learning, params: dict[str, dict[str, Any]]) -> Bunch:
-        """Return the fitted members by name, and their stack."""
-        named = self._named()
-        jobs = (delayed(rows.member)(one, params[name]) for name, one in named)
-        found = Parallel(n_jobs=self.n_jobs)(jobs)
-        names = [name for name, _ in named]
-        members: dict[str, Member] = dict(zip(names, (one for one, _ in found), strict=True))
-        held = dict(zip(names, (means for _, means in found), strict=True))
-        stack = rows.stack(members, held) if self.stack else None
-        if stack is not None:
-            members[self._stack_name()] = stack
-        return Bunch(**members)
-
-    def _by_name(self, X: Any) -> Any:
-        """Return what members predict of checked rows; of one without a name that alone."""
-        by_name = {name: member.regressed(X) for name, member in self.estimators_.items()}
-        return by_name[""] if set(by_name) == {""} else by_name
+def check_folds(cv: Any) -> None:
+    """Refuse what is no number of folds."""
+    if isinstance(cv, bool) or not isinstance(cv, int | np.integer) or cv < 2:
+        raise InvalidInput(f"cv must be a number of folds, 2 or more; got {cv!r}.")
 
 
 def _inside(members: Any) -> list[Any]:
     """Return the estimators of scikit-learn that members hold."""
-    held = [getattr(one, "estimators", None) or [getattr(one, "estimator", None)] for one in members]
+    held = [
+        getattr(one, "estimators", None) or [getattr(one, "estimator", None)] for one in members
+    ]
     return [one for some in held for one in some if one is not None]
