@@ -89,23 +89,26 @@ def test_intervals_cover_and_the_proven_share_is_that_of_the_folds():
     assert_array_equal(reg.predict(X[160:]), np.mean(means, axis=0))
 
 
-def test_a_fold_is_scored_by_models_and_weights_that_have_not_seen_it():
+@pytest.mark.parametrize("scores", [["abs"], "auto"])
+def test_a_fold_is_scored_by_models_and_weights_that_have_not_seen_it(scores):
     """One response moves the scores of its own fold by its own score alone."""
-    reg = fitted(LinearRegression(), sigma=None, scores=["abs"], stack=False)
     moved = Y[:160].copy()
     moved[7] += 100.0
-    other = cx.CrossConformalRegressor(
-        LinearRegression(), alpha=0.1, random_state=0, sigma=None, scores=["abs"], cv=4, stack=False
-    ).fit(X[:160], moved)
-    same = [
-        len(np.setdiff1d(a.scores, b.scores))
-        for a, b in zip(reg.cross_.folds, other.cross_.folds, strict=True)
-    ]
-    assert sorted(same) == [1, 40, 40, 40]
-    own = int(np.argmin(same))
-    assert_array_equal(
-        reg.fold_estimators_[own][""].predict(X), other.fold_estimators_[own][""].predict(X)
-    )
+    fits = [
+        cx.CrossConformalRegressor(
+            [("line", LinearRegression()), ("near", KNeighborsRegressor())], scores=scores, cv=4,
+            alpha=0.1, random_state=0, sigma=None, stack=False,
+        ).fit(X[:160], y)
+        for y in (Y[:160], moved)
+    ]  # fmt: skip
+    before, after = ([fold for fold in reg.cross_.folds] for reg in fits)
+    changed = [
+        len(np.setdiff1d(a.scores, b.scores)) for a, b in zip(before, after, strict=True)
+    ]  # fmt: skip
+    assert max(changed) > 20  # models of other folds have seen it
+    own = changed.index(1)
+    assert_array_equal(before[own].rule.weights, after[own].rule.weights)
+    assert before[own].rule.transform.means == after[own].rule.transform.means
 
 
 def test_tuning_rows_train_nothing_and_one_score_needs_none():

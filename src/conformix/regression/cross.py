@@ -29,7 +29,7 @@ from conformix.fit.evaluation import Evaluation, evaluated
 from conformix.guarantees import Guarantee
 from conformix.guarantees.statement import at_least
 from conformix.intervals import Intervals
-from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, RandomState, as_generator
+from conformix.kernels.arrays import BoolArray, FloatArray, RandomState, as_generator
 from conformix.regression.average import RegressionAverage
 from conformix.regression.bands import bands, lowest
 from conformix.regression.members import Learning
@@ -152,24 +152,15 @@ def held_by(lower: FloatArray, upper: FloatArray, enough: int) -> tuple[FloatArr
     for row in range(m):
         k = int(full[row])
         starts, stops = lows[:k, row], highs[n - k :, row]
-        # At the j-th start, j intervals have begun (ties: more), less those that ended before it.
+        # At the j-th start j intervals have begun, less those that ended before it; of starts that
+        # tie the last counts them all, and has their place.
         begun = count[:k] - np.searchsorted(stops, starts, side="left")
-        left = np.flatnonzero(_last_of_ties(begun, starts) >= enough)
+        left = np.flatnonzero(begun >= enough)
         if len(left):
             ended = count[:k][::-1] - (k - np.searchsorted(starts, stops, side="right"))
-            right = np.flatnonzero(_first_of_ties(ended, stops) >= enough)
+            right = np.flatnonzero(ended >= enough)
             found[:, row] = starts[left[0]], stops[right[-1]]
     return found[0], found[1]
-
-
-def _last_of_ties(counts: IntArray, values: FloatArray) -> IntArray:
-    """Return for every value the count at the last of those equal to it."""
-    return counts[np.searchsorted(values, values, side="right") - 1]
-
-
-def _first_of_ties(counts: IntArray, values: FloatArray) -> IntArray:
-    """Return for every value the count at the first of those equal to it."""
-    return counts[np.searchsorted(values, values, side="left")]
 
 
 @dataclass(frozen=True, eq=False)
