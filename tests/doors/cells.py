@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -203,13 +204,19 @@ def seen(cell: Cell, door: Door, seed: int = 0) -> list[Any]:
     return found
 
 
-def outcome(cell: Cell, size: int = 17, seed: int = 0) -> list[Any] | str:
-    """Return what can be seen of a cell, or the sentence by which it is refused."""
+def in_this_thread(cell: Cell) -> Any:
+    """Let Dask compute in this thread, where it is asked at all."""
+    if cell.source != "dask":
+        return nullcontext()
     import dask
 
+    return dask.config.set(scheduler="synchronous")
+
+
+def outcome(cell: Cell, size: int = 17, seed: int = 0) -> list[Any] | str:
+    """Return what can be seen of a cell, or the sentence by which it is refused."""
     with (
-        TemporaryDirectory() as folder, warnings.catch_warnings(),
-        dask.config.set(scheduler="synchronous"),
+        TemporaryDirectory() as folder, warnings.catch_warnings(), in_this_thread(cell),
         mock.patch("conformix.fit.rows.MAPPED_BYTES", 0),  # as if the file were large
     ):  # fmt: skip
         warnings.simplefilter("ignore")

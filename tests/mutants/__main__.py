@@ -33,6 +33,15 @@ ROLES, EXACT = "guarantees/test_roles.py", "fit/test_exact_split.py"
 BY_CELL = "fit/test_exact_by_cell.py"
 TEACHERS, LEARNT = "guarantees/test_rows_that_teach_scores.py", "guarantees/test_learnt_scores.py"
 NEAR = [
+    ("kernels/host/bands.py", "regression/test_bands.py"),
+    ("kernels/plain/bands.py", "regression/test_bands.py"),
+    ("kernels/device/bands.py", "regression/test_tensors.py"),
+    ("kernels/host/widths.py", "regression/test_width_search.py"),
+    ("kernels/plain/widths.py", "regression/test_width_search.py"),
+    ("kernels/device/widths.py", "regression/test_tensors.py"),
+    ("regression/hull.py", "regression/test_hull.py"),
+    ("regression/search.py", "regression/test_width_search.py"),
+    ("regression/", "regression"),
     ("fit/exact/", TEACHERS),
     ("fit/exact/", EXACT),
     ("fit/exact/", BY_CELL),

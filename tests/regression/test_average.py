@@ -216,6 +216,15 @@ def test_where_none_may_be_empty_the_best_response_stays_in() -> None:
     assert clipped.lower.min() >= 0.5
 
 
+def test_rows_whose_best_response_is_the_truth_are_covered_in_calibration_too() -> None:
+    """By one rule: where most rows are, no other response is needed."""
+    model, y = model_and_responses(40)
+    sure = np.where(np.arange(40) % 3 > 0, model.mean, y)
+    cp = cx.RegressionAverage("laplace", alpha=0.5, allow_empty=False).fit(model, sure)
+    assert cp.threshold_ == -np.inf
+    assert_allclose(cp.predict_interval(model).width, 0, atol=1e-9)
+
+
 def test_a_threshold_per_group() -> None:
     model, y = model_and_responses(900)
     group = np.where(model.sigma > 1, "hard", "easy")
@@ -441,8 +450,8 @@ def test_rows_of_one_call_are_what_they_are_one_by_one() -> None:
     for options in ({}, {"split": "exact"}, {"calibration": "bins"}, {"allow_empty": False}):
         cp = cx.RegressionAverage(("abs", "norm", "cqr"), **(SETTINGS | options))
         cp.fit(part(models, slice(100)), y[:100])
-        together = np.asarray(cp.predict_interval(part(models, slice(100, None))))
-        alone = [cp.predict_interval(part(models, slice(i, i + 1))) for i in range(100, 150)]
+        together = np.asarray(cp.predict_interval(part(models, slice(100, 112))))
+        alone = [cp.predict_interval(part(models, slice(i, i + 1))) for i in range(100, 112)]
         assert_array_equal(np.vstack([np.asarray(one) for one in alone]), together)
 
 

@@ -89,7 +89,7 @@ def test_functions_of_ones_own_are_not_saved(tmp_path: Path) -> None:
 def test_settings_that_were_changed_after_fit_are_not_saved(tmp_path: Path) -> None:
     for change in ({"alpha": 0.3}, {"allow_empty": False}, {"y_range": (0, 1)}, {"split": "efcp"},
                    {"scores": "abs"}, {"calibration": "group"}, {"guarantee": "pac"}):  # fmt: skip
-        cp, _, _ = fitted("auto")
+        cp, _, _ = fitted("grid")
         cp.set_params(**change)
         with pytest.raises(cx.InvalidInput, match="changed after fit"):
             cp.save(tmp_path / "model.json")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -81,10 +83,17 @@ def test_the_symmetric_scale_is_that_of_all_rows_in_any_order() -> None:
     assert_array_equal(np.frexp(found[0][1:-1])[0], 0.5)  # powers of two
 
 
+def test_the_symmetric_scale_counts_the_row_to_predict() -> None:
+    model = cx.Regressed(np.zeros(4), [1.0, 1.0, 1.0, 61.0])
+    columns = regression_columns({"": model}, "norm")
+    scale = SymmetricScale(check_regressed(model[:3]), columns)
+    assert scale.of_rows(check_regressed(model[2:])).tolist() == [[1.0], [16.0]]
+
+
 def test_sums_at_the_turn_of_two_powers_are_added_up_exactly() -> None:
     """Whichever row comes last, the rounding of sums must not tell."""
-    turn = np.sqrt(0.5)
-    sigma = np.array([turn + 1e-16 * k for k in (-40, 30, 11, -3, 2, 0, 7)])
+    sigma = np.exp(3 * np.random.default_rng(0).normal(size=7))
+    sigma *= 7 * math.sqrt(0.5) / math.fsum(sigma.tolist())
     model = cx.Regressed(np.zeros(7), sigma)
     columns = regression_columns({"": model}, "norm")
     found = set()

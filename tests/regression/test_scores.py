@@ -153,7 +153,10 @@ def test_other_scores_are_refused_in_one_sentence(scores: Any, sentence: str) ->
 @pytest.mark.parametrize(
     ("function", "sentence"),
     [
-        (lambda m: (m.mean, 0.0, -1.0, 1.0), "not convex"),
+        (
+            lambda m: (m.mean, 0.0, -1.0, 1.0),
+            "falls as y moves away from its centre, so that it is",
+        ),
         (lambda m: (m.mean, 0.0, 1.0), r"must return \(centre, offset, below, above\)"),
         (lambda m: (m.mean, np.nan, 1.0, 1.0), "finite"),
         (lambda m: "text", "failed to return numbers"),

@@ -197,6 +197,15 @@ def test_descent_is_no_wider_than_any_score_and_close_to_the_grid() -> None:
         assert_allclose(found.weights.sum(), 1.0, rtol=1e-12)
 
 
+def test_descent_ends_at_a_single_score_where_others_drown_it() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.standard_normal(100)
+    centre = y[:, None] + rng.standard_normal((100, 6)) * ([0.01] + [5.0] * 5)
+    slope = np.ones((100, 6)) * ([1.0] + [1e3] * 5)
+    objective = WidthObjective(Planes(centre, 0 * slope, slope, slope), y, [0.1])
+    assert_array_equal(descend(objective).weights, np.eye(6)[0])
+
+
 def test_searches_on_parts_are_averaged_and_the_draw_decides() -> None:
     planes, y = smooth(np.random.default_rng(5), 90, 6)
     once = search_widths(planes, y, (0.1, 0.2), random_state=7)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from conformix.cli.options import (
     Drop,
@@ -29,6 +30,7 @@ from conformix.cli.output import (
     write_verdict,
 )
 from conformix.cli.predict import predicted
+from conformix.cli.responses import evaluated_responses, is_of_responses
 
 EXAMPLE = "conformix evaluate model.json test.csv"
 
@@ -48,11 +50,18 @@ def evaluate(
     max_memory: MaxMemory = "4G",
     as_json: Json = None,
 ) -> None:
-    """Measure sets on labelled rows, with intervals."""
-    from conformix.fit.evaluation import WORDS, cells, evaluated  # noqa: PLC0415
+    """Measure sets on labelled rows, with intervals; or intervals on responses."""
+    from conformix.fit.evaluation import evaluated  # noqa: PLC0415
     from conformix.fit.saved import load_predictor  # noqa: PLC0415
     from conformix.fit.verdict import LabelledRows  # noqa: PLC0415  late
 
+    if is_of_responses(model_file):
+        result, ledger, name, n = evaluated_responses(
+            model_file, file, alpha, column=label_column, drop=drop, part=part,
+            max_memory=max_memory,
+        )  # fmt: skip
+        _write(result, ledger, f"{model_file} on {name}", n, as_json=as_json)
+        return
     predictor = load_predictor(model_file, max_memory=max_memory)
     source = sources(
         file, model, classes=predictor.classes, labels=labels, label_column=label_column,
@@ -67,13 +76,26 @@ def evaluate(
     level = predictor.alpha if alpha is None else alpha
     y = batch.labels_for(predictor.classes)
     result = evaluated(LabelledRows.of(predictor, outputs, y), level, sets)
+    title = f"{model_file} on {batch.name}"
+    _write(result, predictor.fitted.ledger, title, batch.n, as_json=as_json)
+
+
+def _finite(number: float | None) -> float | None:
+    """Return a number of JSON, which has neither NaN nor infinities."""
+    return number if number is not None and math.isfinite(number) else None
+
+
+def _write(result: Any, ledger: Any, title: str, n: int, *, as_json: bool | None) -> None:
+    """Write what labelled rows say of a model."""
+    from conformix.fit.evaluation import WORDS, cells  # noqa: PLC0415  late
+
     verdict, drift = result.verdict, None if result.drift is None else result.drift.verdict
     if wants_json(as_json):
         for one in result.measures:
-            value = None if math.isnan(one.value) else one.value
-            write_json({"metric": one.name, "value": value, "low": one.low, "high": one.high})
+            numbers = {"value": one.value, "low": one.low, "high": one.high}
+            write_json({"metric": one.name} | {name: _finite(x) for name, x in numbers.items()})
         write_json(
-            {"rows": batch.n, "alpha": level, "guarantee": predictor.fitted.ledger.kind,
+            {"rows": n, "alpha": result.alpha, "guarantee": ledger.kind,
              "promised": verdict.promised, "verdict": verdict.sentence, "law": verdict.law.name,
              "shortfall_pvalue": verdict.pvalue, "drift": drift}
         )  # fmt: skip
@@ -81,8 +103,8 @@ def evaluate(
     lines = [(WORDS[one.name], *cells(one)) for one in result.measures]
     notes = [
         *([] if drift is None else [f"{drift[0].upper()}{drift[1:]}."]),
-        f"Guarantee {predictor.fitted.ledger}.",
+        f"Guarantee {ledger}.",
     ]
-    title = f"{model_file} on {batch.name}: {batch.n:,} rows, alpha = {level:g}"
+    title = f"{title}: {n:,} rows, alpha = {result.alpha:g}"
     write_table(record_table(title, ("measure", "value", "95 % interval"), lines, notes))
     write_verdict(verdict.sentence)

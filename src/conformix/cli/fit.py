@@ -28,12 +28,15 @@ from conformix.cli.options import (
     Seed,
     SplitOrNone,
     check_target,
+    levels,
     listed,
     sources,
     unnamed_if_single,
 )
 from conformix.cli.output import record_table, wants_json, working, write_json, write_table
+from conformix.cli.responses import fit_responses, fitted_table
 from conformix.errors import InvalidInput
+from conformix.registry import unknown_name
 from conformix.splits import in_plain_words
 
 # What was done to the outputs before they were scored.
@@ -66,6 +69,16 @@ def fit(
     calibration: Annotated[
         str, typer.Option(help="One threshold (marginal), or more: class, cluster, rc3p, vote.")
     ] = "marginal",
+    task: Annotated[
+        str,
+        typer.Option(
+            help="classification, or regression: columns mean, sigma, q05, and the response."
+        ),
+    ] = "classification",
+    y_range: Annotated[
+        str | None,
+        typer.Option(metavar="LOW,HIGH", help="What every response lies within: an assumption."),
+    ] = None,
     model: NamedFiles = None,
     labels: LabelFile = None,
     label_column: LabelColumn = None,
@@ -88,6 +101,27 @@ def fit(
     """Weights and threshold from labelled outputs."""
     from conformix.data.files.diagnosis import refuse_nonsense  # noqa: PLC0415  late
 
+    if check_task(task) == "regression":
+        settings = {
+            "scores": "auto" if scores is None else listed(scores), "alpha": alpha,
+            "split": split or "vfcp", "normalize": normalize, "guarantee": guarantee,
+            "delta": delta, "calibration": calibration, "random_state": seed,
+            "y_range": None if y_range is None else levels(y_range, "--y-range"),
+        }  # fmt: skip
+        if settings["scores"] == ("auto",):
+            settings["scores"] = "auto"
+        if resolution is not None:
+            from conformix.search import GridSearch  # noqa: PLC0415  late
+
+            settings["search"] = GridSearch(resolution)
+        record = fit_responses(
+            file, out, settings, column=label_column, drop=drop, part=part, max_memory=max_memory
+        )
+        if wants_json(as_json):
+            write_json(record)
+        else:
+            write_table(fitted_table(record))
+        return
     if method is not None and split is not None:
         raise InvalidInput(
             "--method names its own split, as in average:efcp; leave --split out, or --method."
@@ -120,6 +154,13 @@ def fit(
         write_json(record)
     else:
         write_table(_table(record))
+
+
+def check_task(task: str) -> str:
+    """Return the task, if it is one that there is."""
+    if task not in ("classification", "regression"):
+        raise unknown_name("task", task, ["classification", "regression"])
+    return task
 
 
 def _estimator(

@@ -32,6 +32,7 @@ from conformix.cli.output import (
     write_line,
     write_table,
 )
+from conformix.cli.responses import is_of_responses, predict_responses
 from conformix.errors import InvalidInput
 
 EXAMPLE = "conformix predict model.json new.csv -o sets.csv"
@@ -74,9 +75,16 @@ def predict(
     max_memory: MaxMemory = "4G",
     as_json: Json = None,
 ) -> None:
-    """Prediction sets of new rows, from a model."""
+    """Prediction sets of new rows, or intervals, from a model."""
     from conformix.fit.saved import load_predictor  # noqa: PLC0415  late
 
+    if is_of_responses(model_file):
+        predict_responses(
+            model_file, file, out, alpha=alpha, id_column=id_column, keep=keep,
+            escape_formulas=escape_formulas, as_json=as_json, max_memory=max_memory,
+            column=label_column, drop=drop, part=part,
+        )  # fmt: skip
+        return
     predictor = load_predictor(model_file, max_memory=max_memory)
     source = sources(
         file, model, classes=predictor.classes, label_column=label_column, drop=drop,

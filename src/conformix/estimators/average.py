@@ -597,6 +597,6 @@ def load(path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) ->
     """
     import conformix  # noqa: PLC0415  the table of contents alone looks down to responses
 
-    of_responses = format_of(path, max_memory=max_memory) == "conformix regression model"
+    of_responses = format_of(path) == "conformix regression model"
     kind = conformix.RegressionAverage if of_responses else ScoreAverage
     return kind.load(path, max_memory=max_memory)  # type: ignore[return-value]

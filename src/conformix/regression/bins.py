@@ -78,9 +78,10 @@ class PerBin:
         hardest = np.sort(difficulty(rule, planes, threshold))
         n = len(hardest)
         places = [-(-n * part // self.n_bins) - 1 for part in range(1, self.n_bins)]
-        edges = hardest[np.maximum(places, 0)] * (1 + ALIKE) if places else np.zeros(0)
-        apart = np.append(True, np.diff(edges) > ALIKE * edges[1:]) if len(edges) else []
-        return Bins(rule, float(threshold), edges[np.logical_and(apart, edges < hardest[-1])])
+        edges = hardest[np.maximum(np.array(places, dtype=np.intp), 0)] * (1 + ALIKE)
+        before = np.concatenate([np.full(1, -np.inf), edges[:-1]])[: len(edges)]
+        apart = (edges - before > ALIKE * edges) & (edges < hardest[-1])
+        return Bins(rule, float(threshold), edges[apart])
 
 
 def difficulty(rule: LineRule, planes: Planes, threshold: float) -> FloatArray:

@@ -24,6 +24,7 @@ from conformix.errors import InvalidInput
 from conformix.fit.exact.split import fixed_candidates
 from conformix.guarantees import EXACT_FULL, Ledger, ResponseFacts
 from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.kernels.blocks import row_blocks
 from conformix.kernels.simplex import grid_size
 from conformix.regression.bins import Bins
 from conformix.regression.hull import Hull
@@ -205,7 +206,8 @@ class HullFitted:
     ) -> tuple[FloatArray, FloatArray]:
         """Return the hulls of rows whose intervals are cut as the calibration says."""
         lower, upper = np.full(len(planes), np.inf), np.full(len(planes), -np.inf)
-        selected = hull.survivors(planes)
+        blocks = list(row_blocks(len(planes), hull.totals.size))
+        selected = np.concatenate([hull.survivors(planes.rows(block)) for block in blocks])
         for i in np.flatnonzero(selected.any(axis=0)):
             rows = np.flatnonzero(selected[:, i])
             rule = LineRule(scale, self.weights[i], self.allow_empty)

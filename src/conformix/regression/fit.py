@@ -37,9 +37,8 @@ from conformix.regression.scores import regression_columns
 from conformix.regression.search import (
     WidthObjective,
     WidthResult,
-    exact_grid,
-    search_widths,
-    total_widths,
+    narrowest,
+    search_objective,
 )
 from conformix.regression.settings import RegressionSettings
 from conformix.scores.names import Column
@@ -224,17 +223,6 @@ def size_planes(given: ResponseRows, scale: LineScale, roles: Roles) -> Planes:
     return scale(both)
 
 
-class SizedObjective(WidthObjective):
-    """Mean widths on other rows than those that set the threshold."""
-
-    size: Planes
-
-    def __call__(self, weights: FloatArray) -> FloatArray:
-        """Return the mean widths (m,) of weights (m, d) on the size rows."""
-        totals = total_widths(self.size, weights, self.thresholds(weights), self.y_range)
-        return totals.sum(axis=0) / len(self.size)  # type: ignore[no-any-return]
-
-
 @dataclass(frozen=True, eq=False)
 class Searched:
     """The search for weights on tuning rows, whichever search is asked for."""
@@ -254,12 +242,10 @@ class Searched:
     def objective(self) -> WidthObjective:
         """The mean width as a function of the weights."""
         settings = self.settings
-        kind = WidthObjective if self.size is None else SizedObjective
-        made = kind(self.planes, self.y, self.levels, settings.y_range, settings.threads)
-        made.ranks = [self.rank(len(self.y), level) for level in self.levels]
-        if self.size is not None:
-            made.size = self.size  # type: ignore[attr-defined]
-        return made
+        return WidthObjective(
+            self.planes, self.y, self.levels, settings.y_range, settings.threads, size=self.size,
+            rank=self.rank,
+        )  # fmt: skip
 
     def threshold(self, weights: FloatArray) -> float:
         """Return the threshold of the tuning rows at alpha, as conformity."""
@@ -269,18 +255,14 @@ class Searched:
 
     def by(self, search: Any, rng: np.random.Generator) -> WidthResult:
         """Return what a search finds."""
-        settings, plain = self.settings, self.rank.delta is None and self.size is None
-        options: dict[str, Any] = {"y_range": settings.y_range, "threads": settings.threads}
-        if hasattr(search, "counted") and self.size is None:
-            return search_widths(self.planes, self.y, self.levels, random_state=rng, **options)
-        if hasattr(search, "counted"):
-            search = counted(search)
-        if hasattr(search, "steps") and plain:
-            resolution = search.steps(self.planes.d)
-            return exact_grid(self.planes, self.y, self.levels, resolution, **options)
+        objective = self.objective
+        if hasattr(search, "counted"):  # left to the library
+            return search_objective(objective, rng)
+        if hasattr(search, "steps"):
+            return narrowest(objective, search.steps(objective.d))
         if hasattr(search, "candidate_weights"):
-            return _best_of(search.candidate_weights(self.planes.d), self.objective)
-        return _checked(search(self.objective, rng), self.planes.d)
+            return _best_of(search.candidate_weights(objective.d), objective)
+        return _checked(search(objective, rng), objective.d)
 
 
 def _best_of(weights: FloatArray, objective: WidthObjective) -> WidthResult:

@@ -310,7 +310,8 @@ def descend(objective: WidthObjective) -> WidthResult:
 
     Exponentiated gradients from equal weights, in ever smaller steps: widths vary smoothly, and
     deeper minima of the tuning rows are no narrower on others. Whatever is found, it is no wider
-    on the tuning rows than any single score and the plain average. Nothing is drawn.
+    on the tuning rows than any single score and the plain average. Nothing is drawn. Scores should
+    be of one scale: equal weights are where it starts.
     """
     d = objective.d
     slope = WidthSlope(objective)

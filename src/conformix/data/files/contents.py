@@ -175,6 +175,8 @@ class Choice:
         Class names of a fitted model: those columns of a table are taken, in that order.
     keep : tuple of str
         Columns or arrays that are no outputs, to be passed on as they are: ids, dates, texts.
+    labelled : bool
+        Whether a column may hold labels; if not, all columns are numbers: responses among them.
 
     Examples
     --------
@@ -186,6 +188,7 @@ class Choice:
     drop: tuple[str, ...] = ()
     classes: tuple[Any, ...] | None = None
     keep: tuple[str, ...] = ()
+    labelled: bool = True
 
 
 @dataclass(frozen=True)
@@ -226,6 +229,8 @@ class Contents:
 
 def find_label(path: Path, names: Sequence[str], choice: Choice) -> str | None:
     """Return the name of the labels among `names`: as asked for, else a usual one, else None."""
+    if not choice.labelled:
+        return None
     if choice.label is None:
         return next((name for name in LABEL_NAMES if name in names), None)
     if choice.label not in names:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,9 @@ def write(target: Path, content: bytes) -> None:
     write_whole(target, lambda file: file.write(content))
 
 
+# What a file calls itself stands first in it.
+FIRST_BYTES = 200
+_FORMAT = re.compile(rb'\s*\{\s*"format"\s*:\s*"([a-z ]+)"')
 # What files call themselves, and what reads each.
 READERS = {
     "conformix model": "conformix.load",
@@ -73,8 +77,10 @@ def read_json(source: Path, limits: Limits, kind: str = "conformix model") -> di
         raise damaged(source, error) from None
 
 
-def format_of(path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) -> Any:
-    """Return what a model file calls itself; None where it is no such file at all.
+def format_of(path: str | os.PathLike[str]) -> str | None:
+    """Return what a model file calls itself in its first line; None where it says nothing there.
+
+    A hint for whoever chooses a reader, which then checks all of the file.
 
     Examples
     --------
@@ -82,10 +88,12 @@ def format_of(path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMOR
     True
     """
     try:
-        document = _parsed(as_path(path), memory_limits(max_memory))
+        with opened(as_path(path)) as file:
+            start = file.read(FIRST_BYTES)
     except InvalidInput:
         return None  # whoever reads the file says what is wrong with it
-    return document.get("format") if isinstance(document, dict) else None
+    match = _FORMAT.match(start)
+    return None if match is None else match[1].decode("ascii")
 
 
 class DuplicateKey(InvalidInput):
