@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -81,35 +82,32 @@ def trained(X: FloatArray, y: FloatArray, others: FloatArray, seed: int) -> Pred
     folds = list(KFold(FOLDS, shuffle=True, random_state=seed).split(X))
     scaler = StandardScaler().fit(X)
     near = Near(scaler.transform(X), y, scaler.transform(others))
-    said, held = [], []
+    new, own = near.means()
+    said, held = {"neighbours": new}, {"neighbours": own}
     chosen = {}
-    for name, make, grid in (
+    grids: tuple[tuple[str, Callable[..., Any], Sequence[Any]], ...] = (
         ("ridge", _ridge, RIDGE),
-        ("neighbours", None, NEIGHBOURS),
         ("network", _network, NETWORK),
         ("forest", forest, FOREST),
         ("boosting", boosting, BOOSTING),
-    ):
-        if make is None:
-            new, own = near.means()
-        else:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)  # of networks: they stop early
-                chosen[name], own = _tuned(lambda o, m=make: m(seed, **o), grid, X, y, folds)
-                new = make(seed, **grid[chosen[name]]).fit(X, y).predict(others)
-        said.append(new)
-        held.append(own)
-    stack = LinearRegression(positive=True).fit(np.column_stack(held), y)
-    said.append(stack.predict(np.column_stack(said)))
-    held.append(stack.predict(np.column_stack(held)))
-    sigmas = [_sigma(X, np.abs(y - own), others, seed) for own in held]
+    )
+    for name, make, grid in grids:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # of networks: they stop early
+            chosen[name], held[name] = _tuned(partial(make, seed), grid, X, y, folds)
+            said[name] = make(seed, **grid[chosen[name]]).fit(X, y).predict(others)
+    new_means, own_means = ([some[name] for name in MEANS[:-1]] for some in (said, held))
+    stack = LinearRegression(positive=True).fit(np.column_stack(own_means), y)
+    new_means.append(stack.predict(np.column_stack(new_means)))
+    own_means.append(stack.predict(np.column_stack(own_means)))
+    sigmas = [_sigma(X, np.abs(y - own), others, seed) for own in own_means]
     quantiles = [
         _boosted_quantiles(X, y, others, folds[:3], seed),
         _leaf_quantiles(X, y, others, folds[:3], seed),
         near.quantiles(),
     ]
     return Predictions(
-        np.column_stack(said), np.column_stack(sigmas), np.stack(quantiles, axis=1),
+        np.column_stack(new_means), np.column_stack(sigmas), np.stack(quantiles, axis=1),
         chosen["forest"], chosen["boosting"],
     )  # fmt: skip
 
@@ -138,18 +136,18 @@ def boosting(seed: int, **options: Any) -> HistGradientBoostingRegressor:
 
 
 def _tuned(
-    make: Callable[[Any], Any], grid: Sequence[Any], X: FloatArray, y: FloatArray, folds: Any
+    make: Callable[..., Any], grid: Sequence[Any], X: FloatArray, y: FloatArray, folds: Any
 ) -> tuple[int, FloatArray]:
     """Return the place of the best options, and what they say of every row out of fold."""
     found = []
     for options in grid:
-        model = make(options)
+        model = make(**options)
         if hasattr(model, "oob_score"):
             own = model.fit(X, y).oob_prediction_
         else:
             own = np.empty(len(y))
             for train, rest in folds:
-                own[rest] = make(options).fit(X[train], y[train]).predict(X[rest])
+                own[rest] = make(**options).fit(X[train], y[train]).predict(X[rest])
         found.append(own)
     best = int(np.argmin([np.mean((y - own) ** 2) for own in found]))
     return best, found[best]
@@ -271,4 +269,7 @@ class Near:
 
 
 def _of(values: FloatArray, levels: Sequence[float]) -> FloatArray:
-    return np.quantile(values, levels, axis=1).T
+    """Return order statistics (m, q) of k values each (m, k)."""
+    k = values.shape[1]
+    places = np.ceil(np.asarray(levels) * k - 1e-9).astype(int) - 1
+    return np.sort(values, axis=1)[:, places]  # type: ignore[no-any-return]

@@ -1,9 +1,9 @@
 """CV+ and the jackknife+ (Barber et al., 2021), as MAPIE does them: all rows train and calibrate.
 
 The interval of a row goes from the ``floor(alpha (n + 1))``-th smallest of ``mu_i - r_i`` to the
-``ceil((1 - alpha)(n + 1))``-th smallest of ``mu_i + r_i``, with the prediction ``mu_i`` of the models
-that did not see row i and its residual ``r_i`` under them; 1 - 2 alpha is proven. Training rows and
-labelled rows together are the rows.
+``ceil((1 - alpha)(n + 1))``-th smallest of ``mu_i + r_i``, with the prediction ``mu_i`` of the
+models that did not see row i and its residual ``r_i`` under them; 1 - 2 alpha is proven. Training
+rows and labelled rows together are the rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.model_selection import KFold
 
 from conformix.conformal import conformal_rank
-from conformix.kernels.arrays import FloatArray
+from conformix.kernels.arrays import FloatArray, IntArray
 from studies.regression.models import BOOSTING, FOREST, boosting, forest
 from studies.regression.predictions import Draw
 from studies.regression.tasks import Task, Verdict
@@ -31,7 +31,7 @@ def _rows(draw: Draw, n: int) -> tuple[FloatArray, FloatArray, FloatArray]:
 
 
 def _ends(
-    predictions: FloatArray, which: FloatArray, residuals: FloatArray, alpha: float
+    predictions: FloatArray, which: IntArray, residuals: FloatArray, alpha: float
 ) -> tuple[FloatArray, FloatArray]:
     """Return the ends for predictions (m, models) and the model (n,) that left each row out."""
     n = len(residuals)
@@ -65,7 +65,7 @@ class CrossPlus:
 
 
 @lru_cache(maxsize=1)
-def _crossed(draw: Draw, n: int, folds: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _crossed(draw: Draw, n: int, folds: int) -> tuple[FloatArray, IntArray, FloatArray]:
     """Return what the models of the folds say of test rows, and of rows that they did not see."""
     X, y, new = _rows(draw, n)
     which, own, said = np.empty(len(y), dtype=int), np.empty(len(y)), []

@@ -81,10 +81,9 @@ def method_table(rows: Sequence[Row], methods: Sequence[str], other: str) -> str
     | method | width | narrower in | largest | coverage at 0.9 | at 0.95 | by terciles, at 0.9 |
     |---|---|---|---|---|---|---|
     """
-    lines = [
-        "| method | width | narrower in | largest | coverage at 0.9 | at 0.95 | by terciles, at 0.9 |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    head = ["method", "width", "narrower in", "largest", "coverage at 0.9", "at 0.95",
+            "by terciles, at 0.9"]  # fmt: skip
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for method in methods:
         mine = [row for row in rows if row["method"] == method]
         if not mine:

@@ -33,7 +33,7 @@ def said(data: Rows, rows: Any, seed: int) -> Predictions:
     truth = X[:, 0] + np.sin(2 * X[:, 1])
     means = truth[:, None] + rng.normal(scale=0.3, size=(len(X), 6))
     sigmas = np.exp(0.6 * X[:, [2]]) * rng.uniform(0.8, 1.2, size=(len(X), 6))
-    steps = np.quantile(rng.gamma(2.0, size=1000) - 2, LEVELS)
+    steps = np.sort(rng.gamma(2.0, size=1000) - 2)[(1000 * np.array(LEVELS)).astype(int)]
     return Predictions(
         means, sigmas, truth[:, None, None] + sigmas[:, :3, None] * steps, forest=0, boosting=0
     )

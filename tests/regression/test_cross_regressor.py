@@ -101,7 +101,7 @@ def test_a_fold_is_scored_by_models_and_weights_that_have_not_seen_it(scores):
         ).fit(X[:160], y)
         for y in (Y[:160], moved)
     ]  # fmt: skip
-    before, after = ([fold for fold in reg.cross_.folds] for reg in fits)
+    before, after = (reg.cross_.folds for reg in fits)
     changed = [
         len(np.setdiff1d(a.scores, b.scores)) for a, b in zip(before, after, strict=True)
     ]  # fmt: skip

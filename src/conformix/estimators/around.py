@@ -81,7 +81,7 @@ class Around(KnownParameters):
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters, those of named estimators included."""
-        params = super().get_params(deep=deep)
+        params: dict[str, Any] = super().get_params(deep=deep)  # type: ignore[misc]
         for name, estimator in self._members() if deep else ():
             params[name] = estimator
             inner = estimator.get_params() if hasattr(estimator, "get_params") else {}
@@ -100,10 +100,10 @@ class Around(KnownParameters):
                 self.estimators = named
             else:
                 self.estimators = [one for _, one in named]
-        return super().set_params(**params)
+        return super().set_params(**params)  # type: ignore[misc,no-any-return]
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
         inner = [get_tags(estimator).input_tags for _, estimator in self._named()]
         tags.input_tags.sparse = all(tag.sparse for tag in inner)
         tags.input_tags.allow_nan = all(tag.allow_nan for tag in inner)

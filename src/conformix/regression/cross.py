@@ -3,8 +3,8 @@
 With ``s_f(x, y)`` the averaged score of fold f's models, and f(i) the fold of row i, y is ranked
 among all n rows: ``1 + #{i : s_f(i)(x, y) <= s_f(i)(x_i, y_i)}`` (lower fits better). It is in when
 that exceeds ``alpha (n + 1)``: where it lies in enough of the n intervals
-``{y : s_f(i)(x, y) <= s_f(i)(x_i, y_i)}``. These are nested within a fold and not across folds, so that
-the y which are in may leave gaps; the interval is their hull. What is proven is that of
+``{y : s_f(i)(x, y) <= s_f(i)(x_i, y_i)}``. These are nested within a fold and not across folds, so
+that the y which are in may leave gaps; the interval is their hull. What is proven is that of
 `conformix.fit.cross`, whose argument has no need of classes; a hull only covers more.
 """
 
@@ -16,8 +16,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.utils import Bunch, _safe_indexing
-from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from conformix.conformal import last_rank_out, simple_fraction, warn_if_large
@@ -308,10 +307,11 @@ class CrossConformalRegressor(AroundRegressors):
         by_row = np.arange(n) if units is None else units
         self.fold_estimators_, folds = [], []
         for held, tune, train in self._fold_rows(by_row, rng, tunes=tunes):
+            apart = None if units is None else units[train]
             rows = Learning(
                 _safe_indexing(X, train), y[train],
-                self._folds(self.inner_cv, len(train), None if units is None else units[train], rng),
-                levels, self.sigma, int(rng.integers(2**31)),
+                self._folds(self.inner_cv, len(train), apart, rng), levels, self.sigma,
+                int(rng.integers(2**31)),
             )  # fmt: skip
             members = self._members_of(rows, self._routed(X, fit_params, train))
             chosen = tune if tunes else held

@@ -258,7 +258,7 @@ class Learning(NamedTuple):
     def stack(
         self, members: Mapping[str, Member], held: Mapping[str, FloatArray | None]
     ) -> StackMember | None:
-        """Return the stack of the members that have means out of fold; of one alone there is none."""
+        """Return the stack of the members that have means out of fold; None of one alone."""
         columns = {name: means for name, means in held.items() if means is not None}
         if len(columns) < 2:
             return None

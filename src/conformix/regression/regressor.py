@@ -333,12 +333,12 @@ class ConformalRegressor(AroundRegressors):
         regression_columns(self._foretold(levels, trains=len(train) > 0), self.scores)
         if len(train) and not self.prefit:
             params = self._routed(X, fit_params, train)
-            rows = Learning(
+            learning = Learning(
                 _safe_indexing(X, train), y[train],
                 self._folds(self.cv, len(train), None if units is None else units[train], rng),
                 levels, self.sigma, int(rng.integers(2**31)),
             )  # fmt: skip
-            self.estimators_ = self._members_of(rows, params)
+            self.estimators_ = self._members_of(learning, params)
         else:
             named = self._named()
             self.estimators_ = Bunch(**{name: taken(one, levels) for name, one in named})
