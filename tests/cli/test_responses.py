@@ -94,6 +94,21 @@ def test_lines_of_json_and_tables_show_the_ends(
     assert set(cp.score_names_) == {"net.norm", "ridge.abs"}
 
 
+def test_info_tells_of_a_model_of_responses_and_report_says_what_is_not_there(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(capsys, *FIT, "--scores", "net.norm", "--json")
+    record = json.loads(run(capsys, "info", "model.json", "--json")[1])
+    assert record["scores"] == ["net.norm"]
+    assert record["kind"] == "responses"
+    table = run(capsys, "info", "model.json", "--table")[1]
+    assert "responses of net, ridge" in table
+    assert "classes" not in table
+    code, said = run(capsys, "report", "model.json", "test.csv", "-o", "page.html")
+    assert code == 2
+    assert "is a model of responses" in " ".join(said.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

@@ -102,7 +102,7 @@ def fit(
     from conformix.data.files.diagnosis import refuse_nonsense  # noqa: PLC0415  late
 
     if check_task(task) == "regression":
-        settings = {
+        settings: dict[str, Any] = {
             "scores": "auto" if scores is None else listed(scores), "alpha": alpha,
             "split": split or "vfcp", "normalize": normalize, "guarantee": guarantee,
             "delta": delta, "calibration": calibration, "random_state": seed,

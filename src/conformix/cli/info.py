@@ -9,6 +9,7 @@ import typer
 
 from conformix.cli.options import Json, LabelColumn, MaxMemory
 from conformix.cli.output import record_table, wants_json, write_json, write_line, write_table
+from conformix.cli.responses import finite, is_of_responses
 from conformix.splits import in_plain_words
 
 EXAMPLE = "conformix info model.json"
@@ -38,6 +39,8 @@ def info(
 def _model(file: str, max_memory: str) -> dict[str, Any]:
     from conformix.fit.saved import load_predictor  # noqa: PLC0415  late
 
+    if is_of_responses(file):
+        return _of_responses(file, max_memory)
     predictor = load_predictor(file, max_memory=max_memory)
     fitted = predictor.fitted
     ledger = fitted.ledger
@@ -60,11 +63,44 @@ def _model(file: str, max_memory: str) -> dict[str, Any]:
         "weights": [float(weight) for weight in fitted.rule.weights],
         "threshold": _finite(fitted.threshold(predictor.alpha)) if single else None,
         "guarantee": ledger.kind,
-        "ledger": [
-            {"source": e.source, "says": e.says, "needs": e.needs, "vacuous": e.vacuous}
-            for e in ledger.entries()
-        ],
+        "ledger": _entries(ledger),
     }
+
+
+def _of_responses(file: str, max_memory: str) -> dict[str, Any]:
+    """Return what there is to say of a model of responses."""
+    from conformix.regression import RegressionAverage  # noqa: PLC0415  late
+
+    predictor = RegressionAverage.load(file, max_memory=max_memory).predictor_
+    fitted, ledger = predictor.fitted, predictor.fitted.ledger
+    single = ledger.facts.calibration == "marginal" and fitted.nested
+    return {
+        "file": file,
+        "type": "model",
+        "alpha": float(predictor.alpha),
+        "split": ledger.facts.split,
+        "calibration": ledger.facts.calibration,
+        "kind": "responses",
+        "models": [name for name in predictor.shapes if name],
+        "n_classes": None,
+        "classes": None,
+        "normalize": fitted.normalizer,
+        "n_tune": ledger.facts.n_tune,
+        "n_calibrate": ledger.facts.n_cal,
+        "scores": [str(column) for column in predictor.columns],
+        "weights": [float(weight) for weight in fitted.rule.weights],
+        "threshold": finite(-fitted.threshold(predictor.alpha)) if single else None,
+        "y_range": None if predictor.y_range is None else [*map(finite, predictor.y_range)],
+        "guarantee": ledger.kind,
+        "ledger": _entries(ledger),
+    }
+
+
+def _entries(ledger: Any) -> list[dict[str, Any]]:
+    return [
+        {"source": e.source, "says": e.says, "needs": e.needs, "vacuous": e.vacuous}
+        for e in ledger.entries()
+    ]
 
 
 def _finite(value: Any) -> Any:
@@ -85,17 +121,22 @@ def _model_tables(record: dict[str, Any]) -> list[Any]:
         ("split", in_plain_words(record["split"])),
         ("calibration", record["calibration"]),
         ("outputs", f"{record['kind']} of {', '.join(record['models']) or 'one model'}"),
-        ("classes", _few(record["classes"], record["n_classes"])),
+        ("classes", _few(record["classes"], record["n_classes"] or 0)),
         ("scale", record["normalize"]),
         ("rows", f"{record['n_tune']:,} for the weights, {record['n_calibrate']:,} to calibrate"),
         ("weights", ", ".join(f"{name} {weight:.3f}" for name, weight in weights)),
     ]
+    if record["kind"] == "responses":
+        facts = [fact for fact in facts if fact[0] != "classes"]
     if exact:
         facts.append(("threshold", "one per row and label"))
+    elif record["kind"] == "responses" and record["calibration"] != "marginal":
+        facts.append(("threshold", f"one per {record['calibration']}"))
     elif isinstance(threshold, list):
         facts.append(("threshold", f"{len(threshold):,}, by {record['calibration']}"))
     else:
-        facts.append(("threshold", "none: all labels" if threshold is None else f"{threshold:.6g}"))
+        none = "none: the whole line" if record["kind"] == "responses" else "none: all labels"
+        facts.append(("threshold", none if threshold is None else f"{threshold:.6g}"))
     ledger = [
         (one["source"], f"{one['says']}{' (says nothing)' if one['vacuous'] else ''}", one["needs"])
         for one in record["ledger"]

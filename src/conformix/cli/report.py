@@ -28,6 +28,8 @@ from conformix.cli.options import (
 )
 from conformix.cli.options import levels as parsed_levels
 from conformix.cli.output import wants_json, working, write_json, write_line
+from conformix.cli.responses import is_of_responses
+from conformix.errors import InvalidInput
 
 EXAMPLE = "conformix report model.json test.csv -o report.html"
 ENDINGS = (".html", ".htm")
@@ -64,6 +66,11 @@ def report(
     from conformix.estimators.average import load  # noqa: PLC0415  late
     from conformix.report import build_report  # noqa: PLC0415
 
+    if is_of_responses(model_file):
+        raise InvalidInput(
+            f"{model_file} is a model of responses, and the page shows labels and sets of them; "
+            f"conformix evaluate {model_file} FILE has the measures of intervals."
+        )
     estimator = load(model_file, max_memory=max_memory)
     predictor = estimator.predictor_
     source = sources(

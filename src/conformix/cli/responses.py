@@ -192,13 +192,13 @@ def predict_responses(
         for row, (lower, upper) in enumerate(made):
             named = {} if made.ids is None else {"id": made.ids[row]}
             own = named | {name: values[row] for name, values in kept.items()}
-            ends = {"lower": _finite(lower), "upper": _finite(upper), "empty": lower > upper}
+            ends = {"lower": finite(lower), "upper": finite(upper), "empty": lower > upper}
             write_json({"row": row, **own, **ends})
     else:
         write_table(_first_rows(made))
 
 
-def _finite(value: float) -> float | None:
+def finite(value: float) -> float | None:
     """Return a number of JSON, which has no infinities."""
     return value if abs(value) < float("inf") else None
 

@@ -13,6 +13,14 @@ from conformix.plots.boxes import boxes_numbers, plot_boxes
 from conformix.plots.classes import class_coverage, class_coverage_numbers, plot_class_coverage
 from conformix.plots.contact import contact_sheet
 from conformix.plots.curves import plot_size_coverage, size_coverage, size_coverage_numbers
+from conformix.plots.intervals import (
+    coverage_by_difficulty,
+    coverage_by_difficulty_numbers,
+    plot_coverage_by_difficulty,
+    plot_sorted_intervals,
+    sorted_intervals,
+    sorted_intervals_numbers,
+)
 from conformix.plots.labels import explain, plot_explain
 from conformix.plots.sizes import (
     coverage_by_size,
@@ -32,6 +40,8 @@ __all__ = [
     "class_coverage",
     "class_coverage_numbers",
     "contact_sheet",
+    "coverage_by_difficulty",
+    "coverage_by_difficulty_numbers",
     "coverage_by_size",
     "coverage_by_size_numbers",
     "explain",
@@ -40,10 +50,12 @@ __all__ = [
     "new_figure",
     "plot_boxes",
     "plot_class_coverage",
+    "plot_coverage_by_difficulty",
     "plot_coverage_by_size",
     "plot_explain",
     "plot_set_sizes",
     "plot_size_coverage",
+    "plot_sorted_intervals",
     "plot_tradeoff",
     "plot_triangle",
     "plot_weight_spread",
@@ -53,6 +65,8 @@ __all__ = [
     "set_sizes_numbers",
     "size_coverage",
     "size_coverage_numbers",
+    "sorted_intervals",
+    "sorted_intervals_numbers",
     "tradeoff",
     "tradeoff_numbers",
     "triangle_points",

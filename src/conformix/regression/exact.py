@@ -162,9 +162,10 @@ class HullFitted:
 
     def planes_on(self, scale: LineScale) -> Planes:
         """Return the planes of the calibration rows on a scale, kept for the next question."""
-        if scale not in self._hulls:
-            self._hulls[scale] = scale(self.rows.outputs)
-        return self._hulls[scale]  # type: ignore[no-any-return]
+        found = self._hulls.get(scale)
+        if found is None:
+            found = self._hulls[scale] = scale(self.rows.outputs)
+        return found  # type: ignore[no-any-return]
 
     def hull(self, scale: LineScale, alpha: float) -> Hull:
         """Return the hull of the calibration rows at a level, on a scale."""
@@ -172,10 +173,11 @@ class HullFitted:
         key = scale, k
         if len(self._hulls) > MOST_HULLS:
             self._hulls.clear()
-        if key not in self._hulls:
+        found = self._hulls.get(key)
+        if found is None:
             planes = self.planes_on(scale)
-            self._hulls[key] = Hull.of(self.weights, planes, self.rows.y, k, self.y_range)
-        return self._hulls[key]  # type: ignore[no-any-return]
+            found = self._hulls[key] = Hull.of(self.weights, planes, self.rows.y, k, self.y_range)
+        return found  # type: ignore[no-any-return]
 
     def scales(self, outputs: RegressedOutputs) -> Iterator[tuple[LineScale, IntArray]]:
         """Yield the scales of new rows, each with the rows that have it."""
