@@ -66,6 +66,8 @@ if TYPE_CHECKING:
     from conformix.intervals import Intervals, NestedIntervals
     from conformix.online.average import OnlineAverage
     from conformix.regression import Regressed, RegressionAverage
+    from conformix.regression.cross import CrossConformalRegressor
+    from conformix.regression.regressor import ConformalRegressor
     from conformix.report.report import build_report
     from conformix.scores import blend, score_tensor
     from conformix.scores import scale as normalize
@@ -97,9 +99,11 @@ _MODULES = {
 }
 _NAMES = {
     "ConformalClassifier": "estimators.classifier",
+    "ConformalRegressor": "regression.regressor",
     "ConformixWarning": "errors",
     "CrossAverage": "estimators.cross",
     "CrossConformalClassifier": "estimators.classifier",
+    "CrossConformalRegressor": "regression.cross",
     "Intervals": "intervals",
     "InvalidInput": "errors",
     "LargeAlphaWarning": "errors",
@@ -131,9 +135,11 @@ _NAMES = {
 
 __all__ = [
     "ConformalClassifier",
+    "ConformalRegressor",
     "ConformixWarning",
     "CrossAverage",
     "CrossConformalClassifier",
+    "CrossConformalRegressor",
     "Intervals",
     "InvalidInput",
     "LargeAlphaWarning",

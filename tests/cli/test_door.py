@@ -246,8 +246,12 @@ def test_printable_text_stays_as_it_is() -> None:
         assert visible(text) == text
 
 
-# Where a stream may be written to: the door, and a study that prints names of its own.
-WRITERS = {"cli/output.py", "studies/frontier/report.py", "studies/frontier/__main__.py"}
+# Where a stream may be written to: the door, and studies that print names of their own.
+WRITERS = {"cli/output.py"} | {
+    f"studies/{study}/{file}"
+    for study in ("frontier", "regression")
+    for file in ("report.py", "__main__.py")
+}
 # Where rich draws: every text there goes through one function.
 DRAWERS = {"cli/output.py"}
 

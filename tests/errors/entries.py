@@ -123,6 +123,16 @@ def intervals() -> cx.Intervals:
     return regressed().predict_interval(MODEL)
 
 
+@cache
+def regressor() -> cx.ConformalRegressor:
+    return cx.ConformalRegressor(alpha=0.2, sigma=None, random_state=0).fit(X, R)
+
+
+@cache
+def cross_regressor() -> cx.CrossConformalRegressor:
+    return cx.CrossConformalRegressor(alpha=0.2, sigma=None, random_state=0, cv=2).fit(X, R)
+
+
 def of_groups(strata: Any = STRATA, new_strata: Any = STRATA) -> object:
     cp = regression(calibration="group").fit(MODEL, R, strata=strata)
     return cp.predict_interval(MODEL, strata=new_strata)
@@ -318,6 +328,28 @@ ENTRIES: dict[str, Entry] = {
     ),
     "RegressionAverage.evaluate": lambda predicted=MODEL, responses=R, alpha=None: (
         regressed().evaluate(predicted, responses, alpha=alpha)
+    ),
+    "ConformalRegressor.fit": lambda y=Y, alpha=0.2, split="vfcp": cx.ConformalRegressor(
+        alpha=alpha, split=split, sigma=None, random_state=0
+    ).fit(X, y),
+    "ConformalRegressor.predict_interval": lambda alpha=0.2: regressor().predict_interval(
+        X, alpha=alpha
+    ),
+    "ConformalRegressor.check_drift": lambda responses=R: regressor().check_drift(X, responses),
+    "ConformalRegressor.verdict": lambda responses=R, alpha=None: regressor().verdict(
+        X, responses, alpha=alpha
+    ),
+    "ConformalRegressor.evaluate": lambda responses=R, alpha=None: regressor().evaluate(
+        X, responses, alpha=alpha
+    ),
+    "CrossConformalRegressor.fit": lambda y=Y, alpha=0.2: cx.CrossConformalRegressor(
+        alpha=alpha, sigma=None, random_state=0, cv=2
+    ).fit(X, y),
+    "CrossConformalRegressor.predict_interval": lambda alpha=0.2: (
+        cross_regressor().predict_interval(X, alpha=alpha)
+    ),
+    "CrossConformalRegressor.evaluate": lambda responses=R, alpha=None: (
+        cross_regressor().evaluate(X, responses, alpha=alpha)
     ),
     "Intervals.contains": lambda responses=R: intervals().contains(responses),
     "NestedIntervals.at": lambda alpha=0.2: regressed().predict_interval(

@@ -263,11 +263,17 @@ FINE = {
     ("CrossConformalClassifier.fit", "y", "negative"): "labels are class names there",
     ("calibration.effective_rows", "sample_weight", "too few"): "any number of rows",
     ("metrics.worst_slab_coverage", "features", "no rows"): "the number of rows is named",
+    **{(f"{regressor}.fit", "y", case): "responses are any numbers"
+       for regressor in ("ConformalRegressor", "CrossConformalRegressor")
+       for case in ("too large", "negative", "fractions")},
     ("Intervals.contains", "responses", "NaN"): "in no interval",
     ("Intervals.contains", "responses", "infinite"): "in some intervals",
-}
+}  # fmt: skip
 # Refused by scikit-learn's own checks, which speak for themselves.
-THEIRS = {("ConformalClassifier.fit", "y"), ("CrossConformalClassifier.fit", "y")}
+THEIRS = {
+    ("ConformalClassifier.fit", "y"), ("ConformalRegressor.fit", "y"),
+    ("CrossConformalClassifier.fit", "y"), ("CrossConformalRegressor.fit", "y"),
+}  # fmt: skip
 # Doors with outputs that have no fitted model to agree with.
 NO_MODEL = ("score_tensor", "OnlineAverage.run", "shift.label_ratios")
 
@@ -349,6 +355,9 @@ ELSEWHERE = {
     "ScoreAverage.save": "what fails is the disk: tests/estimators, tests/environments",
     "CrossAverage.save": "as ScoreAverage.save; tests/estimators/test_cross_by_cell.py",
     "ConformalClassifier.score": "scikit-learn's own",
+    "ConformalRegressor.score": "scikit-learn's own",
+    "CrossConformalRegressor.score": "scikit-learn's own",
+    "ConformalRegressor.save": "as RegressionAverage.save: tests/regression",
     "CrossConformalClassifier.score": "scikit-learn's own",
     "small_sets_scorer": "called by scikit-learn",
     "PredictionSets.": "tests/sets/test_exports.py",

@@ -143,7 +143,7 @@ class Surface:
         self._average_of_scores().save(path, **options)
 
 
-def named_estimators(estimators: Any) -> list[tuple[str, Any]]:
+def named_estimators(estimators: Any, kind: str = "classifier") -> list[tuple[str, Any]]:
     """Return estimators by name: one alone has none, a list without names gets those of classes.
 
     Examples
@@ -156,19 +156,19 @@ def named_estimators(estimators: Any) -> list[tuple[str, Any]]:
     if not isinstance(estimators, list | tuple):
         return [("", estimators)]
     if not estimators:
-        raise InvalidInput("estimators must hold at least one (name, classifier).")
+        raise InvalidInput(f"estimators must hold at least one (name, {kind}).")
     pairs = [isinstance(one, tuple) and len(one) == 2 for one in estimators]
     if all(pairs):
         return list(estimators)
     if any(pairs):
         raise InvalidInput(
-            "estimators must all have names, as (name, classifier), or none of them; got "
+            f"estimators must all have names, as (name, {kind}), or none of them; got "
             f"{sum(pairs)} of {len(pairs)} with names."
         )
     odd = next((one for one in estimators if not hasattr(one, "fit")), None)
     if odd is not None:
         raise InvalidInput(
-            "estimators must be classifiers: one, a list, a list of (name, classifier) or a "
+            f"estimators must be {kind}s: one, a list, a list of (name, {kind}) or a "
             f"mapping by name; got {odd!r:.60} among them."
         )
     kinds = [type(one).__name__.lower() for one in estimators]

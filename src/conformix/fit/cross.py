@@ -280,12 +280,16 @@ class CrossRows:
         """Return sets as measures take them: without names of classes, since labels are indices."""
         return np.asarray(sets)
 
+    def hits(self, sets: Any) -> BoolArray:
+        """Return whether the labels are in their sets, (m,)."""
+        return np.asarray(of_labels(np.asarray(sets), self.y), dtype=bool)
+
     def verdict(self, alpha: float, sets: Any) -> Verdict:
         """Return the verdict on the sets of these rows: coverage, and that no law of it is known.
 
         What is proven (`CrossPredictor.guarantee`) lies below ``1 - alpha``, which is asked for.
         """
-        hits = np.asarray(of_labels(np.asarray(sets), self.y), dtype=bool)
+        hits = self.hits(sets)
         interval = share_interval(int(hits.sum()), len(hits))
         asked = float(1 - simple_fraction(alpha))
         law = Law(self.no_law, None)
