@@ -142,6 +142,11 @@ def test_false_alarms_are_no_more_than_stated() -> None:
     assert false_alarms(40, 150, 0.5, ties=False) <= 20
 
 
+def test_scores_that_tie_with_the_reference_are_no_drift() -> None:
+    """Two values, both common: half of all rows lie at the cut, and none beyond it."""
+    assert raised(0.01, 100, np.random.default_rng(3).integers(2, size=500)) is None
+
+
 @pytest.mark.long(short="test_false_alarms_are_no_more_than_stated")
 @pytest.mark.parametrize("ties", [False, True])
 def test_false_alarms_over_many_long_streams(ties: bool) -> None:
