@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -471,6 +473,15 @@ def test_rows_of_one_call_are_what_they_are_one_by_one() -> None:
         together = np.asarray(cp.predict_interval(part(models, slice(100, 112))))
         alone = [cp.predict_interval(part(models, slice(i, i + 1))) for i in range(100, 112)]
         assert_array_equal(np.vstack([np.asarray(one) for one in alone]), together)
+
+
+@pytest.mark.parametrize("split", ["vfcp", "exact"])
+def test_fitted_averages_are_copied_and_pickled(split: str) -> None:
+    models, y = two_models(120)
+    cp = cx.RegressionAverage(("abs", "norm"), split=split, **SETTINGS).fit(models, y)
+    expected = np.asarray(cp.predict_interval(models))
+    for again in (copy.deepcopy(cp), pickle.loads(pickle.dumps(cp))):
+        assert_array_equal(np.asarray(again.predict_interval(models)), expected)
 
 
 def test_the_same_seed_gives_the_same_intervals() -> None:

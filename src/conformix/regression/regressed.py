@@ -108,8 +108,11 @@ class Regressed:
         return some
 
     def __getitem__(self, rows: Any) -> Regressed:
-        """Return some of the rows, as `subset` does."""
-        return self.subset(slice(rows, rows + 1) if isinstance(rows, int) and rows >= 0 else rows)
+        """Return some of the rows, as `subset` does; one row of a number."""
+        if isinstance(rows, int | np.integer):
+            place = range(len(self))[rows]
+            return self.subset(slice(place, place + 1))
+        return self.subset(rows)
 
     def quantile(self, level: float) -> FloatArray:
         """Return the predicted quantiles (n,) of one of the levels."""
