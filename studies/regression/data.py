@@ -19,7 +19,7 @@ ALPHAS = (0.05, 0.1)
 SIZES = (300, 1000, 2500)
 """Labelled rows."""
 LEAST_TEST, MOST_TEST = 300, 3000
-DRAWS = 2
+DRAWS = 5
 """Random draws of labelled and test rows for every training."""
 MADE = "made"
 FOLDER = "regression"

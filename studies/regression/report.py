@@ -14,11 +14,11 @@ from conformix.atomic import write_whole
 from conformix.experiments.rows import Row
 from conformix.plots.style import MARKERS, PALETTE, new_figure, save_figure, tidy
 from studies.frontier.tables import Ratio, markdown, ratios, summary
+from studies.regression.data import DRAWS
 from studies.regression.run import AUTO, EXACT, METHODS, PARTS, PLUS, RUNS, SELECT, run_study
 from studies.regression.tables import (
     EACH,
     HINDSIGHT,
-    by_training,
     choice_table,
     evenness_table,
     hindsight,
@@ -53,7 +53,7 @@ def write_study(
         Where predictions of trained models are kept; by default ``results/regression``, which no
         repository keeps.
     runs : int
-        Draws of rows; every two share their models.
+        Draws of rows; every five share their models, and CV+ and the jackknife+ see the first.
     workers : int
         Processes.
     **chosen
@@ -66,7 +66,7 @@ def write_study(
     rows = run_study(log, predictions, runs=every, **shared)
     rows += run_study(log, predictions, methods=PARTS, runs=every, **shared)
     rows += run_study(log, predictions, methods=EXACT, runs=every, **shared | {"most": 1000})
-    rows += run_study(log, predictions, methods=PLUS, runs=every[::2], **shared)
+    rows += run_study(log, predictions, methods=PLUS, runs=every[::DRAWS], **shared)
     return write_tables(target, rows)
 
 
@@ -75,15 +75,14 @@ def write_tables(target: Path, rows: Sequence[Row]) -> list[Path]:
     everything = [*rows, *hindsight(rows)]
     names = [*METHODS, HINDSIGHT, *EXACT, *PLUS]
     names.remove(EACH)
-    paired = by_training(everything)
-    found = ratios(paired, AUTO, SELECT)
+    found = ratios(everything, AUTO, SELECT)
     written = {
         "methods.md": method_table(everything, names, SELECT) + "\n",
         "parts.md": method_table(everything, [AUTO, *PARTS], SELECT) + "\n",
         "choice.md": choice_table(rows, list(PARTS), AUTO) + "\n",
         "evenness.md": evenness_table(rows, EVEN) + "\n",
         "cases.md": f"{told(found, rows)}\n\n{markdown(found)}\n",
-        "cases.csv": cases_csv({name: ratios(paired, name, SELECT)
+        "cases.csv": cases_csv({name: ratios(everything, name, SELECT)
                                 for name in (*names, *PARTS) if name != SELECT}),
     }  # fmt: skip
     for name, text in written.items():

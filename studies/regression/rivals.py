@@ -159,14 +159,16 @@ class Symmetric:
         there = means[task.draw.rest]
         k = conformal_rank(task.n, task.alpha)
         ends = []
+        middle = there.mean(axis=1)
         for side in (0, 1):
-            at = there.mean(axis=1)
+            end = middle
             for _ in range(self.steps):
+                at = np.where(np.isfinite(end), end, middle)  # where models disagree too much: none
                 shares = 1 / (own.sum(axis=0) + np.abs(at[:, None] - there))  # (m, models)
                 cuts = np.partition(own @ shares.T, k - 1, axis=0)[k - 1]
                 flat = Planes(there, np.zeros_like(there), shares, shares)
-                at = bands(flat, np.ones(there.shape[1]), cuts)[side]
-            ends.append(at)
+                end = bands(flat, np.ones(there.shape[1]), cuts)[side]
+            ends.append(end)
         return task.verdict(ends[0], ends[1])
 
 

@@ -25,7 +25,7 @@ from studies.regression.tasks import Task, Verdict, told
 
 Way = Callable[[Task], Verdict]
 RUNS = 20
-"""Ten trainings, two draws of labelled and test rows each."""
+"""Four trainings, five draws of labelled and test rows each."""
 AUTO, SELECT = "auto", "select"
 EVERY_PAIR = tuple(level for level in LEVELS if level < 0.5)
 METHODS: dict[str, Way] = {

@@ -1,4 +1,8 @@
-"""What the rows of the study say: ratios of widths, coverage and its law, evenness."""
+"""What the rows of the study say: ratios of widths, coverage and its law, evenness.
+
+Intervals are over draws of labelled and test rows, given the data set and the models of a few
+trainings, as in the study of classification, whose models are given too.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,6 @@ import numpy as np
 from conformix.conformal import conformal_rank
 from conformix.experiments.rows import Row
 from studies.frontier.tables import Ratio, ratios
-from studies.regression.data import DRAWS
 from studies.regression.tasks import TERCILES
 
 EACH, HINDSIGHT = "each score", "best score in hindsight"
@@ -42,34 +45,6 @@ def hindsight(rows: Iterable[Row]) -> list[Row]:
     return found
 
 
-def by_training(rows: Iterable[Row]) -> list[Row]:
-    """Return rows in which the draws that share their models are one: intervals are over trainings.
-
-    Widths are geometric means over the draws, coverages plain ones.
-
-    Examples
-    --------
-    >>> shared = {"method": "auto", "setting": "s", "n_labelled": 9, "alpha": 0.1, "coverage": 0.9}
-    >>> [row["size"] for row in by_training([shared | {"run": 0, "size": 1.0},
-    ...                                      shared | {"run": 1, "size": 4.0}])]
-    [2.0]
-    """
-    cases: dict[tuple[str, str, int, float, int], list[Row]] = {}
-    for row in rows:
-        seed = row["run"] // DRAWS
-        place = (row["method"], row["setting"], row["n_labelled"], row["alpha"], seed)
-        cases.setdefault(place, []).append(row)
-    return [
-        some[0]
-        | {
-            "run": place[-1],
-            "size": float(np.exp(np.mean(np.log([row["size"] for row in some])))),
-            "coverage": float(np.mean([row["coverage"] for row in some])),
-        }
-        for place, some in cases.items()
-    ]
-
-
 def method_table(rows: Sequence[Row], methods: Sequence[str], other: str) -> str:
     """Return one line per method: width over that of `other`, coverage, and by terciles.
 
@@ -92,7 +67,7 @@ def method_table(rows: Sequence[Row], methods: Sequence[str], other: str) -> str
         if method == other:
             cells += ["1", "", ""]
         else:
-            found = ratios(by_training(rows), method, other)
+            found = ratios(rows, method, other)
             means = [r.ratio.mean for r in found]
             cells += [
                 f"{overall(found):.3f}",
@@ -220,7 +195,7 @@ def choice_table(rows: Sequence[Row], methods: Sequence[str], other: str) -> str
     groups = ("chosen on", "confirmed on")
     lines = ["| | " + " | ".join(groups) + " |", "|---|---|---|"]
     for method in methods:
-        found = ratios(by_training(rows), method, other)
+        found = ratios(rows, method, other)
         cells = [f"{overall([r for r in found if r.group == group]):.4f}" for group in groups]
         lines.append(f"| {method} | " + " | ".join(cells) + " |")
     return "\n".join(lines)

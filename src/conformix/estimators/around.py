@@ -92,7 +92,8 @@ class Around(KnownParameters):
         """Set parameters, those of named estimators included."""
         if "estimators" in params:
             self.estimators = params.pop("estimators")
-        if members := self._members():
+        members = self._members()
+        if any(name in params for name, _ in members):
             named = [(name, params.pop(name, one)) for name, one in members]
             if isinstance(self.estimators, Mapping):
                 self.estimators = dict(named)
