@@ -127,33 +127,40 @@ def work_of(dask_scheduler: Any) -> Work:
 @contextmanager
 def _shown(client: Any, progress: bool | None) -> Iterator[None]:
     """Show on the error stream how far the tasks of a cluster are, where that is wanted."""
-    if not (sys.stderr.isatty() if progress is None else progress):
+    line = _line() if (sys.stderr.isatty() if progress is None else progress) else None
+    if line is None:
         yield
         return
     over = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(client, over), daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        over.set()
-        watcher.join()
-
-
-def _watch(client: Any, over: threading.Event) -> None:
-    told, width = "", 0
-    while not over.wait(PAUSE):
+    with line:
+        watcher = threading.Thread(target=_watch, args=(client, line, over), daemon=True)
+        watcher.start()
         try:
-            work = client.run_on_scheduler(work_of)
-        except Exception:
-            break
-        if str(work) != told:
-            told = str(work)
-            sys.stderr.write(f"\r{told:<{width}}")
-            sys.stderr.flush()
-            width = len(told)
-    if told:
-        sys.stderr.write("\n")
+            yield
+        finally:
+            over.set()
+            watcher.join()
+
+
+def _line() -> Any:
+    """Return a line of the error stream that is written anew, where rich is there to do so."""
+    try:
+        from rich.console import Console  # noqa: PLC0415  an extra
+        from rich.progress import Progress, SpinnerColumn, TextColumn  # noqa: PLC0415
+    except ImportError:
+        return None
+    columns = SpinnerColumn(), TextColumn("{task.description}")
+    return Progress(*columns, console=Console(stderr=True))
+
+
+def _watch(client: Any, line: Any, over: threading.Event) -> None:
+    task, last = line.add_task("no tasks yet", total=None), False
+    while not last:
+        last = over.wait(PAUSE)
+        try:
+            line.update(task, description=str(client.run_on_scheduler(work_of)))
+        except Exception:  # a cluster that goes away has nothing more to tell
+            return
 
 
 # Neighbours merged at once: fewer make the tree deep, more make one worker hold much at a time.
