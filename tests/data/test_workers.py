@@ -144,7 +144,7 @@ BAD = {
     "dlcp": ({"split": "dlcp"}, {}, 'split "dlcp" counts sizes on the test rows; pass them'),
     "auto": ({"scores": "auto", "split": "efcp"}, {}, "learns from rows that do not calibrate"),
     "y": ({}, {"y": np.zeros(5, dtype=int)}, r"shape \(3000,\); got shape \(5,\)"),
-    "a row": ({"kind": "probs"}, {}, 'if these are logits, say kind="logits"'),
+    "a row": ({"kind": "probs"}, {}, 'if these are log-probabilities, say kind="logprobs"'),
     "sizes": ({}, {"unknown": True}, "call .compute_chunk_sizes"),
     "no rows": ({}, {"rows": slice(0)}, r"outputs must not be empty; got shape \(0, "),
     "a label": ({}, {"y": np.arange(3000) // 2500 * 99}, "row 2500 holds 99"),

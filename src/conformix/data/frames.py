@@ -49,9 +49,12 @@ def in_class_order(outputs: Any, classes: Sequence[Any] | None) -> Any:
         return {model: in_class_order(values, classes) for model, values in outputs.items()}
     if isinstance(outputs, list | tuple) and any(map(column_names, outputs)):
         return [in_class_order(values, classes) for values in outputs]
-    names, order = column_names(outputs), list(classes)
-    moved = names is not None and names != order and len(names) == len(order)
-    return outputs[order] if moved and set(names or ()) == set(order) else outputs
+    names = column_names(outputs)
+    if names is None:
+        return outputs
+    order = list(classes)
+    moved = names != order and len(names) == len(order) and set(names) == set(order)
+    return outputs[order] if moved else outputs
 
 
 def _each(outputs: Any) -> list[Any]:
