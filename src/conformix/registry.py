@@ -36,7 +36,7 @@ def unknown_name(
     close = near if theirs is None else [theirs]
     hint = f" did you mean {close[0]!r}?" if close else ""
     listed = [f"{plain[one]} ({one})" if one in plain else one for one in known]
-    return InvalidInput(f"unknown {kind} {name!r};{hint} known: {', '.join(listed)}.")
+    return InvalidInput(f"unknown {kind} {shown(name)};{hint} known: {', '.join(listed)}.")
 
 
 # Classes, methods and functions of other libraries, and what to say here.

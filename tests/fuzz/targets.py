@@ -21,6 +21,7 @@ import numpy as np
 
 import conformix as cx
 from conformix.data.files import Limits, Sources
+from conformix.estimators.cross import CrossAverage, Fold
 from conformix.search import GridSearch
 
 PROBS = np.array([[0.5, 0.25, 0.25], [0.125, 0.75, 0.125], [0.0, 0.0, 1.0], [0.25, 0.5, 0.25]])
@@ -204,6 +205,89 @@ def predict_with_arrays(path: Path) -> object:
     return loaded
 
 
+def saved_alone(model: Any) -> bytes:
+    """Return the one file of a model."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        mock.patch("conformix.fit.saved.codec.INLINE", 10**6),
+    ):
+        path = Path(folder) / "m.json"
+        model.save(path)
+        return path.read_bytes()
+
+
+@cache
+def cross_seeds() -> list[bytes]:
+    """Rules of folds: fixed weights, and thresholds by class."""
+    rng = np.random.default_rng(0)
+    folds = [Fold(rng.dirichlet(np.ones(3), size=8), rng.integers(3, size=8)) for _ in range(3)]
+    recipes: list[dict[str, Any]] = [{}, {"calibration": "class", "scores": "thr"}]
+    found = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for recipe in recipes:
+            settings: dict[str, Any] = {"scores": ("thr", "rank"), "alpha": 0.3, **recipe}
+            weights = [1.0] if settings["scores"] == "thr" else [0.5, 0.5]
+            cross = CrossAverage(**settings, weights=weights, normalize="none")
+            found.append(saved_alone(cross.fit(folds)))
+    return found
+
+
+def predict_with_folds(path: Path) -> object:
+    """Load rules of folds and predict the most even row with them."""
+    cross = CrossAverage.load(path)
+    predictor = cross.predictor_
+    k = predictor.n_classes
+    if k > MOST_CLASSES or set(predictor.models) != {""}:
+        return cross
+    rows = [np.full((1, k), 1 / k)] * len(predictor.folds)
+    return cross.predict_set(rows), cross.predict_pvalues(rows), repr(cross.guarantee_)
+
+
+@cache
+def stream_seeds() -> list[bytes]:
+    """Streams under two controllers."""
+    found = []
+    for control in ("aci", "dtaci"):
+        online = cx.OnlineAverage(("thr", "rank"), alpha=0.4, control=control, random_state=0)
+        online.run(PROBS, LABELS)
+        found.append(saved_alone(online))
+    return found
+
+
+def go_on_with(path: Path) -> object:
+    """Load a stream and go on with it."""
+    online = cx.OnlineAverage.load(path)
+    sets = online.predict_set(PROBS[0])
+    online.update(0)
+    return sets, repr(online.guarantee_)
+
+
+@cache
+def interval_seeds() -> list[bytes]:
+    """Averages on the real line: a rule, bins of difficulty, and the exact split."""
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=40)
+    told = cx.Regressed(mean=y + rng.normal(size=40), sigma=rng.uniform(0.5, 2, size=40))
+    recipes: list[dict[str, Any]] = [{}, {"calibration": "bins", "alpha": 0.4}, {"split": "exact"}]
+    found = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for recipe in recipes:
+            settings: dict[str, Any] = {"alpha": 0.3, "random_state": 0, **recipe}
+            found.append(saved_alone(cx.RegressionAverage(**settings).fit(told, y)))
+    return found
+
+
+def interval_with(path: Path) -> object:
+    """Load an average on the real line and predict a row with it."""
+    model: Any = cx.load(path)
+    row = cx.Regressed(mean=np.zeros(1), sigma=np.ones(1))
+    interval = model.predict_interval(row)
+    assert not np.isnan(interval.lower).any()
+    return interval, repr(model.guarantee_)
+
+
 TARGETS = {
     target.name: target
     for target in (
@@ -214,5 +298,8 @@ TARGETS = {
         Target("pt", ".pt", pt_seeds, read_rows),
         Target("model", ".json", model_seeds, predict_with),
         Target("arrays", ".npz", arrays_seeds, predict_with_arrays),
+        Target("folds", ".json", cross_seeds, predict_with_folds),
+        Target("stream", ".json", stream_seeds, go_on_with),
+        Target("intervals", ".json", interval_seeds, interval_with),
     )
 }

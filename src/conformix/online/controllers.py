@@ -440,6 +440,7 @@ def resumed(name: str, alpha: float, state: dict[str, Any]) -> Controller:
     True
     """
     control: Any = CONTROLLERS[name].start(alpha)
+    target = control.alpha
     if set(state) != set(state_of(control)):
         raise InvalidInput("its online.state is not one of its control")
     for key, value in state.items():
@@ -450,6 +451,12 @@ def resumed(name: str, alpha: float, state: dict[str, Any]) -> Controller:
     lists = [value for value in state.values() if isinstance(value, list)]
     if len({len(one) for one in lists}) > 1:
         raise InvalidInput("its online.state has lists of several lengths")
+    if control.alpha != target:
+        raise InvalidInput("its online.state.alpha is not its online.alpha")
+    counted = [state[one] for one in ("_errors", "_steps") if one in state]
+    whole = all(isinstance(one, int) for one in counted)
+    if counted and not (whole and 0 <= counted[0] <= counted[-1]):
+        raise InvalidInput("its online.state counts more errors than steps")
     control.start(alpha)  # refuses settings that none has
     return control  # type: ignore[no-any-return]
 

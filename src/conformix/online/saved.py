@@ -107,8 +107,9 @@ def _in(source: Path, document: dict[str, Any], limits: Limits) -> dict[str, Any
             check_type(one, "int", "online.errors")
         for control in state["state"]:
             for name, value in check_type(control, "dict", "online.state").items():
+                types = "float | None" if name == "room" else "float"  # a budget may have no end
                 for number in value if isinstance(value, list) else [value]:
-                    check_type(number, "float | None", f"online.state.{name}")
+                    check_type(number, types, f"online.state.{name}")
         for one in state["tickets"]:
             check_type(one, "int | str | None", "online.tickets")
         n_classes = state["n_classes"]

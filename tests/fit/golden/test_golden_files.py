@@ -17,6 +17,7 @@ HERE = Path(__file__).parent
 GIVEN = inputs()
 SAVED = sorted(HERE.glob("schema*/*.json"))
 MODELS = [path for path in SAVED if path.name != "expected.json"]
+FOLDS = [path for path in sorted(HERE.glob("folds*/*.json")) if path.name != "expected.json"]
 
 
 def test_every_schema_has_golden_files_and_a_step_to_the_next() -> None:
@@ -68,3 +69,13 @@ def test_the_exponential_of_a_model_decides_its_probabilities() -> None:
     np.testing.assert_array_equal(ours.probs, softmax(rows))
     halved = Ranked(rows / 2, "logits", arithmetic="numpy")
     np.testing.assert_array_equal(numpys.at(2.0).probs, halved.probs)
+
+
+@pytest.mark.parametrize("path", FOLDS, ids=lambda p: f"{p.parent.name}-{p.stem}")
+def test_rules_of_folds_give_the_sets_and_p_values_of_the_day_they_were_saved(path) -> None:
+    expected = json.loads((path.parent / "expected.json").read_text())[path.stem]
+    cross = cx.CrossAverage.load(path)
+    new = [GIVEN["first_test"]] * 3
+    assert sets_out(cross.predict_set(new)) == expected["sets"]
+    assert cross.predict_pvalues(new).tolist() == expected["pvalues"]
+    assert cross.guarantee_.kind == expected["guarantee"]

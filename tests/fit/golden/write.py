@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import conformix as cx
+from conformix.estimators.cross import Fold
 from conformix.fit.saved.migrations import SCHEMA
 from conformix.search import GridSearch, LabelCosts
 from conformix.splits import ValidityFirst
@@ -70,6 +71,34 @@ def ranks_out(pvalues: np.ndarray, n: int) -> list[str]:
     return [" ".join(str(round(value * (n + 1))) for value in row) for row in pvalues]
 
 
+FOLDS: dict[str, dict] = {
+    "folds": {"weights": [0.5, 0.25, 0.25]},
+    "folds_by_class": {"calibration": "class", "weights": [0.5, 0.25, 0.25]},
+}
+
+
+def folds_of(given: dict[str, np.ndarray]) -> list[Fold]:
+    """Return the calibration rows in three folds."""
+    places = np.arange(len(given["y_cal"])) % 3
+    return [Fold(given["first_cal"][places == i], given["y_cal"][places == i]) for i in range(3)]
+
+
+def write_folds() -> None:
+    """Write the files of folds, which came with schema 3."""
+    folder, given, expected = HERE / f"folds{SCHEMA}", inputs(), {}
+    folder.mkdir()
+    for name, recipe in FOLDS.items():
+        cross = cx.CrossAverage("paper", alpha=0.3, normalize="none", **recipe)
+        cross.fit(folds_of(given)).save(folder / f"{name}.json")
+        new = [given["first_test"]] * 3
+        expected[name] = {
+            "sets": sets_out(cross.predict_set(new)),
+            "pvalues": cross.predict_pvalues(new).tolist(),
+            "guarantee": cross.guarantee_.kind,
+        }
+    (folder / "expected.json").write_text(json.dumps(expected, indent=1), encoding="utf-8")
+
+
 def main() -> None:
     folder = HERE / f"schema{SCHEMA}"
     if (folder / "expected.json").exists():
@@ -91,6 +120,7 @@ def main() -> None:
             "guarantee": model.guarantee_.kind,
         }
     (folder / "expected.json").write_text(json.dumps(expected, indent=1), encoding="utf-8")
+    write_folds()
 
 
 if __name__ == "__main__":
