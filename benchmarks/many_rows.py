@@ -35,7 +35,8 @@ from benchmarks.out_of_core import forget_high_water, high_water
 RESULTS = ROOT / "benchmarks" / "results" / "many_rows.jsonl"
 CHUNK = 500_000
 SUBSET = 200_000
-SECONDS_UNTIL_KILL = 3.0
+# A worker is killed after so many seconds, and one more for every ten million rows.
+SECONDS_UNTIL_KILL = 0.4
 
 
 def write_rows(folder: Path, n: int) -> float:
@@ -135,12 +136,13 @@ def on_cluster(folder: Path, workers: int) -> dict:
         average().fit(probs[:CHUNK], y[:CHUNK])  # loads and compiles what there is
         client.run(forget_high_water)
         forget_high_water()
-        timer = threading.Timer(SECONDS_UNTIL_KILL, kill_one, (client, killed))
+        timer = threading.Timer(SECONDS_UNTIL_KILL + n / 1e7, kill_one, (client, killed))
         timer.start()
         start = time.perf_counter()
         cp = average().fit(probs, y)
         fit = time.perf_counter() - start
         timer.join()
+        client.wait_for_workers(workers)
         told = {"fit_seconds": round(fit, 1), "fit_peak_gb": round(high_water(), 3)}
         told["fit_worker_peak_gb"] = round(max(client.run(high_water).values()), 3)
         forget_high_water()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy  # noqa: F401  the one import that everything below shares
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from conformix import (
