@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import conformix as cx
-from conformix.calibration import Clustered, LabelShift, PerClass
+from conformix.calibration import Clustered, LabelShift, PerClass, PerGroup
 from conformix.search import GridSearch
 from conformix.splits import Exact
 from conformix.testing import leave_one_out
@@ -47,12 +47,13 @@ def test_labels_that_tie_at_the_top_are_in_together():
 # Under the exact split ----------------------------------------------------------------------------
 
 
-N_FIT, N_NEW, LEVEL = 60, 40, 0.6
+N_FIT, N_NEW, LEVEL = 60, 60, 0.6
 EVERY_CALIBRATION = {
     "marginal": {},
     "class": {"calibration": "class"},
     "class, pooled, tuned": {"calibration": PerClass("pooled", min_rows=9, tune=True)},
     "group": {"calibration": "group"},
+    "group and class": {"calibration": PerGroup(by_class=True)},
     "given clusters": {"calibration": Clustered(clusters=[0, 0, 1, 1])},
     "weighted": {"calibration": "weighted"},
     "label shift": {"calibration": LabelShift((2.0, 1.0, 0.5, 1.0), known=True)},
@@ -63,11 +64,14 @@ EVERY_CALIBRATION = {
 }
 
 
-def new_rows(n, seed):
-    """Rows in eighths, which tie everywhere, some of them twice, with what they bring along."""
+def rows_in_eighths(n, seed, truth=0.6):
+    """Rows of two models that tie everywhere, with what they bring along.
+
+    The less of the truth there is in them, the less clear it is which label is the best.
+    """
     rng = np.random.default_rng(seed)
     y = rng.choice(4, size=n, p=[0.4, 0.3, 0.2, 0.1])
-    chances = 0.4 * rng.dirichlet(np.full(4, 0.6), size=n) + 0.6 * np.eye(4)[y]
+    chances = (1 - truth) * rng.dirichlet(np.full(4, 0.6), size=n) + truth * np.eye(4)[y]
     first, second = (np.array([rng.multinomial(8, row) for row in chances]) / 8 for _ in "ab")
     brought = {"strata": rng.choice(["far", "near"], size=n), "sample_weight": 1.0 + (y + 1) % 3}
     return {"a": first, "b": second}, y, brought
@@ -77,10 +81,11 @@ def exact_pair(name, alpha=LEVEL):
     """The same fit with and without empty sets, new rows, and what these bring along."""
     options = {"scores": ("thr", "rank"), "split": "exact", "search": GridSearch(3)}
     options |= {"alpha": alpha, "random_state": 0, "threads": 1} | EVERY_CALIBRATION[name]
-    (models, y, brought), (others, labels, more) = new_rows(N_FIT, 1), new_rows(N_NEW, 2)
+    models, y, brought = rows_in_eighths(N_FIT, 1)
+    others, labels, more = rows_in_eighths(N_NEW, 2, truth=0.2)
     if name != "two models":
         models, others = models["a"], others["a"]
-    needed = {"group": ["strata"], "weighted": ["sample_weight"]}.get(name, [])
+    needed = ["strata"] if "group" in name else ["sample_weight"] * (name == "weighted")
     found = []
     for allow_empty in (True, False):
         cp = cx.ScoreAverage(**options, allow_empty=allow_empty)
@@ -88,11 +93,15 @@ def exact_pair(name, alpha=LEVEL):
     return *found, others, labels, {part: more[part] for part in needed}
 
 
+def largest(pvalues):
+    return pvalues == pvalues.max(axis=1, keepdims=True)
+
+
 @pytest.mark.parametrize("name", EVERY_CALIBRATION)
 def test_exact_puts_the_labels_with_the_largest_p_value_into_sets_that_are_empty(name):
     plain, filled, new, _, more = exact_pair(name)
     pvalues = plain.predict_pvalues(new, **more)
-    best = pvalues == pvalues.max(axis=1, keepdims=True)
+    best = largest(pvalues)
     before = np.asarray(plain.predict_set(new, **more))
     empty = ~before.any(axis=1)
     assert empty.any()
@@ -108,27 +117,30 @@ def test_exact_puts_the_labels_with_the_largest_p_value_into_sets_that_are_empty
 def test_smoothed_p_values_of_exact_lift_the_labels_that_plain_ones_do(name):
     """They only grow, so that none is too small too often, and no set of them is empty."""
     plain, filled, new, _, more = exact_pair(name)
-    pvalues = plain.predict_pvalues(new, **more)
-    best = pvalues == pvalues.max(axis=1, keepdims=True)
+    best = largest(plain.predict_pvalues(new, **more))
     smoothed = plain.predict_pvalues(new, smoothed=True, **more)
-    # Another label may be the largest once ties are broken.
+    if name in ("group and class", "two models"):  # another label may be the largest of these
+        assert (largest(smoothed) != best).any()
     found = filled.predict_pvalues(new, smoothed=True, **more)
     assert_array_equal(found, np.where(best, 1.0, smoothed))
     assert (found >= smoothed).all()
 
 
-@pytest.mark.parametrize("name", ["marginal", "class", "weighted"])
+@pytest.mark.parametrize("name", ["class", "weighted", "two models"])
 def test_another_level_of_exact_lifts_by_the_p_values_of_its_own_selection(name):
-    _, filled, new, _, more = exact_pair(name, alpha=0.2)
-    _, fresh, *_ = exact_pair(name, alpha=0.7)
-    sets = np.asarray(filled.predict_set(new, alpha=0.7, **more))
+    plain, filled, new, _, more = exact_pair(name, alpha=0.2)
+    other, fresh, *_ = exact_pair(name, alpha=0.8)
+    sets = np.asarray(filled.predict_set(new, alpha=0.8, **more))
     assert_array_equal(sets, np.asarray(fresh.predict_set(new, **more)))
     assert sets.any(axis=1).all()
+    if name == "two models":
+        pvalues = [cp.predict_pvalues(new, **more) for cp in (plain, other)]
+        assert (largest(pvalues[0]) != largest(pvalues[1])).any()
 
 
 @pytest.mark.parametrize("name", ["marginal", "class"])
 def test_each_row_held_out_in_turn_exact_covers_k_of_all_and_more_where_sets_are_filled(name):
-    models, y, _ = new_rows(20, 3)
+    models, y, _ = rows_in_eighths(20, 3)
     cells = y if name == "class" else None
     reports = []
     for allow_empty in (True, False):
@@ -169,7 +181,7 @@ def test_exact_fills_the_same_sets_by_every_door():
     tensors = cx.ScoreAverage(
         ("thr", "rank"), alpha=LEVEL, split="exact", search=GridSearch(3), allow_empty=False
     )  # fitted where the rows are
-    models, y, _ = new_rows(N_FIT, 1)
+    models, y, _ = rows_in_eighths(N_FIT, 1)
     _, filled, new, _, _ = exact_pair("marginal")
     tensors.fit(torch.from_numpy(models["a"]), y)
     assert_array_equal(np.asarray(tensors.predict_set(new)), np.asarray(filled.predict_set(new)))
