@@ -153,3 +153,18 @@ class Selected:
              for y, i in enumerate(labels)]
             for row, labels in enumerate(self.chosen.tolist())
         ])  # fmt: skip
+
+    def pvalues(self) -> np.ndarray:
+        """The p-values, as fractions: the largest of a row are 1 where no set may be empty."""
+        found = self.each("pvalue")
+        if self.fit.case["allow_empty"]:
+            return found
+        return np.array([[1 if p == max(row) else p for p in row] for row in found.tolist()])
+
+    def sets(self) -> np.ndarray:
+        """The sets: in place of an empty one the labels with the largest p-value of the row."""
+        inside = self.each("contains", self.alpha)
+        if self.fit.case["allow_empty"]:
+            return inside
+        best = self.pvalues() == 1
+        return np.where(inside.any(axis=1, keepdims=True), inside, best)

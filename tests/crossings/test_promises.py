@@ -63,7 +63,7 @@ def own_sets(fit: Fit, alpha: float | None = None) -> Any:
 @cache
 def plain_sets(fit: Fit, alpha: float) -> np.ndarray:
     if fit.case.exact:
-        return selected(fit, alpha).each("contains", alpha)
+        return selected(fit, alpha).sets()
     return fit.calibrated.sets("new", alpha)
 
 
@@ -171,7 +171,7 @@ def test_p_values_are_ranks_among_the_rows_of_the_same_cell(number: int) -> None
     case, rows = fit.case, fit.case.rows["new"]
     found = np.asarray(fit.model.predict_pvalues(case.outputs(rows), **case.row_data(rows)))
     if case.exact:
-        expected = selected(fit, case["alpha"]).each("pvalue").astype(float)
+        expected = selected(fit, case["alpha"]).pvalues().astype(float)
     else:
         expected = fit.calibrated.pvalues("new")
     assert_array_equal(found, expected)

@@ -47,6 +47,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "calibration": Weighted(known=True),
         "by": "sample_weight",
     },
+    "exact, non-empty": {"split": "exact", "allow_empty": False},
     "auto": {"scores": "auto", "search": "auto", "several": True},
     "pac": {"guarantee": "pac", "delta": 0.2, "split": "efcp"},
     "pac apart": {"guarantee": "pac", "delta": 0.2},

@@ -155,6 +155,9 @@ CASES: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("vfcp", (*F, "calibration", "shape"), [7], r"calibration holds 60 numbers, but its shape is"),
     ("non-empty", (*F, "allow_empty"), True, r"is infinite, which only allow_empty=false gives"),
     ("non-empty", ("params", "allow_empty"), True, r"params\.allow_empty is True, but that of the"),
+    ("exact", ("params", "allow_empty"), False, r"params\.allow_empty is False, but that"),
+    ("exact, non-empty", (*F, "allow_empty"), True, r"params\.allow_empty is False, but that"),
+    ("exact, non-empty", (*F, "allow_empty"), 1, r"fitted\.allow_empty must be true or false; got"),
     ("vfcp", (*F, "allow_empty"), "no", r"fitted\.allow_empty must be true or false; got 'no'"),
     # thresholds by class, group, cluster, weight
     ("class", (*CUTS, "cells", "data", 0), 1, r"cells are not those of one stratum per class"),

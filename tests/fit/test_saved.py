@@ -44,6 +44,7 @@ RECIPES = {
     "by name": {"search": "auto"},
     "exact": {"split": "exact"},
     "exact, shortlist": {"split": Exact(shortlist=20), "normalize": "ecdf"},
+    "exact, non-empty": {"split": "exact", "allow_empty": False, "alpha": 0.4},
 }
 
 

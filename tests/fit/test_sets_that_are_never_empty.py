@@ -1,10 +1,19 @@
-"""`allow_empty=False`: the best labels of a row, all tied ones, count as infinite everywhere."""
+"""`allow_empty=False`: the best labels of a row, all tied ones, count as infinite everywhere.
+
+Under the exact split, where every label has weights of its own, their p-values count as 1.
+"""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
 import conformix as cx
+from conformix.calibration import Clustered, LabelShift, PerClass, PerGroup
+from conformix.search import GridSearch
+from conformix.splits import Exact
+from conformix.testing import leave_one_out
+
+pytestmark = pytest.mark.filterwarnings("ignore::conformix.errors.TrivialSetsWarning")
 
 
 def tied_rows(n=80, n_classes=5, seed=0):
@@ -33,3 +42,146 @@ def test_labels_that_tie_at_the_top_are_in_together():
     top = probs == probs.max(axis=1, keepdims=True)
     assert (top.sum(axis=1) > 1).any()
     assert_array_equal(np.asarray(cp.predict_set(probs))[top], True)
+
+
+# Under the exact split ----------------------------------------------------------------------------
+
+
+N_FIT, N_NEW, LEVEL = 60, 60, 0.6
+EVERY_CALIBRATION = {
+    "marginal": {},
+    "class": {"calibration": "class"},
+    "class, pooled, tuned": {"calibration": PerClass("pooled", min_rows=9, tune=True)},
+    "group": {"calibration": "group"},
+    "group and class": {"calibration": PerGroup(by_class=True)},
+    "given clusters": {"calibration": Clustered(clusters=[0, 0, 1, 1])},
+    "weighted": {"calibration": "weighted"},
+    "label shift": {"calibration": LabelShift((2.0, 1.0, 0.5, 1.0), known=True)},
+    "shortlist": {"split": Exact(shortlist=3, share=0.4)},
+    "one score": {"scores": "thr"},
+    "auto": {"scores": "auto", "search": "auto"},
+    "two models": {"scores": ("a.thr", "b.rank", "b.aps"), "search": GridSearch(3)},
+}
+
+
+def rows_in_eighths(n, seed, truth=0.6):
+    """Rows of two models that tie everywhere, with what they bring along.
+
+    The less of the truth there is in them, the less clear it is which label is the best.
+    """
+    rng = np.random.default_rng(seed)
+    y = rng.choice(4, size=n, p=[0.4, 0.3, 0.2, 0.1])
+    chances = (1 - truth) * rng.dirichlet(np.full(4, 0.6), size=n) + truth * np.eye(4)[y]
+    first, second = (np.array([rng.multinomial(8, row) for row in chances]) / 8 for _ in "ab")
+    brought = {"strata": rng.choice(["far", "near"], size=n), "sample_weight": 1.0 + (y + 1) % 3}
+    return {"a": first, "b": second}, y, brought
+
+
+def exact_pair(name, alpha=LEVEL):
+    """The same fit with and without empty sets, new rows, and what these bring along."""
+    options = {"scores": ("thr", "rank"), "split": "exact", "search": GridSearch(3)}
+    options |= {"alpha": alpha, "random_state": 0, "threads": 1} | EVERY_CALIBRATION[name]
+    models, y, brought = rows_in_eighths(N_FIT, 1)
+    others, labels, more = rows_in_eighths(N_NEW, 2, truth=0.2)
+    if name != "two models":
+        models, others = models["a"], others["a"]
+    needed = ["strata"] if "group" in name else ["sample_weight"] * (name == "weighted")
+    found = []
+    for allow_empty in (True, False):
+        cp = cx.ScoreAverage(**options, allow_empty=allow_empty)
+        found.append(cp.fit(models, y, **{part: brought[part] for part in needed}))
+    return *found, others, labels, {part: more[part] for part in needed}
+
+
+def largest(pvalues):
+    return pvalues == pvalues.max(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("name", EVERY_CALIBRATION)
+def test_exact_puts_the_labels_with_the_largest_p_value_into_sets_that_are_empty(name):
+    plain, filled, new, _, more = exact_pair(name)
+    pvalues = plain.predict_pvalues(new, **more)
+    best = largest(pvalues)
+    before = np.asarray(plain.predict_set(new, **more))
+    empty = ~before.any(axis=1)
+    assert empty.any()
+    assert not empty.all()
+    sets = np.asarray(filled.predict_set(new, **more))
+    assert_array_equal(sets, np.where(empty[:, None], best, before))
+    found = filled.predict_pvalues(new, **more)
+    assert_array_equal(found, np.where(best, 1.0, pvalues))
+    assert_array_equal(sets, found > LEVEL)
+
+
+@pytest.mark.parametrize("name", EVERY_CALIBRATION)
+def test_smoothed_p_values_of_exact_lift_the_labels_that_plain_ones_do(name):
+    """They only grow, so that none is too small too often, and no set of them is empty."""
+    plain, filled, new, _, more = exact_pair(name)
+    best = largest(plain.predict_pvalues(new, **more))
+    smoothed = plain.predict_pvalues(new, smoothed=True, **more)
+    if name in ("group and class", "two models"):  # another label may be the largest of these
+        assert (largest(smoothed) != best).any()
+    found = filled.predict_pvalues(new, smoothed=True, **more)
+    assert_array_equal(found, np.where(best, 1.0, smoothed))
+    assert (found >= smoothed).all()
+
+
+@pytest.mark.parametrize("name", ["class", "weighted", "two models"])
+def test_another_level_of_exact_lifts_by_the_p_values_of_its_own_selection(name):
+    plain, filled, new, _, more = exact_pair(name, alpha=0.2)
+    other, fresh, *_ = exact_pair(name, alpha=0.8)
+    sets = np.asarray(filled.predict_set(new, alpha=0.8, **more))
+    assert_array_equal(sets, np.asarray(fresh.predict_set(new, **more)))
+    assert sets.any(axis=1).all()
+    if name == "two models":
+        pvalues = [cp.predict_pvalues(new, **more) for cp in (plain, other)]
+        assert (largest(pvalues[0]) != largest(pvalues[1])).any()
+
+
+@pytest.mark.parametrize("name", ["marginal", "class"])
+def test_each_row_held_out_in_turn_exact_covers_k_of_all_and_more_where_sets_are_filled(name):
+    models, y, _ = rows_in_eighths(20, 3)
+    cells = y if name == "class" else None
+    reports = []
+    for allow_empty in (True, False):
+        cp = cx.ScoreAverage(
+            ("thr", "rank"), alpha=LEVEL, split="exact", search=GridSearch(3), calibration=name,
+            allow_empty=allow_empty, threads=1,
+        )  # fmt: skip
+        reports.append(leave_one_out(cp.fit, models["a"], y, alpha=LEVEL, cells=cells))
+    assert all(report.holds for report in reports)
+    assert reports[1].covered > reports[0].covered
+
+
+@pytest.mark.parametrize("name", ["marginal", "class", "two models"])
+def test_drift_and_the_law_of_a_verdict_are_of_scores_that_nothing_lifts(name):
+    """The pooled test looks at scores alone, so that its level is kept whatever sets are filled."""
+    plain, filled, new, y, _ = exact_pair(name)
+    reports = [cp.check_drift(new, y) for cp in (plain, filled)]
+    assert reports[0].pvalue == reports[1].pvalue
+    assert_array_equal(reports[0].pvalues, reports[1].pvalues)
+    before, after = (cp.verdict(new, y) for cp in (plain, filled))
+    assert after.law == before.law
+    assert after.coverage > before.coverage
+    assert filled.guarantee_ == plain.guarantee_
+
+
+def test_exact_fills_the_same_sets_by_every_door():
+    torch, da = pytest.importorskip("torch"), pytest.importorskip("dask.array")
+    for name in ("marginal", "class", "auto"):
+        _, filled, new, _, _ = exact_pair(name)
+        sets, pvalues = np.asarray(filled.predict_set(new)), filled.predict_pvalues(new)
+        rows = torch.from_numpy(new)
+        assert_array_equal(filled.predict_set(rows).mask.numpy(), sets)
+        assert_array_equal(filled.predict_pvalues(rows).numpy(), pvalues)
+        chunks = da.from_array(new, (7, 4))
+        assert_array_equal(filled.predict_set(chunks).compute(scheduler="synchronous"), sets)
+        one = [np.asarray(filled.predict_set(new[i : i + 1])) for i in range(len(new))]
+        assert_array_equal(np.concatenate(one), sets)
+    tensors = cx.ScoreAverage(
+        ("thr", "rank"), alpha=LEVEL, split="exact", search=GridSearch(3), allow_empty=False
+    )  # fitted where the rows are
+    models, y, _ = rows_in_eighths(N_FIT, 1)
+    _, filled, new, _, _ = exact_pair("marginal")
+    tensors.fit(torch.from_numpy(models["a"]), y)
+    assert_array_equal(np.asarray(tensors.predict_set(new)), np.asarray(filled.predict_set(new)))

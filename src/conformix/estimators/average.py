@@ -85,7 +85,8 @@ class ScoreAverage(Surface, Params):
         Level used while searching; by default alpha.
     allow_empty : bool
         Whether a set may be empty. If not, the best label of a row is always in, by one rule in
-        search, calibration and prediction, so that the guarantee stays.
+        search, calibration and prediction, so that the guarantee stays. Under split "exact" the
+        labels with the largest p-value of a row are always in, and more may be covered.
     guarantee : {"marginal", "pac"}
         ``pac`` takes a larger order statistic, so that coverage is at least ``1 - alpha`` for all
         but a share `delta` of the calibration draws, not only on average over them.

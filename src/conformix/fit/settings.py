@@ -262,7 +262,7 @@ def resolve(
 
     Examples
     --------
-    >>> resolve(split="exact", allow_empty=False)
+    >>> resolve(split="exact", tune_alpha=0.2)
     Traceback (most recent call last):
     conformix.errors.InvalidInput: split "exact" selects at alpha by one rule for all rows; ...
     """
@@ -338,7 +338,6 @@ def _check_exact(settings: Settings) -> None:
     if settings.weights is not None or not is_symmetric(settings.split):
         return
     altered = {
-        "allow_empty=False": not settings.allow_empty,
         "tune_alpha": settings.tune_alpha is not None,
         "another objective": not is_mean_size(settings.goal),
     }
@@ -376,7 +375,8 @@ def _check_calibration(settings: Settings) -> None:
             f'calibration "{scheme.name}" freezes its ranks on tuning rows, and fixed weights '
             "leave none; say search=[weights] instead."
         )
-    if scheme.tune and not settings.allow_empty:
+    lifted = not settings.allow_empty and (by_hand or not is_symmetric(split))
+    if scheme.tune and lifted:  # the exact split selects as if sets could be empty
         raise InvalidInput("tune=True of a calibration goes with allow_empty=True only.")
 
 

@@ -37,6 +37,7 @@ RECIPES = {
     "randomised": {"scores": ("raps(randomized=True, penalty=0.01)", "aps(randomized=True)")},
     "fixed_weights": {"weights": [0.5, 0.25, 0.25]},
     "non_empty": {"allow_empty": False},
+    "exact_non_empty": {"allow_empty": False, "split": "exact", "alpha": 0.4},
     "pac": {"guarantee": "pac", "delta": 0.2, "alpha": 0.3},
     "by_class": {"calibration": "class", "alpha": 0.3, "split": "efcp"},
     "by_cluster": {"calibration": "cluster", "alpha": 0.3},

@@ -1,4 +1,11 @@
-"""The exact split: fitted on all rows and the candidate, and the sets and p-values of new rows."""
+"""The exact split: fitted on all rows and the candidate, and the sets and p-values of new rows.
+
+Where no set may be empty, the labels with the largest p-value of a row, all that tie, have the
+p-value 1: they are in whatever the level, and any set that is not empty holds them anyway. This is
+done after the selection, not within it as by the lift of one rule: every label has weights of its
+own, and it may be that none is the best label of its row under its own. Sets only grow, so that
+what is promised stays, and more may be covered.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +36,7 @@ from conformix.fit.rule import Rule
 from conformix.fit.scored import Scored
 from conformix.fit.settings import Settings
 from conformix.guarantees import EXACT_FULL, Facts, Ledger
-from conformix.kernels import available_threads, combine, run_blocks
+from conformix.kernels import available_threads, combine, lift_best, run_blocks
 from conformix.kernels.arrays import (
     BoolArray,
     FloatArray,
@@ -70,6 +77,7 @@ class FullFitted:
     plan: Plan = field(default_factory=SinglePlan)
     data: RowData = NO_DATA  # what the calibration rows bring along
     tuned: bool = False  # whether sets with a threshold per class are what the selection counts
+    allow_empty: bool = True  # if not, the largest p-values of a row count as 1
     _tables: dict[Any, Any] = field(default_factory=dict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -122,7 +130,7 @@ class FullFitted:
     @property
     def rule(self) -> Rule:
         """The rule of the EFCP winner, for reading only."""
-        return Rule(self.transform, self.search.weights)
+        return Rule(self.transform, self.search.weights, self.allow_empty)
 
     @property
     def calibration(self) -> FloatArray:
@@ -190,6 +198,15 @@ class FullFitted:
         """Every label has weights of its own."""
 
     def member(self, scores: FloatArray, alpha: float, data: RowData = NO_DATA) -> BoolArray:
+        member = self._reaching(scores, alpha, data)
+        empty = np.arange(0) if self.allow_empty else np.flatnonzero(~to_host(member.any(1)))
+        if len(empty):
+            pvalues = self._pvalues(some_rows(scores, empty), alpha, None, data.take(empty))
+            member[to_device(empty, member)] = to_device(np.isinf(lift_best(pvalues)), member)
+        return member
+
+    def _reaching(self, scores: FloatArray, alpha: float, data: RowData) -> BoolArray:
+        """Return which labels reach the threshold under the weights that they select, (r, K)."""
         if self.plan.by_row:
 
             def reached(cuts: Cuts, values: FloatArray, rows: IntArray) -> BoolArray:
@@ -205,9 +222,9 @@ class FullFitted:
         values = combine(scores, to_device(tables.weights, scores)[chosen])
         return values >= to_device(tables.cuts[:, 1], scores)[chosen]
 
-    def ranks(self, scores: FloatArray, tau: FloatArray | None = None) -> FloatArray:
+    def ranks(self, scores: FloatArray, alpha: float, tau: FloatArray | None = None) -> FloatArray:
         """Return ``n + 1`` times the p-values under the weights selected for each label, (r, K)."""
-        weights, chosen, values = self._chosen(scores, self.alpha)
+        weights, chosen, values = self._chosen(scores, alpha)
         true_scores = of_labels(self.scores, self.y)
         ranks = np.empty(chosen.shape)
         uniforms = None if tau is None else np.broadcast_to(tau, chosen.shape)
@@ -222,13 +239,24 @@ class FullFitted:
     def pvalues(
         self, scores: FloatArray, tau: FloatArray | None = None, data: RowData = NO_DATA
     ) -> FloatArray:
+        pvalues = self._pvalues(scores, self.alpha, tau, data)
+        if self.allow_empty:
+            return pvalues
+        # Whichever number smooths them, the same labels count as 1.
+        plain = pvalues if tau is None else self._pvalues(scores, self.alpha, None, data)
+        return np.where(np.isinf(lift_best(plain)), 1.0, pvalues)
+
+    def _pvalues(
+        self, scores: FloatArray, alpha: float, tau: FloatArray | None, data: RowData
+    ) -> FloatArray:
+        """Return the p-values of all labels under the weights that they select at a level."""
         if not self.plan.by_row:
-            return self.ranks(scores, tau) / (self.n + 1)
+            return self.ranks(scores, alpha, tau) / (self.n + 1)
 
         def pvalues(cuts: Cuts, values: FloatArray, rows: IntArray) -> FloatArray:
             return cuts.pvalues(values, None if tau is None else tau[rows], data.take(rows))
 
-        return self._under_chosen(scores, self.alpha, pvalues)
+        return self._under_chosen(scores, alpha, pvalues)
 
     def _chosen(self, scores: FloatArray, alpha: float) -> tuple[FloatArray, IntArray, FloatArray]:
         """Return weights (p, d), which of them each label selects, and its score under them."""
@@ -365,7 +393,7 @@ def fit_exact(
         transform(some_rows(scores, rest) if len(aside) else scores), y[rest], weights, transform,
         alpha, normalizer.name, threads=settings.threads, grouped=scored.grouped,
         n_unlabelled=scored.n_unlabelled, data=scored.data.take(rest),
-        tuned=bool(settings.calibration.tune),
+        tuned=bool(settings.calibration.tune), allow_empty=settings.allow_empty,
     )  # fmt: skip
     names, apart = group_names(scored.data), None  # of rows that were set aside too
     if settings.calibration_apart and len(aside):

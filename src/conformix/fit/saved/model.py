@@ -87,7 +87,7 @@ _RULE = (
 )  # fmt: skip
 _VOTE = ("type", "votes", "facts", "held_out_size")
 _EXACT = ("type", "scores", "y", "weights", "transform", "alpha", "normalizer", "grouped",
-          "n_unlabelled", "plan", "strata", "sample_weight", "tuned")  # fmt: skip
+          "n_unlabelled", "plan", "strata", "sample_weight", "tuned", "allow_empty")  # fmt: skip
 _PARTITION = ("cells", "names", "what", "fallback", "n_rare", "fixed")
 
 
@@ -440,7 +440,8 @@ def _exact_out(fitted: FullFitted, arrays: Arrays) -> dict[str, Any]:
         "n_unlabelled": fitted.n_unlabelled,
     }
     tuned = {"tuned": fitted.tuned} if fitted.plan.by_row else {}
-    return document | plan_out(fitted, arrays) | tuned
+    filled = {} if fitted.allow_empty else {"allow_empty": False}
+    return document | plan_out(fitted, arrays) | tuned | filled
 
 
 def plan_out(fitted: Any, arrays: Arrays) -> dict[str, Any]:
@@ -479,6 +480,7 @@ def _exact_in(document: dict[str, Any], arrays: Arrays, where: str) -> FullFitte
         plan=plan,
         data=data,
         tuned="plan" in document and field_of(document, "tuned", "bool", where),
+        allow_empty=field_of({"allow_empty": True} | document, "allow_empty", "bool", where),
     )
 
 
