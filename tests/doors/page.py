@@ -34,8 +34,7 @@ This page is written by `make assurance WHAT=doors`, which fits every cell. In e
 tests so many cells are fitted again that every two values of two axes meet (`tests/doors`);
 others are drawn at random, with random cuts into batches and chunks, random numbers of workers,
 and one worker that is killed (`tests/data/test_workers.py`). The cells of tensors were fitted on a
-CUDA device as well (`python -m doors tensors`, an H200): none differs from memory. Those of split
-`exact` with sets that are never empty are younger, and were fitted on CPUs alone.
+CUDA device as well (`python -m doors tensors`, an H200): none differs from memory.
 
 | door | rows come as | cells | work | in 0.1.0 |
 |---|---|---|---|---|
