@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any, Self, overload
 
 import numpy as np
@@ -15,7 +14,8 @@ from conformix.data.checks import is_chunked
 from conformix.data.inspection import warn_if_suspect
 from conformix.data.outputs import Form
 from conformix.data.row_data import NO_DATA
-from conformix.errors import InvalidInput, NotFitted
+from conformix.errors import InvalidInput
+from conformix.estimators.kept import Kept
 from conformix.estimators.notice import NOTICE
 from conformix.estimators.params import Params, join_sklearn
 from conformix.estimators.surface import Surface
@@ -32,7 +32,6 @@ from conformix.fit.settings import Settings, resolve
 from conformix.fit.verdict import LabelledRows
 from conformix.guarantees import Ledger, Verdict
 from conformix.kernels.arrays import FloatArray, RandomState
-from conformix.registry import check_flag
 from conformix.scores import ScoreLike
 from conformix.scores.blend import Blend
 from conformix.search import resolve_objective, resolve_search
@@ -42,7 +41,7 @@ from conformix.sets import NestedSets, PredictionSets
 from conformix.splits import Split
 
 
-class ScoreAverage(Surface, Params):
+class ScoreAverage(Kept[Predictor], Surface, Params):  # type: ignore[misc]  # the other save takes more
     """Prediction sets from an average of conformity scores, with the weights that keep them small.
 
     The combined score of label y is ``w_1 s_1(x, y) + ... + w_d s_d(x, y)``; y is in the set when
@@ -141,6 +140,8 @@ class ScoreAverage(Surface, Params):
     """
 
     predictor_: Predictor
+    _write = staticmethod(write_model)
+    _read = staticmethod(read_model)
 
     def __init__(
         self,
@@ -444,44 +445,6 @@ class ScoreAverage(Surface, Params):
             scores, labels, weights, alpha=predictor.alpha, threads=self.threads
         )
 
-    def save(self, path: str | os.PathLike[str], *, remember: bool = True) -> None:  # type: ignore[override]
-        """Write the fitted model as JSON (`conformix.load` reads it), never as a pickle.
-
-        Parameters
-        ----------
-        path : path
-            Usually ``model.json``; large arrays go to an npz of the same name.
-        remember : bool
-            Whether salted digests of up to 1,000 rows of the fit go into the file, by which these
-            rows are recognised when somebody evaluates on them (`conformix.fit.seen` says what they
-            reveal).
-        """
-        predictor = self._check_fitted()
-        if not check_flag(remember, "remember"):
-            predictor = replace(predictor, seen=None)
-        write_model(self.get_params(), predictor, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) -> Self:
-        """Return what `save` has written; the same as `conformix.load`.
-
-        Parameters
-        ----------
-        path : path
-            The JSON file.
-        max_memory : int or str
-            Bytes that the files may ask for, as a number or a text such as ``"512M"``.
-        """
-        params, predictor = read_model(path, max_memory=max_memory)
-        model = cls(**params)
-        model.predictor_ = predictor
-        return model
-
-    @property
-    def score_names_(self) -> tuple[str, ...]:
-        """Names of the scores, ``model.score`` with several models."""
-        return tuple(str(column) for column in self._check_fitted().columns)
-
     @property
     def normalizer_(self) -> str:
         """Name of the normalisation in use: what ``normalize="auto"`` chose."""
@@ -560,14 +523,6 @@ class ScoreAverage(Surface, Params):
 
     def _labelled(self, outputs: Any, y: Any, **rows: Any) -> LabelledRows:
         return LabelledRows.of(self._check_fitted(), outputs, y, **rows)
-
-    def _check_fitted(self) -> Predictor:
-        predictor: Predictor | None = self.__dict__.get("predictor_")
-        if predictor is None:
-            raise NotFitted(
-                f"this {type(self).__name__} is not fitted yet; call fit(outputs, y) first."
-            )
-        return predictor
 
 
 def load(path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) -> ScoreAverage:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Self, overload
 
 from conformix.conformal import warn_if_large
-from conformix.errors import NotFitted
+from conformix.estimators.kept import Kept
 from conformix.estimators.params import Params
 from conformix.fit.drift import DriftReport
 from conformix.fit.evaluation import Evaluation, evaluated
-from conformix.fit.saved import MAX_MEMORY
 from conformix.guarantees import Ledger, Verdict
 from conformix.intervals import Intervals, NestedIntervals
 from conformix.kernels.arrays import FloatArray, RandomState
-from conformix.registry import check_flag
 from conformix.regression.fit import fit, recalibrated, response_rows
 from conformix.regression.predictor import LinePredictor
 from conformix.regression.saved import read_regression, write_regression
@@ -26,7 +22,7 @@ from conformix.regression.verdict import LabelledResponses
 from conformix.splits import Split
 
 
-class RegressionAverage(Params):
+class RegressionAverage(Kept[LinePredictor], Params):
     """Prediction intervals from an average of scores, with the weights that keep them narrow.
 
     The averaged score of a response y is ``w_1 s_1(x, y) + ... + w_d s_d(x, y)``, lower fits
@@ -112,6 +108,8 @@ class RegressionAverage(Params):
     """
 
     predictor_: LinePredictor
+    _write = staticmethod(write_regression)
+    _read = staticmethod(read_regression)
 
     def __init__(
         self,
@@ -272,43 +270,6 @@ class RegressionAverage(Params):
         self.predictor_ = recalibrated(self._check_fitted(), outputs, y, **rows)
         return self
 
-    def save(self, path: str | os.PathLike[str], *, remember: bool = True) -> None:
-        """Write the fitted model as JSON (`conformix.load` reads it), never as a pickle.
-
-        Parameters
-        ----------
-        path : path
-            Usually ``model.json``; large arrays go to an npz of the same name.
-        remember : bool
-            Whether salted digests of up to 1,000 rows of the fit go into the file, by which these
-            rows are recognised when somebody evaluates on them.
-        """
-        predictor = self._check_fitted()
-        if not check_flag(remember, "remember"):
-            predictor = replace(predictor, seen=None)
-        write_regression(self.get_params(), predictor, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) -> Self:
-        """Return what `save` has written; the same as `conformix.load`.
-
-        Parameters
-        ----------
-        path : path
-            The JSON file.
-        max_memory : int or str
-            Bytes that the files may ask for, as a number or a text such as ``"512M"``.
-        """
-        params, predictor = read_regression(path, max_memory=max_memory)
-        model = cls(**params)
-        model.predictor_ = predictor
-        return model
-
-    @property
-    def score_names_(self) -> tuple[str, ...]:
-        """Names of the scores, ``model.score`` with several models."""
-        return tuple(str(column) for column in self._check_fitted().columns)
-
     @property
     def weights_(self) -> FloatArray:
         """One weight per score, shape (d,); under split "exact" those for reading."""
@@ -350,11 +311,3 @@ class RegressionAverage(Params):
 
     def _labelled(self, outputs: Any, y: Any, **rows: Any) -> LabelledResponses:
         return LabelledResponses.of(self._check_fitted(), outputs, y, **rows)
-
-    def _check_fitted(self) -> LinePredictor:
-        predictor: LinePredictor | None = self.__dict__.get("predictor_")
-        if predictor is None:
-            raise NotFitted(
-                f"this {type(self).__name__} is not fitted yet; call fit(outputs, y) first."
-            )
-        return predictor
