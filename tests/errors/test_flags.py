@@ -42,6 +42,9 @@ DOORS: dict[str, Callable[[Any], object]] = {
     "allow_empty of a cross classifier": lambda value: cx.CrossConformalClassifier(
         allow_empty=value, cv=2, random_state=0, scores="thr"
     ).fit(X, Y),
+    "allow_empty of responses": lambda value: cx.RegressionAverage(
+        "abs", alpha=0.3, allow_empty=value
+    ).fit(X[:, 0], X[:, 1]),
     "smoothed": lambda value: fitted().fit(P, Y).predict_pvalues(P, smoothed=value),
     "tune": lambda value: by(PerClass(tune=value)),
     "tune of rc3p": lambda value: by(RankedPerClass(tune=value)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -185,6 +187,24 @@ def test_too_few_rows_leave_the_whole_range() -> None:
     model, y = model_and_responses(5)
     cp = cx.RegressionAverage("abs", y_range=(-100, 100)).fit(model, y)
     assert_array_equal(np.asarray(cp.predict_interval(model)), np.broadcast_to([-100, 100], (5, 2)))
+
+
+@pytest.mark.filterwarnings("ignore:alpha=0.02 needs at least 49 cal")
+@pytest.mark.parametrize("scores", [("abs", "norm"), "auto"])
+def test_too_few_tuning_rows_warn_and_take_equal_weights(scores: Any) -> None:
+    model, y = model_and_responses(40)
+    cp = cx.RegressionAverage(scores, alpha=0.02, random_state=0, threads=1)
+    with pytest.warns(cx.TrivialSetsWarning, match="tuning rows .* all weights tie"):
+        cp.fit(model, y)
+    assert_allclose(cp.weights_, 1 / len(cp.weights_))
+
+
+def test_rows_without_any_spread_have_a_score_all_the_same() -> None:
+    model, y = model_and_responses(120)
+    flat = cx.Regressed(model.mean, np.zeros(120), model.quantiles * 0, model.levels)
+    for split in ("vfcp", "exact"):
+        cp = cx.RegressionAverage(split=split, **SETTINGS).fit(flat[:80], y[:80])
+        assert cp.predict_interval(flat[80:]).contains(y[80:]).mean() > 0.5
 
 
 def test_too_few_rows_warn_that_intervals_are_unbounded() -> None:
@@ -453,6 +473,15 @@ def test_rows_of_one_call_are_what_they_are_one_by_one() -> None:
         together = np.asarray(cp.predict_interval(part(models, slice(100, 112))))
         alone = [cp.predict_interval(part(models, slice(i, i + 1))) for i in range(100, 112)]
         assert_array_equal(np.vstack([np.asarray(one) for one in alone]), together)
+
+
+@pytest.mark.parametrize("split", ["vfcp", "exact"])
+def test_fitted_averages_are_copied_and_pickled(split: str) -> None:
+    models, y = two_models(120)
+    cp = cx.RegressionAverage(("abs", "norm"), split=split, **SETTINGS).fit(models, y)
+    expected = np.asarray(cp.predict_interval(models))
+    for again in (copy.deepcopy(cp), pickle.loads(pickle.dumps(cp))):
+        assert_array_equal(np.asarray(again.predict_interval(models)), expected)
 
 
 def test_the_same_seed_gives_the_same_intervals() -> None:

@@ -85,7 +85,8 @@ def test_rows_are_taken_by_slices_numbers_and_masks() -> None:
         assert_array_equal(some.mean, model.mean[place])
         assert_array_equal(some.quantiles, model.quantiles[place])
         assert_array_equal(some.levels, LEVELS)
-    assert len(model[3]) == 1
+    for one in (3, -5, np.int64(3)):
+        assert_array_equal(model[one].mean, model.mean[3:4])
 
 
 def test_the_index_of_a_frame_goes_into_the_intervals() -> None:

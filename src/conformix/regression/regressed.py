@@ -18,8 +18,8 @@ from conformix.data.row_data import row_ids
 from conformix.errors import InvalidInput, shown
 from conformix.kernels.arrays import FloatArray, IntArray, is_tensor, to_host
 
-# Least spread: its inverse times any response stays finite.
-SMALLEST = 2.0**-300
+# Least spread: its inverse, on any sensible scale, is still far from the largest that planes take.
+SMALLEST = 2.0**-200
 PARTS = ("mean", "sigma", "quantiles", "levels")
 _QUANTILE = re.compile(r"q[_ ]?(?P<digits>\d+|0?\.\d+)")
 
@@ -108,8 +108,11 @@ class Regressed:
         return some
 
     def __getitem__(self, rows: Any) -> Regressed:
-        """Return some of the rows, as `subset` does."""
-        return self.subset(slice(rows, rows + 1) if isinstance(rows, int) and rows >= 0 else rows)
+        """Return some of the rows, as `subset` does; one row of a number."""
+        if isinstance(rows, int | np.integer):
+            place = range(len(self))[rows]
+            return self.subset(slice(place, place + 1))
+        return self.subset(rows)
 
     def quantile(self, level: float) -> FloatArray:
         """Return the predicted quantiles (n,) of one of the levels."""
