@@ -689,7 +689,7 @@ BUGS = [
         "likelihood = new"),
     Bug("ecdf that leaves out equal values", "scores/scale.py",
         "return starts[:-1], starts[1:]", "return starts[:-1], starts[:-1]"),
-    Bug("tuning rows of a fold that train it", "estimators/classifier.py",
+    Bug("tuning rows of a fold that train it", "estimators/around.py",
         "split = (held, rest[:n_tune], rest[n_tune:])", "split = (held, rest[:n_tune], rest)"),
     Bug('calibration weights of a classifier by place', 'estimators/classifier.py',
         'else host_array(calibration_weight, "calibration_weight")[rows],',

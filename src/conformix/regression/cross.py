@@ -37,6 +37,7 @@ from conformix.regression.regressed import RegressedOutputs, check_range, check_
 from conformix.regression.regressor import AroundRegressors
 from conformix.regression.rule import LineRule, Range, Responses, clipped
 from conformix.regression.scores import regression_columns
+from conformix.registry import check_flag
 
 # Ends of intervals that are held at once.
 AT_ONCE = 2**20
@@ -292,6 +293,7 @@ class CrossConformalRegressor(AroundRegressors):
                 "prefit=True: the model of a fold must not have seen it, so every fold trains its "
                 "own; use ConformalRegressor(prefit=True) for a model that is fitted already."
             )
+        check_flag(self.allow_empty, "allow_empty")
         levels, y_range = self._levels(), check_range(self.y_range)
         columns = regression_columns(self._foretold(levels, trains=True), self.scores)
         rng = as_generator(self.random_state)
