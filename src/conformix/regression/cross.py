@@ -29,6 +29,7 @@ from conformix.guarantees import Guarantee
 from conformix.guarantees.statement import at_least
 from conformix.intervals import Intervals
 from conformix.kernels.arrays import BoolArray, FloatArray, RandomState, as_generator
+from conformix.registry import check_flag
 from conformix.regression.average import RegressionAverage
 from conformix.regression.bands import bands, lowest
 from conformix.regression.members import Learning
@@ -37,7 +38,6 @@ from conformix.regression.regressed import RegressedOutputs, check_range, check_
 from conformix.regression.regressor import AroundRegressors
 from conformix.regression.rule import LineRule, Range, Responses, clipped
 from conformix.regression.scores import regression_columns
-from conformix.registry import check_flag
 
 # Ends of intervals that are held at once.
 AT_ONCE = 2**20

@@ -40,6 +40,7 @@ from conformix.kernels.arrays import (
     host_array,
     unmasked,
 )
+from conformix.registry import check_flag
 from conformix.regression.average import RegressionAverage
 from conformix.regression.members import (
     Fold,
@@ -54,7 +55,6 @@ from conformix.regression.members import (
 )
 from conformix.regression.regressed import SAME_LEVEL, Regressed
 from conformix.regression.scores import regression_columns
-from conformix.registry import check_flag
 
 STACK = "stack"
 
