@@ -207,7 +207,7 @@ def test_widths_are_compared_in_pairs() -> None:
         for method, size in (("auto", 1.0), ("select", 2.0))
         for number in range(4)
     ]
-    assert "| auto | 0.500 | 1 of 1 | 0.500 |" in method_table(rows, ["auto"], "select")
+    assert "| auto | 4 | 0.500 | 1 of 1 | 0.500 |" in method_table(rows, ["auto"], "select")
 
 
 def test_residuals_of_models_are_out_of_fold_and_quantiles_rise(monkeypatch: Any) -> None:
