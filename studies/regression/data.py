@@ -47,7 +47,7 @@ class Setting:
 
     Examples
     --------
-    >>> Setting("made", 60).sizes(500)
+    >>> Setting("made", 60).sizes(700)
     [300]
     """
 

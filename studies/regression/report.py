@@ -15,7 +15,7 @@ from conformix.experiments.rows import Row
 from conformix.plots.style import MARKERS, PALETTE, new_figure, save_figure, tidy
 from studies.frontier.tables import Ratio, markdown, ratios, summary
 from studies.regression.data import DRAWS
-from studies.regression.run import AUTO, EXACT, METHODS, PARTS, PLUS, RUNS, SELECT, run_study
+from studies.regression.run import AUTO, EXACT, MAIN, METHODS, PARTS, PLUS, RUNS, SELECT, run_study
 from studies.regression.tables import (
     EACH,
     HINDSIGHT,
@@ -53,7 +53,9 @@ def write_study(
         Where predictions of trained models are kept; by default ``results/regression``, which no
         repository keeps.
     runs : int
-        Draws of rows; every five share their models, and CV+ and the jackknife+ see the first.
+        Draws of rows; every five share their models. All of them have ``auto`` and ``select``, the
+        first two of five the other methods, the first the slow ones: the exact split, CV+ and the
+        jackknife+.
     workers : int
         Processes.
     **chosen
@@ -62,11 +64,12 @@ def write_study(
     target = Path(folder)
     log, predictions = target / "rows.jsonl", Path(known or "results/regression")
     shared: dict[str, Any] = {"workers": workers, "progress": _tell} | chosen
-    every = range(runs)
-    rows = run_study(log, predictions, runs=every, **shared)
-    rows += run_study(log, predictions, methods=PARTS, runs=every, **shared)
-    rows += run_study(log, predictions, methods=EXACT, runs=every, **shared | {"most": 1000})
-    rows += run_study(log, predictions, methods=PLUS, runs=every[::DRAWS], **shared)
+    draws = {k: [run for run in range(runs) if run % DRAWS < k] for k in (1, 2, DRAWS)}
+    rows = run_study(log, predictions, methods=MAIN, runs=draws[DRAWS], **shared)
+    others = {name: way for name, way in (METHODS | PARTS).items() if name not in MAIN}
+    rows += run_study(log, predictions, methods=others, runs=draws[2], **shared)
+    rows += run_study(log, predictions, methods=EXACT, runs=draws[1], **shared | {"most": 1000})
+    rows += run_study(log, predictions, methods=PLUS, runs=draws[1], **shared)
     return write_tables(target, rows)
 
 

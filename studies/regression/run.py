@@ -46,6 +46,7 @@ METHODS: dict[str, Way] = {
     "SACP": Symmetric(),
     "each score": Each(),
 }
+MAIN = {name: METHODS[name] for name in (AUTO, SELECT)}
 PARTS: dict[str, Way] = {
     "alpha alone": Averaging(around=(1.0,)),
     "alpha to 2 alpha": Averaging(around=(1.0, 1.5, 2.0)),

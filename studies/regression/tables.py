@@ -6,6 +6,7 @@ trainings, as in the study of classification, whose models are given too.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -53,17 +54,17 @@ def method_table(rows: Sequence[Row], methods: Sequence[str], other: str) -> str
     Examples
     --------
     >>> print(method_table([], [], "select"))
-    | method | width | narrower in | largest | coverage at 0.9 | at 0.95 | by terciles, at 0.9 |
-    |---|---|---|---|---|---|---|
+    | method | draws | width | narrower in | largest | coverage at 0.9 | at 0.95 | by ... |
+    |---|---|---|---|---|---|---|---|
     """
-    head = ["method", "width", "narrower in", "largest", "coverage at 0.9", "at 0.95",
+    head = ["method", "draws", "width", "narrower in", "largest", "coverage at 0.9", "at 0.95",
             "by terciles, at 0.9"]  # fmt: skip
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for method in methods:
         mine = [row for row in rows if row["method"] == method]
         if not mine:
             continue
-        cells = [method]
+        cells = [method, _draws(mine)]
         if method == other:
             cells += ["1", "", ""]
         else:
@@ -77,6 +78,13 @@ def method_table(rows: Sequence[Row], methods: Sequence[str], other: str) -> str
         cells += [_coverage(mine, 0.1), _coverage(mine, 0.05), _by_terciles(mine, 0.1)]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def _draws(rows: Sequence[Row]) -> str:
+    """Return how many draws a case has, for people."""
+    counts = Counter((row["setting"], row["n_labelled"], row["alpha"]) for row in rows).values()
+    least, most = min(counts), max(counts)
+    return f"{most}" if least == most else f"{least} to {most}"
 
 
 def overall(found: Sequence[Ratio]) -> float:

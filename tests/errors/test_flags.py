@@ -45,6 +45,16 @@ DOORS: dict[str, Callable[[Any], object]] = {
     "allow_empty of responses": lambda value: cx.RegressionAverage(
         "abs", alpha=0.3, allow_empty=value
     ).fit(X[:, 0], X[:, 1]),
+    "allow_empty of a regressor": lambda value: cx.ConformalRegressor(
+        alpha=0.3, allow_empty=value, sigma=None
+    ).fit(X, X[:, 1]),
+    "allow_empty of a cross regressor": lambda value: cx.CrossConformalRegressor(
+        alpha=0.3, allow_empty=value, sigma=None, cv=2
+    ).fit(X, X[:, 1]),
+    "stack": lambda value: cx.ConformalRegressor(alpha=0.3, stack=value).fit(X, X[:, 1]),
+    "stack of folds": lambda value: cx.CrossConformalRegressor(alpha=0.3, stack=value).fit(
+        X, X[:, 1]
+    ),
     "smoothed": lambda value: fitted().fit(P, Y).predict_pvalues(P, smoothed=value),
     "tune": lambda value: by(PerClass(tune=value)),
     "tune of rc3p": lambda value: by(RankedPerClass(tune=value)),

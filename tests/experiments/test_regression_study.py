@@ -11,15 +11,16 @@ from numpy.testing import assert_array_equal
 
 import conformix as cx
 from conformix.conformal import conformal_rank
+from conformix.experiments.rows import read_rows
 from studies.regression import models, run
 from studies.regression.averaged import Averaging, Exactly
 from studies.regression.data import Rows, Setting
 from studies.regression.models import LEVELS, Predictions
 from studies.regression.plus import CrossPlus, JackknifePlus, _ends
 from studies.regression.predictions import Draw
-from studies.regression.report import write_tables
+from studies.regression.report import write_study
 from studies.regression.rivals import Cola, Each, MajorityVote, Singles, Symmetric
-from studies.regression.run import EXACT, METHODS, PARTS, PLUS, run_study
+from studies.regression.run import EXACT, METHODS, PARTS, PLUS
 from studies.regression.tables import hindsight, laws, method_table
 from studies.regression.tasks import Task, told
 
@@ -61,21 +62,21 @@ TASK = Task(drawn(), 300, 0.1)
 
 def test_every_method_gives_a_row_which_the_next_run_keeps(known: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(models, "TREES", 20)
-    every = METHODS | PARTS | EXACT | PLUS
-    log = known / "rows.jsonl"
-    options: dict[str, Any] = {"settings": [SMALL], "runs": [0], "alphas": [0.1], "workers": 1}
-    rows = run_study(log, known, methods=every, **options)
-    assert [row["method"] for row in rows[: len(every)]] == list(every)
+    options: dict[str, Any] = {"known": known, "runs": 1, "workers": 1, "settings": [SMALL],
+                               "alphas": [0.1]}  # fmt: skip
+    paths = write_study(known / "out", **options)
+    rows = read_rows(known / "out" / "rows.jsonl")
+    assert {row["method"] for row in rows} == set(METHODS | PARTS | EXACT | PLUS)
     for row in rows:
         assert 0.7 < row["coverage"] <= 1, row
         assert np.isfinite(row["size"]), row
         assert row["n_test"] == 320
-    monkeypatch.setattr(run, "run_job", None)
-    assert run_study(log, known, methods=every, **options) == rows
-    paths = write_tables(known, rows)
     assert {path.name for path in paths} >= {"methods.md", "cases.md", "cases.csv"}
-    assert "| auto | " in (known / "methods.md").read_text()
-    assert "outside its law in 0 of 1" in (known / "cases.md").read_text()
+    assert "| auto | " in (known / "out" / "methods.md").read_text()
+    assert "outside its law in 0 of 1" in (known / "out" / "cases.md").read_text()
+    monkeypatch.setattr(run, "run_job", None)
+    assert write_study(known / "out", **options) == paths
+    assert read_rows(known / "out" / "rows.jsonl") == rows
 
 
 def test_labelled_and_test_rows_train_nothing_and_small_sizes_are_parts_of_large_ones() -> None:
@@ -206,7 +207,7 @@ def test_widths_are_compared_in_pairs() -> None:
         for method, size in (("auto", 1.0), ("select", 2.0))
         for number in range(4)
     ]
-    assert "| auto | 0.500 | 1 of 1 | 0.500 |" in method_table(rows, ["auto"], "select")
+    assert "| auto | 4 | 0.500 | 1 of 1 | 0.500 |" in method_table(rows, ["auto"], "select")
 
 
 def test_residuals_of_models_are_out_of_fold_and_quantiles_rise(monkeypatch: Any) -> None:

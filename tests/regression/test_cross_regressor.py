@@ -119,6 +119,8 @@ def test_tuning_rows_train_nothing_and_one_score_needs_none():
         assert {one[""].estimator.n_samples_fit_ for one in reg.fold_estimators_} == {n_train}
         learnt = [any(fold.rule.transform.floors) for fold in reg.cross_.folds]
         assert learnt == [scores == "auto"] * 4  # a scale is learnt from tuning rows, or not at all
+    # A quarter of the 120 rows outside a fold chose its weights.
+    assert {fold.predictor.fitted.n for fold in reg.cross_.folds} == {30}
 
 
 def test_groups_stay_in_one_fold():

@@ -29,6 +29,7 @@ from conformix.guarantees import Guarantee
 from conformix.guarantees.statement import at_least
 from conformix.intervals import Intervals
 from conformix.kernels.arrays import BoolArray, FloatArray, RandomState, as_generator
+from conformix.registry import check_flag
 from conformix.regression.average import RegressionAverage
 from conformix.regression.bands import bands, lowest
 from conformix.regression.members import Learning
@@ -292,6 +293,7 @@ class CrossConformalRegressor(AroundRegressors):
                 "prefit=True: the model of a fold must not have seen it, so every fold trains its "
                 "own; use ConformalRegressor(prefit=True) for a model that is fitted already."
             )
+        check_flag(self.allow_empty, "allow_empty")
         levels, y_range = self._levels(), check_range(self.y_range)
         columns = regression_columns(self._foretold(levels, trains=True), self.scores)
         rng = as_generator(self.random_state)

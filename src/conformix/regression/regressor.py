@@ -40,6 +40,7 @@ from conformix.kernels.arrays import (
     host_array,
     unmasked,
 )
+from conformix.registry import check_flag
 from conformix.regression.average import RegressionAverage
 from conformix.regression.members import (
     Fold,
@@ -108,6 +109,7 @@ class AroundRegressors(
 
     def _foretold(self, levels: tuple[float, ...], *, trains: bool) -> dict[str, Regressed]:
         """Return a row as the members will predict it, so that scores are refused in time."""
+        check_flag(self.stack, "stack")
         trains = trains and not self.prefit
         quantiles = Regressed(quantiles=[[0.0] * len(levels)], levels=levels)
         plain, sized = Regressed(mean=[0.0]), Regressed(mean=[0.0], sigma=[1.0])
