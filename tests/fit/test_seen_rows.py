@@ -1,6 +1,7 @@
 """Rows of the fit are recognised when somebody evaluates on them, and others are not."""
 
 import json
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 import conformix as cx
 from conformix.data.outputs import check_outputs
 from conformix.errors import InvalidInput
-from conformix.fit.seen import MOST, SeenRows, digests_of, spread
+from conformix.fit.seen import ENTRIES, MOST, SeenRows, digests_of, spread
 from memory import peak_bytes
 
 DATA = cx.datasets.load("cifar10")
@@ -189,3 +190,11 @@ def test_rows_are_digested_a_block_at_a_time():
     rows = check_outputs(np.full((4000, 500), 1 / 500, dtype=np.float32))
     peak = peak_bytes(lambda: digests_of(rows, np.arange(4000), 5))
     assert peak < 4000 * 500 * 8 / 2  # all of them as float64 would be twice as much
+
+
+def test_pages_of_a_mapped_file_are_given_back_while_its_rows_are_digested(tmp_path):
+    np.save(tmp_path / "rows.npy", np.full((4000, 500), 1 / 500, dtype=np.float32))
+    rows = check_outputs(np.load(tmp_path / "rows.npy", mmap_mode="r"))
+    with mock.patch("conformix.data.outputs.release_pages") as released:
+        digests_of(rows, np.arange(4000), 5)
+    assert released.call_count >= 4000 * 500 // ENTRIES

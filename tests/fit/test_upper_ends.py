@@ -262,3 +262,32 @@ def test_several_levels_in_one_pass_are_those_of_all_labels(monkeypatch, scores)
     assert_array_equal(found[0].depth, found[1].depth)
     assert found[0].depth.dtype == found[1].depth.dtype
     assert_array_equal(found[0].order, found[1].order)
+
+
+@pytest.mark.parametrize("digits", [None, 0], ids=["all differ", "tied"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"scores": THREE},
+        {"scores": ("aps(randomized=True)", "raps"), "normalize": "ecdf"},
+        {"scores": "auto"},
+        {"scores": THREE, "calibration": "class"},
+        {"scores": THREE, "allow_empty": False},
+    ],
+    ids=lambda settings: " ".join(map(str, settings.values())),
+)
+def test_sizes_of_rows_that_are_read_again_are_counted_without_their_scores(
+    settings, digits, monkeypatch, tmp_path
+) -> None:
+    logits, y = rows_and_labels(digits=digits)
+    np.save(tmp_path / "rows.npy", logits)
+    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    monkeypatch.setattr("conformix.fit.rows.MAPPED_BYTES", 0)  # as if the file were large
+    monkeypatch.setattr(scoring, "SORTED_TOGETHER", -1)
+    monkeypatch.setattr(scoring, "with_order", lambda held: held)
+    options = {"kind": "logits", "alpha": 0.2, "random_state": 0, **settings}
+    sizes = []
+    for least in (0, 2**62):
+        monkeypatch.setattr(module, "WORTHWHILE", least)
+        sizes.append(cx.ScoreAverage(**options).fit(mapped, y).held_out_size_)
+    assert sizes[0] == sizes[1] > 0

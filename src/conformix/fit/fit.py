@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from conformix.calibration.objective import class_objective
 from conformix.conformal import warn_if_trivial
 from conformix.data.checks import is_chunked
 from conformix.data.chunks import chunked, here
+from conformix.data.outputs import Outputs
 from conformix.data.row_data import NO_DATA, RowData, group_names
 from conformix.errors import InvalidInput
 from conformix.fit.blend import learn_blend
@@ -45,7 +45,7 @@ from conformix.fit.scored import (
 from conformix.fit.seen import remembered
 from conformix.fit.settings import Settings, is_symmetric
 from conformix.fit.tuning import TuningRows
-from conformix.fit.upper_ends import n_members
+from conformix.fit.upper_ends import n_members, upper_ends
 from conformix.fit.vote import true_label_scores, voted
 from conformix.guarantees import (
     EXACT,
@@ -62,6 +62,7 @@ from conformix.kernels.combine import RankLimits
 from conformix.scores.ensemble import scored_models
 from conformix.scores.names import Column, score_columns
 from conformix.scores.scale import Normalizer, Scaled
+from conformix.scores.sorted_rows import SortedOutputs
 from conformix.scores.tensor import draw_key
 from conformix.search.goals import bind, is_mean_size
 from conformix.search.nonempty import NonEmptyObjective
@@ -467,16 +468,32 @@ def mean_size(
     rank = fitted.ledger.facts.rank
     # Thresholds that are the same for all rows travel alone: other machines may do the counting.
     cuts = fitted.cuts if fitted.needs else fitted.at(alpha)
-    count = partial(_n_members, fitted.rule, cuts, alpha, rank)
+    count = MemberCount(fitted.rule, cuts, alpha, rank)
     return summed(scores, count, data.strata, data.weight) / len(scores)
 
 
-def _n_members(
-    rule: Rule, cuts: Any, alpha: float, rank: RankRule, scores: FloatArray, *row_data: Any
-) -> int:
-    """Return the labels in the sets of some rows (r, K, d)."""
-    threshold = cuts.at(alpha, rank, RowData(*row_data)) if hasattr(cuts, "at") else cuts
-    return int(rule.reaches(scores, threshold).sum())
+@dataclass(frozen=True)
+class MemberCount:
+    """Counts the labels in the sets of some rows: from their scores (r, K, d), or their outputs."""
+
+    rule: Rule
+    cuts: Any  # one threshold, or what says one of every row
+    alpha: float
+    rank: RankRule
+
+    def __call__(self, scores: FloatArray, *row_data: Any) -> int:
+        threshold = self.cuts
+        if hasattr(threshold, "at"):
+            threshold = threshold.at(self.alpha, self.rank, RowData(*row_data))
+        return int(self.rule.reaches(scores, threshold).sum())
+
+    def of_outputs(self, scoring: Scoring, outputs: Outputs, *row_data: Any) -> int:
+        """Return the same from outputs: sets of sorted rows are their upper ends."""
+        alone = isinstance(self.cuts, float) and scoring.ensemble is None and not outputs.on_device
+        if not alone or upper_ends(scoring, self.rule, outputs) is None:
+            return self(scoring.tensor(outputs), *row_data)
+        ordered = SortedOutputs(outputs, scoring.columns, scoring.key, scoring.threads)
+        return n_members(ordered, self.rule, self.cuts, np.arange(outputs.n))
 
 
 def size_rows(scores: Any, test: Any, roles: Roles) -> list[Any]:

@@ -228,6 +228,9 @@ class SourceReader:
 def _of_scores(
     scoring: Scoring, function: Callable[..., Any], outputs: Outputs, *values: Any
 ) -> Any:
+    of_outputs = getattr(function, "of_outputs", None)  # what needs no tensor of scores
+    if of_outputs is not None:
+        return of_outputs(scoring, outputs, *values)
     return function(scoring.tensor(outputs), *values)
 
 

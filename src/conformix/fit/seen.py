@@ -104,4 +104,5 @@ def digests_of(outputs: Outputs, rows: IntArray, key: int) -> IntArray:
         found += [
             blake2b(row.tobytes(), digest_size=8, salt=salt).digest() for row in np.hstack(columns)
         ]
+        outputs.release_pages()  # those of a mapped file are counted as this process's memory
     return np.frombuffer(b"".join(found), dtype="<i8").astype(np.int64)
