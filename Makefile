@@ -120,6 +120,7 @@ bench-peers: $(PUNCC)/.tried
 	@PUNCC_PYTHON=$(PUNCC)/bin/python $(PEERS)/bin/python benchmarks/aps.py
 	@$(PEERS)/bin/python benchmarks/pvalues.py
 	@$(PEERS)/bin/python -W ignore benchmarks/sets.py
+	@$(PEERS)/bin/python -W ignore benchmarks/interval_peers.py
 # Writes the tables of docs/end_to_end.md too; OPTIONS="--parts times --rounds 3" measures less.
 bench-end-to-end: $(PEERS)/.installed
 	@$(PEERS)/bin/python -m benchmarks.end_to_end $(OPTIONS)

@@ -195,6 +195,6 @@ def test_rows_are_digested_a_block_at_a_time():
 def test_pages_of_a_mapped_file_are_given_back_while_its_rows_are_digested(tmp_path):
     np.save(tmp_path / "rows.npy", np.full((4000, 500), 1 / 500, dtype=np.float32))
     rows = check_outputs(np.load(tmp_path / "rows.npy", mmap_mode="r"))
-    with mock.patch("conformix.data.outputs.release_pages") as released:
+    with mock.patch("conformix.fit.seen.release_pages") as released:
         digests_of(rows, np.arange(4000), 5)
     assert released.call_count >= 4000 * 500 // ENTRIES

@@ -612,7 +612,7 @@ BUGS = [
     Bug("wide digests are said not to rise", "fit/saved/checks.py",
         "(digests[1:] >= digests[:-1]).all()", "(np.diff(digests) >= 0).all()"),
     Bug("pages of a mapped file stay while rows are digested", "fit/seen.py",
-        "        outputs.release_pages()  #", "        #"),
+        "            release_pages(values)\n", "            pass\n"),
     Bug("sizes of rows that are read again by another threshold", "fit/fit.py",
         "n_members(ordered, self.rule, self.cuts, np.arange(outputs.n))",
         "n_members(ordered, self.rule, 1.001 * self.cuts, np.arange(outputs.n))"),

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from conformix.data.checks import release_pages
 from conformix.data.outputs import Outputs
 from conformix.kernels.arrays import IntArray, to_host
 from conformix.kernels.blocks import row_blocks
@@ -104,5 +105,6 @@ def digests_of(outputs: Outputs, rows: IntArray, key: int) -> IntArray:
         found += [
             blake2b(row.tobytes(), digest_size=8, salt=salt).digest() for row in np.hstack(columns)
         ]
-        outputs.release_pages()  # those of a mapped file are counted as this process's memory
+        for values in outputs.models.values():  # pages of a file count as memory of this process
+            release_pages(values)
     return np.frombuffer(b"".join(found), dtype="<i8").astype(np.int64)
