@@ -14,11 +14,12 @@ setup: ## create or update .venv with the package (editable) and the development
 	@rm -f $(STAMP)
 	@$(MAKE) --no-print-directory $(STAMP)
 
-# pip is upgraded first: dependency groups (PEP 735) need pip >= 25.1.
+# pip is upgraded first: dependency groups (PEP 735) need pip >= 25.1. Most modules of what is
+# installed are never imported, so none is compiled beforehand.
 $(STAMP): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --upgrade pip
-	@$(BIN)/python -m pip install --quiet --editable '.[all]' --group dev
+	@$(BIN)/python -m pip install --quiet --no-compile --editable '.[all]' --group dev
 	@touch $@
 
 demo: $(STAMP) ## averaged scores on CIFAR-100: a table, and a picture in demo/

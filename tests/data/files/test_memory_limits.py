@@ -32,12 +32,28 @@ SENTENCES = {
 }
 
 
+# Two files of millions of lines, and one of ten million names, take seconds to make.
+LARGE = (
+    "csv, one label of 500 characters",
+    "csv of very short lines",
+    "npz of ten million class names",
+)
+QUICK = {name: file for name, file in FILES.items() if name not in LARGE}
+
+
 @pytest.fixture(scope="module")
 def read(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Reading]:
-    return readings(tmp_path_factory.mktemp("greedy"))
+    return readings(tmp_path_factory.mktemp("greedy"), QUICK)
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.long(short="test_a_file_takes_at_most_its_limit_and_200_mb")
+def test_so_does_a_large_one(tmp_path: Path) -> None:
+    read = readings(tmp_path, {name: FILES[name] for name in LARGE})
+    for name in LARGE:
+        assert_within_limit(name, read[name])
+
+
+@pytest.mark.parametrize("name", QUICK)
 def test_a_file_takes_at_most_its_limit_and_200_mb(name: str, read: dict[str, Reading]) -> None:
     assert_within_limit(name, read[name])
 
