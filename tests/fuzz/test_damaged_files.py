@@ -16,6 +16,8 @@ import pytest
 from fuzz.mutate import damaged
 from fuzz.targets import MEMORY, TARGETS
 
+# Of archives that the test writes itself.
+pytestmark = pytest.mark.filterwarnings("ignore:Duplicate name:UserWarning")
 REGRESSIONS = sorted((Path(__file__).parent / "regressions").glob("*"))
 NEEDS = {"parquet": "pyarrow", "pt": "torch"}
 

@@ -59,7 +59,15 @@ def read_numbers(file: IO[bytes], count: int, dtype: np.dtype[Any], whose: str) 
     flat = np.empty(count, dtype)
     if _fill(file, flat) < flat.nbytes:
         raise InvalidInput(f"{whose} is truncated or damaged: it ends too early.")
+    if flat.dtype.kind == "U" and flat.size:
+        codes = flat.view(np.dtype(np.uint32).newbyteorder(flat.dtype.byteorder))
+        if codes.max(initial=0) > LAST_CHARACTER:
+            raise InvalidInput(f"{whose} is truncated or damaged: it holds text of no characters.")
     return flat
+
+
+# No character has a larger number; Python breaks off where one is made.
+LAST_CHARACTER = 0x10FFFF
 
 
 def _header(file: IO[bytes], whose: str) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
