@@ -45,7 +45,7 @@ def held_out_hits(cp: cx.ScoreAverage, outputs: np.ndarray, y: np.ndarray, **row
     return hits
 
 
-@settings(max_examples=20)
+@settings(max_examples=40)
 @given(bag=bags(max_models=1, min_rows=4, max_rows=16), level=levels())
 def test_every_class_covers_at_least_k_of_its_rows_with_ties(
     bag: Bag, level: tuple[float, Fraction]
@@ -57,7 +57,7 @@ def test_every_class_covers_at_least_k_of_its_rows_with_ties(
         assert hits[own].sum() >= oracle.conformal_rank(int(own.sum()) - 1, meant)
 
 
-@settings(max_examples=20)
+@settings(max_examples=40)
 @given(bag=bags(max_models=1, min_rows=4, max_rows=16), level=levels(), data=st.data())
 def test_every_group_covers_at_least_k_of_its_rows_with_ties(
     bag: Bag, level: tuple[float, Fraction], data: st.DataObject
@@ -129,7 +129,7 @@ def test_searched_weights_keep_the_law_in_every_class_on_synthetic_rows() -> Non
 def test_every_subject_of_mmlu_is_covered_given_the_subject_and_marginal_sets_are_not() -> None:
     data = cx.datasets.load("mmlu_llama13b")
     logits, y, subject = data.outputs["llama13b_prompt0"], data.labels, data.groups.astype(int)
-    alpha, repetitions, n_groups = 0.2, 20, len(data.group_names)
+    alpha, repetitions, n_groups = 0.2, 30, len(data.group_names)
     laws = {"group": [], "marginal": []}
     for name, found in laws.items():
         cp = cx.ScoreAverage(
@@ -170,7 +170,7 @@ def test_classes_whose_scores_are_alike_share_a_cluster() -> None:
 def test_learnt_clusters_keep_coverage_in_every_cluster_on_cifar100(cifar100: tuple) -> None:
     logits, y = cifar100
     alpha, hits, needed, variance = 0.1, 0.0, 0.0, 0.0
-    for r in range(2):
+    for r in range(3):
         order = np.random.default_rng(r).permutation(len(y))
         cp = cx.ScoreAverage(
             ("thr", "logp"), alpha=alpha, kind="logits", calibration=Clustered(4),

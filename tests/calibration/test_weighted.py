@@ -30,7 +30,7 @@ from conformix.data.row_data import RowData
 pytestmark = pytest.mark.filterwarnings("ignore::conformix.errors.ConformixWarning")
 
 
-@settings(max_examples=30)
+@settings(max_examples=60)
 @given(bag=bags(max_models=1, min_rows=3, max_rows=14), level=levels(), data=st.data())
 def test_held_out_rows_carry_a_share_of_one_minus_alpha_of_the_weight(
     bag: Bag, level: tuple[float, Fraction], data: st.DataObject
@@ -48,7 +48,7 @@ def test_held_out_rows_carry_a_share_of_one_minus_alpha_of_the_weight(
     assert reached >= (1 - meant) * int(weight.sum())
 
 
-@settings(max_examples=30)
+@settings(max_examples=60)
 @given(bag=bags(max_models=1, min_rows=3, max_rows=14), level=levels(), data=st.data())
 def test_the_same_holds_when_the_weight_belongs_to_the_label(
     bag: Bag, level: tuple[float, Fraction], data: st.DataObject
@@ -67,7 +67,7 @@ def test_the_same_holds_when_the_weight_belongs_to_the_label(
     assert reached >= (1 - meant) * total
 
 
-@settings(max_examples=25)
+@settings(max_examples=40)
 @given(bag=bags(max_models=1, min_rows=3, max_rows=12), data=st.data())
 def test_smoothed_pvalues_of_held_out_rows_are_uniform_under_the_weights(
     bag: Bag, data: st.DataObject
@@ -126,7 +126,7 @@ TENTHS = st.integers(0, 12).map(lambda tenths: tenths / 10)  # sums of these are
 ANY = st.floats(0, 1e300, allow_subnormal=True)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(level=levels(), data=st.data(), some=st.sampled_from([TENTHS, ANY]))
 def test_a_label_is_in_exactly_where_its_rational_p_value_exceeds_alpha(
     level: tuple[float, Fraction], data: st.DataObject, some: st.SearchStrategy[float]

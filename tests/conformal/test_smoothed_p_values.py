@@ -65,7 +65,7 @@ def test_the_numbers_of_scores_and_of_smoothing_are_uncorrelated_over_keys() -> 
 
 @pytest.mark.parametrize("score", ["rank", "aps(randomized=True)"])
 def test_over_rows_and_keys_the_p_value_of_a_true_label_is_uniform(score: str) -> None:
-    rng, draws, found = np.random.default_rng(3), 30, []
+    rng, draws, found = np.random.default_rng(3), 60, []
     for i in range(len(BAG)):
         rest = np.arange(len(BAG)) != i
         for _ in range(draws):

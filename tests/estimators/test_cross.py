@@ -84,7 +84,7 @@ def test_the_set_is_the_published_rule() -> None:
 
 def test_coverage_of_cv_plus_is_above_its_bound_and_near_one_minus_alpha() -> None:
     alpha, shares = 0.15, []
-    for seed in range(40):
+    for seed in range(80):
         folds, said, y = fold_problem(seed, 4, 30)
         cross = cx.CrossAverage(
             ("thr", "aps", "rank"), alpha=alpha, search=GridSearch(5), threads=1
@@ -101,7 +101,7 @@ def test_weights_chosen_with_the_fold_itself_would_lose_coverage() -> None:
     """The reason for tuning rows outside the fold: many scores, few rows, and no honest gap."""
     inside, outside = [], []
     names = ("thr", "aps", "rank", "margin", "logrank")
-    for seed in range(25):
+    for seed in range(60):
         rng = np.random.default_rng(seed)
         probs = softmax(rng.normal(size=(40 + 300, 8)))
         y = rng.integers(8, size=340)  # pure noise: every gain in size is selection

@@ -50,7 +50,6 @@ def test_findings_are_sentences(folder: Path) -> None:
         assert line.endswith(".")
 
 
-@pytest.mark.long(short="test_cases_that_experiments_share_are_run_once")
 def test_a_second_call_changes_no_byte(folder: Path) -> None:
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     reproduce(resolve_experiments("all", "cifar100"), Setup("cifar100", **SMALL), folder, workers=1)
@@ -65,7 +64,7 @@ def test_another_data_set_has_no_numbers_of_the_paper(tmp_path: Path) -> None:
 def test_model_weighting_sets_the_weighted_models_beside_each_and_the_ensembles(
     tmp_path: Path,
 ) -> None:
-    setup = Setup("cifar10_trio", runs=2, rows=200, resolution=3)
+    setup = Setup("cifar10_trio", runs=2, rows=300, resolution=3)
     made = reproduce(resolve_experiments("all", "cifar10_trio"), setup, tmp_path, workers=1)
     table = made["models"].table
     assert table.header[:6] == (

@@ -30,7 +30,7 @@ some_candidates = st.lists(
 )
 
 
-@settings(max_examples=120)
+@settings(max_examples=200)
 @given(bag=bags(), names=some_scores)
 def test_score_tensors_agree(bag: Bag, names: tuple[str, ...]) -> None:
     assert_array_equal(cx.score_tensor(bag.outputs, names), oracle.tensor(bag.models, names))
@@ -51,7 +51,7 @@ def test_ranks_and_thresholds_agree(level: Level, data: st.DataObject) -> None:
     assert cx.conformal.threshold(np.array(values), alpha) == oracle.kth_largest(values, k)
 
 
-@settings(max_examples=120)
+@settings(max_examples=200)
 @given(case=tensors(), level=levels(), resolution=st.integers(1, 5), apart=st.booleans())
 def test_landscapes_agree(case: tuple, level: Level, resolution: int, apart: bool) -> None:
     scores, y, others = case
@@ -68,7 +68,7 @@ def test_landscapes_agree(case: tuple, level: Level, resolution: int, apart: boo
     assert_array_equal(sizes, np.array(expected) / len(size_rows))
 
 
-@settings(max_examples=150)
+@settings(max_examples=300)
 @given(case=tensors(), level=levels(), resolution=st.integers(1, 5), apart=st.booleans())
 def test_chosen_grid_weights_and_their_size_agree(
     case: tuple, level: Level, resolution: int, apart: bool
@@ -88,7 +88,7 @@ def test_chosen_grid_weights_and_their_size_agree(
     assert found.n_evaluated == len(oracle.grid(scores.shape[2], resolution))
 
 
-@settings(max_examples=120)
+@settings(max_examples=200)
 @given(case=tensors(max_d=2), level=levels(), candidates=some_candidates, apart=st.booleans())
 def test_chosen_weights_of_the_users_own_candidates_agree(
     case: tuple, level: Level, candidates: list[tuple[float, ...]], apart: bool
@@ -106,7 +106,7 @@ def test_chosen_weights_of_the_users_own_candidates_agree(
     assert found.count == expected[best]
 
 
-@settings(max_examples=50)
+@settings(max_examples=100)
 @pytest.mark.parametrize("split", ["vfcp", "efcp", "dlcp", "dlcp+"])
 @given(bag=bags(), names=some_scores, level=levels(), resolution=st.integers(1, 4), data=st.data())
 def test_every_split_agrees_from_outputs_to_sets(
@@ -146,7 +146,7 @@ def test_every_split_agrees_from_outputs_to_sets(
     assert_array_equal(sets, oracle.sets(test, weights, t))
 
 
-@settings(max_examples=40)
+@settings(max_examples=60)
 @given(bag=bags(max_models=1, min_rows=4), level=levels(), data=st.data())
 def test_vfcp_with_groups_agrees_from_outputs_to_sets(
     bag: Bag, level: Level, data: st.DataObject
@@ -168,7 +168,7 @@ def test_vfcp_with_groups_agrees_from_outputs_to_sets(
     assert_array_equal(sets, oracle.sets(test, weights, t))
 
 
-@settings(max_examples=60)
+@settings(max_examples=100)
 @given(bag=bags(max_models=1), level=levels(), other=levels(), w=st.permutations([0.1, 0.2, 0.7]))
 def test_fixed_weights_and_another_alpha_agree(
     bag: Bag, level: Level, other: Level, w: list[float]
@@ -182,7 +182,7 @@ def test_fixed_weights_and_another_alpha_agree(
     assert cp.threshold_ == oracle.threshold(labelled, bag.y.tolist(), tuple(w), level[1])
 
 
-@settings(max_examples=60)
+@settings(max_examples=100)
 @given(bag=bags(max_models=1), level=levels(), tune_level=levels())
 def test_tune_alpha_is_the_level_of_the_search_and_alpha_of_the_threshold(
     bag: Bag, level: Level, tune_level: Level

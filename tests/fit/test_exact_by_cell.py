@@ -214,7 +214,7 @@ BAGS = st.tuples(
 )  # fmt: skip
 
 
-@settings(max_examples=30)
+@settings(max_examples=60)
 @given(BAGS, st.booleans())
 def test_the_identity_holds_in_every_cell(drawn, ties) -> None:
     assert_identity(*drawn, ties=ties)

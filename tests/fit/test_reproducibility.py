@@ -35,7 +35,7 @@ def one_by_one(cp: cx.ScoreAverage, outputs: dict[str, np.ndarray]) -> np.ndarra
     return np.concatenate([np.asarray(cp.predict_set(row)) for row in rows])
 
 
-@settings(max_examples=40)
+@settings(max_examples=100)
 @given(bag=bags(), level=levels())
 def test_sets_are_the_same_for_a_batch_and_row_by_row(bag: Bag, level: tuple) -> None:
     cp = fitted(bag, alpha=level[0])
@@ -53,7 +53,7 @@ def test_sets_of_real_logits_are_the_same_for_a_batch_and_row_by_row(model: str)
     assert_array_equal(batch, cp.predict_set(np.asfortranarray(logits[1000:1400])))
 
 
-@settings(max_examples=20)
+@settings(max_examples=60)
 @pytest.mark.parametrize("split", SPLITS)
 @given(bag=bags())
 def test_inputs_are_never_modified(split: str, bag: Bag) -> None:
@@ -66,7 +66,7 @@ def test_inputs_are_never_modified(split: str, bag: Bag) -> None:
     assert_array_equal(bag.y, before["y"])
 
 
-@settings(max_examples=30)
+@settings(max_examples=60)
 @given(case=tensors())
 def test_searches_never_modify_their_arrays_and_accept_read_only_ones(case: tuple) -> None:
     scores, y, size_rows = (np.array(part) for part in case)
@@ -82,7 +82,7 @@ def test_searches_never_modify_their_arrays_and_accept_read_only_ones(case: tupl
     assert_array_equal(size_rows, before["size"])
 
 
-@settings(max_examples=20)
+@settings(max_examples=60)
 @given(bag=bags(max_models=1))
 def test_layout_and_width_of_the_numbers_do_not_matter(bag: Bag) -> None:
     outputs, test = bag.outputs["a"], bag.test["a"]
@@ -120,7 +120,7 @@ def test_labels_of_any_integer_type_give_the_same_sets(dtype: type, cifar10: tup
     assert_array_equal(cp.fit(logits, y.astype(dtype)).predict_set(logits), expected)
 
 
-@settings(max_examples=15)
+@settings(max_examples=40)
 @pytest.mark.parametrize("split", SPLITS)
 @given(bag=bags(), seed=st.integers(0, 2**32 - 1))
 def test_the_same_random_state_gives_the_same_result(split: str, bag: Bag, seed: int) -> None:
@@ -180,7 +180,7 @@ def pinned_counts(planes: np.ndarray, weights: np.ndarray, thresholds: np.ndarra
     return counts
 
 
-@settings(max_examples=150)
+@settings(max_examples=200)
 @given(data=st.data(), d=st.integers(1, 4))
 def test_the_engine_and_numpy_combine_bit_for_bit(data: st.DataObject, d: int) -> None:
     entries = data.draw(st.integers(1, 40))

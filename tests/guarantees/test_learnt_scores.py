@@ -93,7 +93,7 @@ def other_rows(n: int, n_classes: int) -> np.ndarray:
 # What is promised.
 
 
-@settings(max_examples=6)
+@settings(max_examples=12)
 @given(bag=bags(max_models=1, min_rows=3, max_rows=9), level=levels(), data=st.data())
 @pytest.mark.parametrize("source", EVERY_SOURCE)
 @pytest.mark.parametrize("scores", [NAMES, "auto"], ids=["named", "automatic"])
@@ -111,7 +111,7 @@ def test_at_least_k_of_n_plus_one_rows_are_covered_with_ties(
     assert hits >= oracle.conformal_rank(len(bag.y) - n_tune - 1, meant)
 
 
-@settings(max_examples=6)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 12), level=levels())
 @pytest.mark.parametrize("source", EVERY_SOURCE)
 def test_exactly_k_of_n_plus_one_rows_are_covered_without_ties(
@@ -136,7 +136,7 @@ def test_automatic_scores_cover_exactly_k_of_n_plus_one_rows_without_ties(source
     assert learns >= 3
 
 
-@settings(max_examples=8)
+@settings(max_examples=12)
 @given(bag=bags(max_models=1, min_rows=3, max_rows=9), level=levels(), data=st.data())
 @pytest.mark.parametrize("source", SOURCES)
 def test_the_exact_split_with_a_shortlist_covers_at_least_k_of_n_plus_one_rows_with_ties(

@@ -388,7 +388,6 @@ def test_the_checksum_holds_without_the_simd_features_of_numpy() -> None:
     assert on_this_machine("numpy", **disabled) == published_bits.PUBLISHED
 
 
-@pytest.mark.long(short="test_results_have_the_published_checksum")
 def test_the_checksum_holds_for_code_compiled_for_any_processor(tmp_path) -> None:
     generic = {"NUMBA_CPU_NAME": "generic", "NUMBA_CACHE_DIR": str(tmp_path)}
     assert on_this_machine("numba", **generic) == published_bits.PUBLISHED

@@ -33,7 +33,7 @@ def tensor(n: int, models: int = 1, names: tuple[str, ...] = ("thr", "aps", "ran
 @strategies
 @pytest.mark.parametrize("alpha", [0.01, 0.1])
 def test_three_scores_come_within_one_per_cent_of_the_exact_grid(search, alpha: float) -> None:
-    scores, y = tensor(n=1000)
+    scores, y = tensor(n=1500)
     best = search_weights(scores, y, alpha=alpha, search="grid", resolution=100)
     found = search_weights(scores, y, alpha=alpha, search=search, random_state=0)
     assert found.size <= 1.01 * best.size

@@ -49,7 +49,7 @@ def fit_all_transductive(
 # A(+) + B(+) <= A(E) + B(E) with A(E) <= A(+) gives B(DLCP+) <= B(EFCP). It needs the same
 # candidates, the same alpha for search and threshold, and the batch given to `fit`; ties and their
 # order do not matter.
-@settings(max_examples=80)
+@settings(max_examples=200)
 @given(bag=bags(), level=levels(), resolution=st.integers(1, 6))
 def test_dlcp_is_at_most_dlcp_plus_is_at_most_efcp_in_size_on_the_test_batch(
     bag: Bag, level: Level, resolution: int
@@ -84,7 +84,7 @@ def test_the_order_of_the_transductive_splits_holds_and_is_strict_somewhere_on_c
     assert any(dlcp < efcp for dlcp, _, efcp in totals)
 
 
-@settings(max_examples=60)
+@settings(max_examples=100)
 @given(bag=bags(), data=st.data())
 def test_permuting_the_labels_permutes_scores_of_eighths(bag: Bag, data: st.DataObject) -> None:
     order = np.array(data.draw(st.permutations(range(bag.outputs["a"].shape[1]))))
@@ -109,7 +109,7 @@ def test_permuting_the_labels_permutes_thr_aps_and_rank_bit_for_bit(name: str) -
     assert_array_equal(cx.score_tensor(rows[:, order], name), scores[:, order])
 
 
-@settings(max_examples=50)
+@settings(max_examples=100)
 @given(bag=bags(), level=levels(), data=st.data())
 def test_permuting_the_labels_permutes_the_sets(
     bag: Bag, level: Level, data: st.DataObject
@@ -126,7 +126,7 @@ def test_permuting_the_labels_permutes_the_sets(
     assert_array_equal(permuted, np.asarray(sets)[:, order])
 
 
-@settings(max_examples=50)
+@settings(max_examples=100)
 @given(bag=bags(), level=levels(), data=st.data())
 def test_the_order_of_the_rows_does_not_matter_under_efcp(
     bag: Bag, level: Level, data: st.DataObject
@@ -163,7 +163,7 @@ def test_a_larger_probability_never_has_a_smaller_score_on_real_outputs(
     assert_keeps_order(probs, cx.score_tensor(logits, name, kind="logits")[..., 0])
 
 
-@settings(max_examples=60)
+@settings(max_examples=100)
 @given(bag=bags(max_models=1))
 def test_labels_of_a_tie_share_their_thr_aps_and_rank(bag: Bag) -> None:
     rows = bag.outputs["a"]
@@ -173,7 +173,7 @@ def test_labels_of_a_tie_share_their_thr_aps_and_rank(bag: Bag) -> None:
     assert not (tied & differ).any()
 
 
-@settings(max_examples=120)
+@settings(max_examples=200)
 @given(case=tensors(max_d=3), level=levels(), resolution=st.integers(1, 5), data=st.data())
 def test_adding_a_score_never_enlarges_the_searched_size_at_equal_resolution(
     case: tuple, level: Level, resolution: int, data: st.DataObject
@@ -193,7 +193,7 @@ def test_adding_a_score_never_enlarges_the_searched_size_at_equal_resolution(
     assert after.count <= before.count
 
 
-@settings(max_examples=60)
+@settings(max_examples=100)
 @given(bag=bags(), level=levels())
 def test_a_smaller_alpha_never_gives_smaller_sets_under_the_same_weights(
     bag: Bag, level: Level

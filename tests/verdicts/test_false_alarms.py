@@ -37,7 +37,7 @@ def of_case(name: str, draw: int, n: int, m: int) -> tuple[Case, Any, Any]:
 def test_the_report_calls_valid_fits_broken_in_one_of_a_hundred_draws(name: str) -> None:
     broken, draws = 0, 40
     for i in range(draws):
-        case, model, test = of_case(name, i, 50, 600)
+        case, model, test = of_case(name, i, 50, 1500)
         rows = Rows.of(model, test.outputs, test.y, alphas=[0.1], **case.more(test))
         broken += measure(rows).verdicts[0] == "broken"
     assert broken <= most(0.01, draws)
@@ -57,7 +57,7 @@ def test_the_shell_says_so_of_a_transductive_split_too(
 
 
 def assert_few_shortfalls(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    below, draws = 0, 40
+    below, draws = 0, 100
     model_file, file = tmp_path / "model.json", tmp_path / "test.npz"
     for i in range(draws):
         _, model, test = of_case(name, i, 40, 400)
@@ -71,7 +71,7 @@ def assert_few_shortfalls(name: str, tmp_path: Path, capsys: pytest.CaptureFixtu
 
 @pytest.mark.parametrize("name", ["efcp, many alike", "exact, many alike", "efcp, earlier file"])
 def test_the_drift_check_raises_false_alarms_at_its_level(name: str) -> None:
-    alarms, draws = 0, 80
+    alarms, draws = 0, 150
     for i in range(draws):
         _, model, test = of_case(name, i, 40, 600)
         alarms += model.check_drift(test.outputs, test.y, level=0.1).drifted
