@@ -127,7 +127,18 @@ class Abs(RegressionScore):
 
 
 @dataclass(frozen=True)
-class Norm(RegressionScore):
+class _InSigmas(RegressionScore):
+    """A residual in units of sigma, of which there is one per row."""
+
+    needs: ClassVar[tuple[str, ...]] = ("mean", "sigma")
+
+    def spread(self, model: Regressed) -> FloatArray:
+        """Return sigma."""
+        return model.sigma  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class Norm(_InSigmas):
     """The normalised residual ``|y - mean| / sigma``.
 
     Examples
@@ -137,20 +148,15 @@ class Norm(RegressionScore):
     """
 
     name: ClassVar[str] = "norm"
-    needs: ClassVar[tuple[str, ...]] = ("mean", "sigma")
 
     def vees(self, model: Regressed, floor: float = 0.0) -> Vees:
         """Return the residuals in units of sigma."""
         slope = 1 / np.maximum(model.sigma, floor)
         return Vees(model.mean, _flat(model, 0.0), slope, slope)
 
-    def spread(self, model: Regressed) -> FloatArray:
-        """Return sigma."""
-        return model.sigma  # type: ignore[no-any-return]
-
 
 @dataclass(frozen=True)
-class Laplace(RegressionScore):
+class Laplace(_InSigmas):
     """Minus the log density of a Laplace law, ``log sigma + |y - mean| / sigma``.
 
     Examples
@@ -160,16 +166,11 @@ class Laplace(RegressionScore):
     """
 
     name: ClassVar[str] = "laplace"
-    needs: ClassVar[tuple[str, ...]] = ("mean", "sigma")
 
     def vees(self, model: Regressed, floor: float = 0.0) -> Vees:
         """Return the residuals in units of sigma, on top of its logarithm."""
         sigma = np.maximum(model.sigma, floor)
         return Vees(model.mean, log(sigma), 1 / sigma, 1 / sigma)
-
-    def spread(self, model: Regressed) -> FloatArray:
-        """Return sigma."""
-        return model.sigma  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
