@@ -216,7 +216,7 @@ class Stratified:
         """Return ``(1 + #{c_i <= s}) / (n_s + 1)`` over the n_s rows of each label's stratum."""
         result = np.ones(values.shape)  # labels that are always in
         uniforms = None if tau is None else np.broadcast_to(tau, values.shape)
-        for rows, labels, stratum in self._blocks(values.shape[0], data):
+        for rows, labels, stratum in self.blocks(values.shape[0], data):
             scores, place = self.scores_of(stratum), np.ix_(rows, labels)
             at_random = None if uniforms is None else uniforms[place]
             result[place] = pvalue_ranks(scores, values[place], at_random) / (len(scores) + 1)
@@ -228,13 +228,13 @@ class Stratified:
         Both are 0 for labels that are always in.
         """
         found, sizes = np.zeros((2, *values.shape), dtype=np.int64)
-        for rows, labels, stratum in self._blocks(values.shape[0], data):
+        for rows, labels, stratum in self.blocks(values.shape[0], data):
             scores, place = self.scores_of(stratum), np.ix_(rows, labels)
             found[place] = np.searchsorted(scores, values[place], side="right")
             sizes[place] = len(scores)
         return found, sizes
 
-    def _blocks(self, n: int, data: RowData) -> Iterator[tuple[IntArray, IntArray, int]]:
+    def blocks(self, n: int, data: RowData) -> Iterator[tuple[IntArray, IntArray, int]]:
         """Yield rows and labels that share a stratum."""
         groups = self.partition.groups_of(data)
         for g in range(len(self.partition.cells)) if groups is None else np.unique(groups):

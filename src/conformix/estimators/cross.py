@@ -31,6 +31,7 @@ from conformix.fit.cross import (
     CrossRows,
     FoldRule,
     cell_coverage,
+    check_fold_scheme,
     cross_coverage,
     rows_of_folds,
 )
@@ -182,7 +183,10 @@ class CrossAverage(Surface, Params):
         simple_fraction(self.alpha)
         check_flag(self.allow_empty, "allow_empty")
         settings = self._settings()
-        _check_scheme(settings)
+        check_fold_scheme(
+            settings.calibration, what="label", average="ScoreAverage",
+            way_out='give the clusters, or say calibration="class"',
+        )  # fmt: skip
         warn_if_large(self.alpha)
         return settings
 
@@ -388,24 +392,6 @@ class CrossAverage(Surface, Params):
         if predictor is None:
             raise NotFitted("this CrossAverage is not fitted yet; call fit(folds) first.")
         return predictor
-
-
-def _check_scheme(settings: Settings) -> None:
-    """Refuse a calibration whose cells the folds do not share, or whose rows count differently."""
-    scheme = settings.calibration
-    if not getattr(scheme, "has_pac", True) or "sample_weight" in scheme.needs:
-        raise InvalidInput(
-            f'calibration "{scheme.name}" gives rows importance, and what is proven of folds is a '
-            "mean of their p-values by numbers of rows, which chance has no part in; say "
-            'calibration="class", or use ScoreAverage.'
-        )
-    counts = getattr(scheme, "counts_candidate", False)
-    if settings.calibration_learns and not counts:
-        raise InvalidInput(
-            f'calibration "{scheme.name}" learns from rows outside a fold, and would lay down '
-            "other cells in each: no label would be ranked among the same rows; give the clusters, "
-            'or say calibration="class".'
-        )
 
 
 __all__ = ["CrossAverage", "Fold", "cell_coverage", "cross_coverage"]

@@ -1,8 +1,9 @@
 """The questions that every estimator answers, in one place.
 
 An estimator says what its models make of rows (`outputs`) and what was fitted on that
-(`_average_of_scores`); the rest follows. `ScoreAverage`, `CrossAverage` and `OnlineAverage` take
-outputs themselves; the classifiers of scikit-learn make them.
+(`_average_of_scores`); the rest follows. `ScoreAverage`, `CrossAverage`, `OnlineAverage` and
+`RegressionAverage` take outputs themselves; the classifiers and regressors of scikit-learn make
+them.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Surface:
         return X
 
     def evaluate(self, X: Any, y: Any, *, alpha: float | None = None, **rows: Any) -> Evaluation:
-        """Measure the sets of labelled rows, and say whether the promise is kept.
+        """Measure the sets or intervals of labelled rows, and say whether the promise is kept.
 
         Parameters
         ----------
@@ -60,7 +61,7 @@ class Surface:
         alpha : float, optional
             Another level than the fitted one, not chosen by looking at these labels.
         **rows
-            As in `predict_set`.
+            As in `predict_set` or `predict_interval`.
 
         Returns
         -------

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from math import isinf
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,10 +32,14 @@ class Contribution:
         Its weight; of a model, the sum.
     share : float
         Its share of ``weight * spread`` over all scores, where the spread of a score is the
-        standard deviation over the labels of a row (root mean square over rows).
+        standard deviation over the labels of a row (root mean square over rows). Of intervals, the
+        mean over rows of its share in their ends (`conformix.RegressionAverage.explain`).
     larger_without : float
         By which factor the sets grow when it is left out and the threshold is taken again, less
-        one: 0.05 is five per cent. Below zero the sets would be smaller without it.
+        one: 0.05 is five per cent. Below zero the sets would be smaller without it. Of intervals,
+        by which their mean width grows: infinite where nothing else is averaged.
+    of : {"sets", "intervals"}
+        What grows.
 
     Examples
     --------
@@ -46,14 +51,28 @@ class Contribution:
     weight: float
     share: float
     larger_without: float
+    of: str = "sets"
 
     def __repr__(self) -> str:
         change = 100 * self.larger_without
-        effect = f"{abs(change):.1f} % {'larger' if change >= 0 else 'smaller'}"
+        more, less = ("larger", "smaller") if self.of == "sets" else ("wider", "narrower")
+        effect = f"{abs(change):.1f} % {more if change >= 0 else less}"
+        if isinf(change):
+            effect = "unbounded"
         return (
-            f"{self.name}: weight {self.weight:.3g}, share {100 * self.share:.1f} %, sets {effect} "
-            "without it"
+            f"{self.name}: weight {self.weight:.3g}, share {100 * self.share:.1f} %, {self.of} "
+            f"{effect} without it"
         )
+
+
+class Averaged(NamedTuple):
+    """One average of scores on some rows, as its parts are asked about."""
+
+    columns: Sequence[Column]
+    weights: FloatArray  # (d,)
+    influence: FloatArray  # (d,), by which shares are counted
+    size: Callable[[FloatArray], float]  # of the sets under other weights
+    of: str = "sets"
 
 
 def contributions(
@@ -83,27 +102,42 @@ def contributions(
     >>> [one.name for one in results][-1]  # the bad network
     'lenet5'
     """
-    predictor = getattr(estimator, "predictor_", estimator)
-    blended = None if predictor.blend is None else predictor.arithmetic
+    if hasattr(estimator, "_averages"):
+        averages: Sequence[Averaged] = estimator._averages(outputs, y)
+    else:
+        averages = _of_labels(getattr(estimator, "predictor_", estimator), outputs, y)
     by_rule = []
-    for columns, weights, scores in predictor.weighted_scores(outputs):
-        labels = predictor.labels(y, len(scores))
-        size = _mean_size(scores, labels, weights, predictor.alpha, blended=blended)
-        spread = np.sqrt(scores.var(axis=1).mean(axis=0))
-        influence = weights * spread
-        total = influence.sum() or 1.0
+    for columns, weights, influence, size_of, _ in averages:
+        size, total = size_of(weights), influence.sum() or 1.0
         groups = _groups(columns, by)
         numbers = []
         for members in groups.values():
-            without = np.where(members, 0.0, weights)
-            alone = _mean_size(scores, labels, without, predictor.alpha, blended=blended)
+            alone = size_of(np.where(members, 0.0, weights))
             numbers.append(
                 (weights[members].sum(), influence[members].sum() / total, alone / size - 1)
             )
         by_rule.append(numbers)
     means = np.mean(by_rule, axis=0).tolist()
-    results = [Contribution(name, *values) for name, values in zip(groups, means, strict=True)]
+    of = averages[0].of
+    results = [Contribution(name, *values, of) for name, values in zip(groups, means, strict=True)]
     return tuple(sorted(results, key=lambda one: -one.share))
+
+
+def _of_labels(predictor: Any, outputs: Any, y: Any) -> list[Averaged]:
+    """Return the averages of a model of labels: one, or one per fold."""
+    blended = None if predictor.blend is None else predictor.arithmetic
+    found = []
+    for columns, weights, scores in predictor.weighted_scores(outputs):
+        labels = predictor.labels(y, len(scores))
+        spread = np.sqrt(scores.var(axis=1).mean(axis=0))
+
+        def size(
+            weights: FloatArray, scores: FloatArray = scores, labels: IntArray = labels
+        ) -> float:
+            return _mean_size(scores, labels, weights, predictor.alpha, blended=blended)
+
+        found.append(Averaged(columns, weights, weights * spread, size))
+    return found
 
 
 def _groups(columns: Sequence[Column], by: str) -> dict[str, Any]:

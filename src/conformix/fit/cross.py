@@ -57,7 +57,7 @@ class FoldRule(NamedTuple):
     data: RowData = NO_DATA  # what they bring along
 
 
-def rows_of_folds(folds: Sequence[FoldRule]) -> tuple[IntArray, RowData]:
+def rows_of_folds(folds: Sequence[Any]) -> tuple[IntArray, RowData]:
     """Return labels and row data of the rows of all folds."""
     data = folds[0].data
     for fold in folds[1:]:
@@ -113,8 +113,68 @@ def cell_coverage(alpha: float, sizes: Sequence[int], *, one_row_each: bool = Fa
     return 1 - 2 * level - (0.0 if one_row_each else 2 * (1 - 1 / f) / (n / f + 1))
 
 
+def check_fold_scheme(scheme: Any, *, what: str, way_out: str, average: str) -> None:
+    """Refuse a calibration whose cells the folds do not share, or whose rows count differently.
+
+    `what` is ranked, and `way_out` and `average` are what to say and what to use instead.
+    """
+    if not getattr(scheme, "has_pac", True) or "sample_weight" in scheme.needs:
+        raise InvalidInput(
+            f'calibration "{scheme.name}" gives rows importance, and what is proven of folds is a '
+            "mean of their p-values by numbers of rows, which chance has no part in; say "
+            f"{way_out.rpartition('say ')[2]}, or use {average}."
+        )
+    if getattr(scheme, "learns", True) and not getattr(scheme, "counts_candidate", False):
+        raise InvalidInput(
+            f'calibration "{scheme.name}" learns from rows outside a fold, and would lay down '
+            f"other cells in each: no {what} would be ranked among the same rows; {way_out}."
+        )
+
+
+class Folds:
+    """What is ranked among the rows of all folds, and what is proven of it."""
+
+    alpha: float
+    folds: tuple[Any, ...]  # with ``values`` that rise, ``y`` and ``data``
+    plan: Plan
+
+    @cached_property
+    def cuts(self) -> list[Any]:
+        """The rows of every fold by cell."""
+        return [self.plan.cut(fold.values, fold.y, fold.data) for fold in self.folds]
+
+    def row_data(self, n: int, strata: Any = None) -> RowData:
+        """Return what n rows bring along, checked against what the calibration needs."""
+        return check_rows(strata, None, n, self.plan.needs, self.calibration)
+
+    @property
+    def calibration(self) -> str:
+        """Name of the calibration."""
+        return str(self.cuts[0].name)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is proven for these folds."""
+        sizes = [len(fold.values) for fold in self.folds]
+        if not self.plan.by_row:
+            share = cross_coverage(self.alpha, sizes)
+            if share <= 0:
+                return Guarantee("none", "the bound says nothing for folds of this size", NEEDS)
+            return Guarantee("exact", f"P(y in set) >= {at_least(share)}", NEEDS)
+        by_cell = np.array([cuts.counts for cuts in self.cuts]).T
+        alone = set(sizes) == {1}
+        shares = [cell_coverage(self.alpha, row.tolist(), one_row_each=alone) for row in by_cell]
+        share = min(shares, default=1.0)
+        base = Guarantee("exact", "", NEEDS)
+        if share <= 0:
+            cell = self.calibration
+            told = f"the bound says nothing for a {cell} of so few rows in so many folds"
+            return Guarantee("none", told, f"within every {cell}: {NEEDS}")
+        return self.cuts[0].promise(base, at_least(share))  # type: ignore[no-any-return]
+
+
 @dataclass(frozen=True, eq=False)
-class CrossPredictor:
+class CrossPredictor(Folds):
     """The rules of all folds with what their inputs must look like: all that prediction needs."""
 
     columns: tuple[Column, ...]
@@ -146,11 +206,6 @@ class CrossPredictor:
     def scored_models(self) -> tuple[str, ...]:
         """The models whose outputs are scored: all, since folds take no ensemble."""
         return self.models
-
-    @cached_property
-    def cuts(self) -> list[Any]:
-        """The rows of every fold by cell."""
-        return [self.plan.cut(fold.values, fold.y, fold.data) for fold in self.folds]
 
     def check(self, outputs: Any, name: str) -> Outputs:
         """Return checked outputs of one fold's model, as those of the fit."""
@@ -206,15 +261,6 @@ class CrossPredictor:
             total, among = total + up_to, among + size
         return np.asarray(total), np.asarray(among)
 
-    def row_data(self, n: int, strata: Any = None) -> RowData:
-        """Return what n rows bring along, checked against what the calibration needs."""
-        return check_rows(strata, None, n, self.plan.needs, self.calibration)
-
-    @property
-    def calibration(self) -> str:
-        """Name of the calibration."""
-        return str(self.cuts[0].name)
-
     def member(self, outputs: Sequence[Any], alpha: float, **rows: Any) -> BoolArray:
         """Return the sets of new rows as a boolean array (m, K)."""
         # #{> s} < (1 - alpha)(n + 1) is 1 + #{<= s} > alpha (n + 1).
@@ -222,26 +268,6 @@ class CrossPredictor:
         sizes, place = np.unique(among, return_inverse=True)
         out = np.array([last_rank_out(int(n), alpha) for n in sizes])
         return ranks > out[place].reshape(among.shape)  # type: ignore[no-any-return]
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What is proven for these folds."""
-        sizes = [len(fold.values) for fold in self.folds]
-        if not self.plan.by_row:
-            share = cross_coverage(self.alpha, sizes)
-            if share <= 0:
-                return Guarantee("none", "the bound says nothing for folds of this size", NEEDS)
-            return Guarantee("exact", f"P(y in set) >= {at_least(share)}", NEEDS)
-        by_cell = np.array([cuts.counts for cuts in self.cuts]).T
-        alone = set(sizes) == {1}
-        shares = [cell_coverage(self.alpha, row.tolist(), one_row_each=alone) for row in by_cell]
-        share = min(shares, default=1.0)
-        base = Guarantee("exact", "", NEEDS)
-        if share <= 0:
-            cell = self.calibration
-            told = f"the bound says nothing for a {cell} of so few rows in so many folds"
-            return Guarantee("none", told, f"within every {cell}: {NEEDS}")
-        return self.cuts[0].promise(base, at_least(share))  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, eq=False)

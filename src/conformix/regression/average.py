@@ -8,21 +8,23 @@ from typing import Any, Self, overload
 from conformix.conformal import warn_if_large
 from conformix.estimators.kept import Kept
 from conformix.estimators.params import Params
+from conformix.fit.contributions import Averaged
 from conformix.fit.drift import DriftReport
-from conformix.fit.evaluation import Evaluation, evaluated
 from conformix.guarantees import Ledger, Verdict
 from conformix.intervals import Intervals, NestedIntervals
 from conformix.kernels.arrays import FloatArray, RandomState
+from conformix.regression.explanation import averaged
 from conformix.regression.fit import fit, recalibrated, response_rows
 from conformix.regression.predictor import LinePredictor
 from conformix.regression.saved import read_regression, write_regression
 from conformix.regression.search import WidthResult
 from conformix.regression.settings import RegressionSettings, resolve_regression
+from conformix.regression.surface import ResponseSurface
 from conformix.regression.verdict import LabelledResponses
 from conformix.splits import Split
 
 
-class RegressionAverage(Kept[LinePredictor], Params):
+class RegressionAverage(Kept[LinePredictor], ResponseSurface, Params):  # type: ignore[misc]  # the other save takes more
     """Prediction intervals from an average of scores, with the weights that keep them narrow.
 
     The averaged score of a response y is ``w_1 s_1(x, y) + ... + w_d s_d(x, y)``, lower fits
@@ -205,27 +207,6 @@ class RegressionAverage(Kept[LinePredictor], Params):
         """
         return self._check_fitted().predict_interval(outputs, alpha, **rows)  # type: ignore[arg-type]
 
-    def evaluate(
-        self, outputs: Any, y: Any, *, alpha: float | None = None, **rows: Any
-    ) -> Evaluation:
-        """Measure the intervals of labelled rows, and say whether the promise is kept.
-
-        Parameters
-        ----------
-        outputs, y
-            Labelled rows, not used in `fit`.
-        alpha : float, optional
-            Another level than the fitted one, not chosen by looking at these responses.
-        **rows
-            As in `predict_interval`.
-
-        Returns
-        -------
-        Evaluation
-            A mapping of measures by name, with intervals, the verdict and the drift check.
-        """
-        return evaluated(self._labelled(outputs, y, **rows), alpha)
-
     def verdict(self, outputs: Any, y: Any, *, alpha: float | None = None, **rows: Any) -> Verdict:
         """Measure the coverage of labelled rows, and say whether it is less than chance allows.
 
@@ -308,6 +289,9 @@ class RegressionAverage(Kept[LinePredictor], Params):
         settings = resolve_regression(**self.get_params())
         warn_if_large(self.alpha)
         return settings
+
+    def _averages(self, outputs: Any, y: Any) -> list[Averaged]:
+        return [averaged(self._check_fitted(), outputs, y)]
 
     def _labelled(self, outputs: Any, y: Any, **rows: Any) -> LabelledResponses:
         return LabelledResponses.of(self._check_fitted(), outputs, y, **rows)

@@ -1,185 +1,45 @@
-"""Intervals around regressors of folds (CV+): all rows train, and all calibrate.
-
-With ``s_f(x, y)`` the averaged score of fold f's models, and f(i) the fold of row i, y is ranked
-among all n rows: ``1 + #{i : s_f(i)(x, y) <= s_f(i)(x_i, y_i)}`` (lower fits better). It is in when
-that exceeds ``alpha (n + 1)``: where it lies in enough of the n intervals
-``{y : s_f(i)(x, y) <= s_f(i)(x_i, y_i)}``. These are nested within a fold and not across folds, so
-that the y which are in may leave gaps; the interval is their hull. What is proven is that of
-`conformix.fit.cross`, whose argument has no need of classes; a hull only covers more.
-"""
+"""Intervals around regressors of folds (CV+): all rows train, and all calibrate."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, Self, overload
 
 import numpy as np
-from sklearn.utils import _safe_indexing
+from sklearn.utils import Bunch, _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from conformix.conformal import last_rank_out, simple_fraction, warn_if_large
+from conformix.calibration.cuts import Marginal, SinglePlan, laid_down_alike
+from conformix.conformal import simple_fraction, warn_if_large
 from conformix.data.outputs import check_groups
-from conformix.data.row_data import row_ids
+from conformix.data.row_data import RowData, check_rows, group_names, row_ids
 from conformix.errors import InvalidInput
-from conformix.fit.cross import NEEDS, CrossRows, cross_coverage
-from conformix.fit.evaluation import Evaluation, evaluated
+from conformix.estimators.cross import CrossAverage
+from conformix.estimators.surface import named_estimators
+from conformix.fit.contributions import Averaged
+from conformix.fit.cross import check_fold_scheme, rows_of_folds
+from conformix.fit.saved import MAX_MEMORY
 from conformix.guarantees import Guarantee
-from conformix.guarantees.statement import at_least
-from conformix.intervals import Intervals
-from conformix.kernels.arrays import BoolArray, FloatArray, RandomState, as_generator
+from conformix.intervals import Intervals, NestedIntervals
+from conformix.kernels.arrays import FloatArray, RandomState, as_generator
 from conformix.registry import check_flag
 from conformix.regression.average import RegressionAverage
-from conformix.regression.bands import bands, lowest
+from conformix.regression.bins import resolve_regression_calibration
+from conformix.regression.explanation import averaged
+from conformix.regression.folds import CrossLine, CrossResponses, LineFold, held_by
 from conformix.regression.members import Learning
-from conformix.regression.predictor import LinePredictor
-from conformix.regression.regressed import RegressedOutputs, check_range, check_responses
-from conformix.regression.regressor import AroundRegressors
-from conformix.regression.rule import LineRule, Range, Responses, clipped
+from conformix.regression.regressed import check_range, check_responses
+from conformix.regression.regressor import AroundRegressors, _inside, check_names, taken_by_name
+from conformix.regression.rule import LineRule, Responses
+from conformix.regression.saved_folds import read_folds, write_folds
 from conformix.regression.scores import regression_columns
 
-# Ends of intervals that are held at once.
-AT_ONCE = 2**20
-
-
-class LineFold(NamedTuple):
-    """The average of one fold, and the scores of its rows, which had no part in it."""
-
-    predictor: LinePredictor
-    scores: FloatArray  # (n_f,), lower fits better
-
-    @property
-    def rule(self) -> LineRule:
-        """How scores become one number."""
-        return self.predictor.fitted.rule  # type: ignore[no-any-return]
-
-    def ends(self, outputs: RegressedOutputs) -> tuple[FloatArray, FloatArray]:
-        """Return the ends (n_f, m) of the intervals of m rows, one for every row of the fold."""
-        planes = self.rule.transform(outputs)
-        return bands(planes, self.rule.weights, self.scores[:, None])
-
-
-@dataclass(frozen=True, eq=False)
-class CrossLine:
-    """The averages of all folds: all that prediction needs.
-
-    Parameters
-    ----------
-    folds : tuple of LineFold
-        One per fold.
-    alpha : float
-        The level.
-    y_range : pair of float or None
-        What every response is assumed to lie within.
-    allow_empty : bool
-        Whether an interval may be empty; else it holds at least a point where folds fit best.
-    """
-
-    folds: tuple[LineFold, ...]
-    alpha: float
-    y_range: Range | None = None
-    allow_empty: bool = True
-
-    @property
-    def n(self) -> int:
-        """Number of calibration rows, over all folds."""
-        return sum(len(fold.scores) for fold in self.folds)
-
-    @cached_property
-    def guarantee(self) -> Guarantee:
-        """What is proven for these folds."""
-        share = cross_coverage(self.alpha, [len(fold.scores) for fold in self.folds])
-        if share <= 0:
-            told = Guarantee("none", "the bound says nothing for folds of this size", NEEDS)
-        else:
-            told = Guarantee("exact", f"P(y in set) >= {at_least(share)}", NEEDS)
-        return told.of_responses(self.y_range)
-
-    def check(self, outputs: Sequence[Any]) -> list[RegressedOutputs]:
-        """Return what the members of every fold predict of the same rows, checked."""
-        return [
-            fold.predictor.check(one) for fold, one in zip(self.folds, outputs, strict=True)
-        ]  # fmt: skip
-
-    def intervals(self, outputs: Sequence[RegressedOutputs], alpha: float) -> Intervals:
-        """Return the intervals of rows at a level."""
-        enough = last_rank_out(self.n, alpha)
-        m = outputs[0].n
-        lower, upper = np.full(m, -np.inf), np.full(m, np.inf)
-        step = max(1, AT_ONCE // self.n)
-        for start in range(0, m if enough else 0, step):
-            rows = slice(start, start + step)
-            some = [one.rows(rows) for one in outputs]
-            ends = [fold.ends(one) for fold, one in zip(self.folds, some, strict=True)]
-            lows, highs = (np.concatenate(side) for side in zip(*ends, strict=True))
-            lower[rows], upper[rows] = held_by(lows, highs, enough)
-            if not self.allow_empty:
-                self._fill(lower[rows], upper[rows], some)
-        return Intervals(*clipped(lower, upper, self.y_range, allow_empty=self.allow_empty))
-
-    def _fill(self, lower: FloatArray, upper: FloatArray, some: list[RegressedOutputs]) -> None:
-        """Put a point where folds fit best, in the middle of them, into empty intervals."""
-        empty = lower > upper
-        if empty.any():
-            best = [
-                lowest(fold.rule.transform(one), fold.rule.weights)[0]
-                for fold, one in zip(self.folds, some, strict=True)
-            ]
-            lower[empty] = upper[empty] = np.median(best, axis=0)[empty]
-
-
-def held_by(lower: FloatArray, upper: FloatArray, enough: int) -> tuple[FloatArray, FloatArray]:
-    """Return the hull (m,) of what at least `enough` of n closed intervals hold, for m rows.
-
-    Parameters
-    ----------
-    lower, upper : arrays of shape (n, m)
-        The ends; an empty interval is ``(inf, -inf)``.
-    enough : int
-        How many, at least 1.
-
-    Examples
-    --------
-    >>> held_by(np.array([[0.0], [1.0], [5.0]]), np.array([[2.0], [6.0], [7.0]]), 2)
-    (array([1.]), array([6.]))
-    """
-    n, m = lower.shape
-    full = (lower <= upper).sum(axis=0)
-    lows, highs = np.sort(lower, axis=0), np.sort(upper, axis=0)  # empty ones at the ends
-    found = np.full((2, m), [[np.inf], [-np.inf]])
-    count = np.arange(1, n + 1)
-    for row in range(m):
-        k = int(full[row])
-        starts, stops = lows[:k, row], highs[n - k :, row]
-        # At the j-th start j intervals have begun, less those that ended before it; of starts that
-        # tie the last counts them all, and has their place.
-        begun = count[:k] - np.searchsorted(stops, starts, side="left")
-        left = np.flatnonzero(begun >= enough)
-        if len(left):
-            ended = count[:k][::-1] - (k - np.searchsorted(starts, stops, side="right"))
-            right = np.flatnonzero(ended >= enough)
-            found[:, row] = starts[left[0]], stops[right[-1]]
-    return found[0], found[1]
-
-
-@dataclass(frozen=True, eq=False)
-class CrossResponses(CrossRows):
-    """Labelled responses that had no part in a fit by folds, to be judged by it."""
-
-    def sets(self, alpha: float) -> Any:
-        """Return the intervals of these rows at a level."""
-        simple_fraction(alpha)
-        predictor: Any = self.predictor
-        return predictor.intervals(self.outputs, alpha)
-
-    def bare(self, sets: Any) -> Any:
-        """Return intervals as measures take them."""
-        return sets
-
-    def hits(self, sets: Any) -> BoolArray:
-        """Return whether the responses lie in their intervals, (m,)."""
-        return sets.contains(self.y)  # type: ignore[no-any-return]
+# Settings that stand in a file; the others are about training.
+SAVED = (
+    "alpha", "scores", "search", "normalize", "weights", "tune_alpha", "allow_empty", "y_range",
+    "calibration",
+)  # fmt: skip
 
 
 class CrossConformalRegressor(AroundRegressors):
@@ -197,6 +57,11 @@ class CrossConformalRegressor(AroundRegressors):
         Number of folds; the number of rows gives the jackknife+.
     alpha, scores, search, normalize, weights, tune_alpha, allow_empty, y_range, threads
         As in `conformix.RegressionAverage`.
+    calibration : {"marginal", "group"} or `conformix.calibration.PerGroup`
+        Among which rows a response is ranked: all, or those of its group (``strata=``), of all
+        folds. The proven coverage then holds in every group, with its own numbers of rows and
+        folds. Bins of difficulty and importance weights are refused: bins would be others in every
+        fold, and what is proven counts rows.
     sigma, stack, levels
         As in `conformix.ConformalRegressor`.
     inner_cv : int
@@ -229,6 +94,8 @@ class CrossConformalRegressor(AroundRegressors):
     P(y in set) >= 0.7737
     """
 
+    no_report = CrossAverage.no_report
+
     def __init__(
         self,
         estimators: Any = None,
@@ -242,6 +109,7 @@ class CrossConformalRegressor(AroundRegressors):
         tune_alpha: Any = None,
         allow_empty: bool = True,
         y_range: Any = None,
+        calibration: Any = "marginal",
         sigma: Any = "auto",
         stack: bool = True,
         levels: Sequence[float] | None = None,
@@ -262,6 +130,7 @@ class CrossConformalRegressor(AroundRegressors):
         self.tune_alpha = tune_alpha
         self.allow_empty = allow_empty
         self.y_range = y_range
+        self.calibration = calibration
         self.sigma = sigma
         self.stack = stack
         self.levels = levels
@@ -272,7 +141,9 @@ class CrossConformalRegressor(AroundRegressors):
         self.n_jobs = n_jobs
         self.prefit = prefit
 
-    def fit(self, X: Any, y: Any, *, groups: Any = None, **fit_params: Any) -> Self:
+    def fit(
+        self, X: Any, y: Any, *, groups: Any = None, strata: Any = None, **fit_params: Any
+    ) -> Self:
         """Train the estimators of every fold and calibrate the intervals.
 
         Parameters
@@ -283,6 +154,8 @@ class CrossConformalRegressor(AroundRegressors):
             Responses.
         groups : array of shape (n,), optional
             Rows of one group stay in one fold, and on one side of its tuning split.
+        strata : array of shape (n,), optional
+            The group that coverage is promised in, for ``calibration="group"``.
         **fit_params
             As in `ConformalRegressor.fit`.
         """
@@ -294,6 +167,7 @@ class CrossConformalRegressor(AroundRegressors):
                 "own; use ConformalRegressor(prefit=True) for a model that is fitted already."
             )
         check_flag(self.allow_empty, "allow_empty")
+        scheme: Any = self._scheme()
         levels, y_range = self._levels(), check_range(self.y_range)
         columns = regression_columns(self._foretold(levels, trains=True), self.scores)
         rng = as_generator(self.random_state)
@@ -303,6 +177,7 @@ class CrossConformalRegressor(AroundRegressors):
         fixed = settings.only_weights(d) if self.weights is None else settings.settled(d)
         tunes = fixed is None  # weights that are fixed look at no row, and leave no scale to learn
         n = _num_samples(X)
+        data = check_rows(strata, None, n, scheme.needs, scheme.name)
         units = check_groups(groups, n)
         if y_range is not None:
             check_responses(y, n, y_range)
@@ -320,8 +195,16 @@ class CrossConformalRegressor(AroundRegressors):
             average = self._average(int(rng.integers(2**31)), fixed)
             average.fit(self._by_name(_safe_indexing(X, chosen), members), y[chosen])
             self.fold_estimators_.append(members)
-            folds.append(_fold(average, self._by_name(_safe_indexing(X, held), members), y[held]))
-        self.cross_ = CrossLine(tuple(folds), float(self.alpha), y_range, self.allow_empty)
+            outputs = self._by_name(_safe_indexing(X, held), members)
+            folds.append(_fold(average, outputs, y[held], data.take(held)))
+        plan: Any = SinglePlan()
+        if scheme.name != Marginal.name:
+            labels, all_data = rows_of_folds(folds)
+            plan = laid_down_alike(
+                scheme, labels, all_data, group_names(all_data), n_classes=1, alpha=self.alpha,
+                rng=rng,
+            )  # fmt: skip
+        self.cross_ = CrossLine(tuple(folds), float(self.alpha), y_range, self.allow_empty, plan)
         return self
 
     def predict(self, X: Any) -> FloatArray:
@@ -330,22 +213,42 @@ class CrossConformalRegressor(AroundRegressors):
         each = [self._middle(X, members) for members in self.fold_estimators_]
         return np.mean(each, axis=0)  # type: ignore[no-any-return]
 
-    def predict_interval(self, X: Any, *, alpha: float | None = None) -> Intervals:
+    @overload
+    def predict_interval(
+        self, X: Any, *, alpha: float | None = None, strata: Any = None
+    ) -> Intervals: ...
+    @overload
+    def predict_interval(
+        self, X: Any, *, alpha: Sequence[float], strata: Any = None
+    ) -> NestedIntervals: ...
+
+    def predict_interval(
+        self, X: Any, *, alpha: float | Sequence[float] | None = None, strata: Any = None
+    ) -> Intervals | NestedIntervals:
         """Return the prediction intervals.
 
         Parameters
         ----------
         X : like in `fit`
             Features of new rows.
-        alpha : float, optional
-            Another level than the fitted one, with the same weights.
+        alpha : float or sequence of float, optional
+            Another level than the fitted one, with the same weights; several give
+            `NestedIntervals`.
+        strata : array of shape (n,), optional
+            The group of every row, for ``calibration="group"``.
         """
-        outputs = self.outputs(X)
-        level = self.alpha if alpha is None else alpha
-        simple_fraction(level)
-        found = self.cross_.intervals(self.cross_.check(outputs), level)
+        cross = self._fitted()
+        outputs = cross.check(self.outputs(X))
+        data = cross.row_data(outputs[0].n, strata)
+        found: Any
+        if np.ndim(alpha) == 1:  # type: ignore[arg-type]
+            found = cross.nested(outputs, alpha, data)  # type: ignore[arg-type]
+        else:
+            level: Any = cross.alpha if alpha is None else alpha
+            simple_fraction(level)
+            found = cross.intervals(outputs, level, data)
         found.ids = row_ids(X)
-        return found
+        return found  # type: ignore[no-any-return]
 
     def outputs(self, X: Any) -> list[Any]:
         """Return what the members of every fold predict of rows: a list, fold after fold.
@@ -358,27 +261,83 @@ class CrossConformalRegressor(AroundRegressors):
         X = self._new_rows(X)
         return [self._by_name(X, members) for members in self.fold_estimators_]
 
-    def evaluate(self, X: Any, y: Any, *, alpha: float | None = None) -> Evaluation:
-        """Measure the intervals of labelled rows; no law of the coverage of folds is known.
+    def save(self, path: str | os.PathLike[str]) -> None:  # type: ignore[override]
+        """Write what was fitted on predictions as JSON, never as a pickle.
+
+        The estimators are not in the file: keep ``fold_estimators_`` as you keep any model, and
+        give them to `load`.
 
         Parameters
         ----------
-        X, y
-            Labelled rows, not used in `fit`.
-        alpha : float, optional
-            Another level than the fitted one, not chosen by looking at these responses.
+        path : path
+            Usually ``model.json``; large arrays go to an npz of the same name.
         """
-        outputs = self.cross_.check(self.outputs(X))
-        responses: Any = check_responses(y, outputs[0].n)
-        cross: Any = self.cross_
-        checked: Any = outputs
-        return evaluated(CrossResponses(cross, checked, responses, {}), alpha)
+        write_folds({name: getattr(self, name) for name in SAVED}, self._fitted(), path)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        estimators: Any,
+        *,
+        max_memory: int | str = MAX_MEMORY,
+    ) -> Self:
+        """Return the regressor that `save` has written, around its fitted estimators.
+
+        Parameters
+        ----------
+        path : path
+            The JSON file.
+        estimators : sequence, one entry per fold
+            The ``fold_estimators_`` of the saved regressor, which you keep as you keep any model.
+        max_memory : int or str
+            Bytes that the files may ask for.
+        """
+        params, cross = read_folds(path, max_memory=max_memory)
+        folds = [Bunch(**dict(named_estimators(one, cls.member))) for one in estimators]
+        if len(folds) != len(cross.folds):
+            raise InvalidInput(
+                f"estimators must be those of the {len(cross.folds)} folds; got {len(folds)}."
+            )
+        self = cls(dict(folds[0]), cv=len(folds), **params, prefit=False)
+        levels = self._levels()
+        self.fold_estimators_ = [taken_by_name(fold, levels) for fold in folds]
+        for fold in self.fold_estimators_:
+            check_names(fold, cross.folds[0].predictor.shapes)
+        self.cross_ = cross
+        self._features_of(_inside(one for fold in self.fold_estimators_ for one in fold.values()))
+        return self
 
     @property
     def guarantee_(self) -> Guarantee:
         """What is proven for these folds."""
+        return self._fitted().guarantee
+
+    def _fitted(self) -> CrossLine:
         check_is_fitted(self)
-        return self.cross_.guarantee
+        return self.cross_
+
+    def _check_fitted(self) -> CrossLine:
+        return self._fitted()
+
+    def _labelled(self, outputs: Any, y: Any, **rows: Any) -> CrossResponses:
+        return CrossResponses.of(self._fitted(), outputs, y, **rows)
+
+    def _averages(self, outputs: Any, y: Any) -> list[Averaged]:
+        cross = self._fitted()
+        return [
+            averaged(fold.predictor, one, y)
+            for fold, one in zip(cross.folds, cross.check(outputs), strict=True)
+        ]
+
+    def _scheme(self) -> Any:
+        """Return the calibration, or refuse what no folds could change."""
+        scheme = resolve_regression_calibration(self.calibration)
+        check_fold_scheme(
+            scheme, what="response", average="ConformalRegressor",
+            way_out="give bins that are known beforehand as strata, and say calibration=\"group\"",
+        )  # fmt: skip
+        return scheme
 
     def _average(self, seed: int, weights: Any) -> RegressionAverage:
         """Return what chooses the weights of a fold, from rows outside it."""
@@ -387,9 +346,14 @@ class CrossConformalRegressor(AroundRegressors):
         return RegressionAverage(**options, weights=weights, split="efcp", random_state=seed)
 
 
-def _fold(average: RegressionAverage, outputs: Any, y: FloatArray) -> LineFold:
+def _fold(average: RegressionAverage, outputs: Any, y: FloatArray, data: RowData) -> LineFold:
     predictor = average.predictor_
     checked = predictor.check(outputs)
     rows = Responses(checked, y, len(predictor.columns))
     rule: LineRule = predictor.fitted.rule  # type: ignore[assignment]
-    return LineFold(predictor, -rule.of_true_labels(rows, rows.labels))
+    values = rule.of_true_labels(rows, rows.labels)
+    order = np.argsort(values, kind="stable")
+    return LineFold(predictor, values[order], data.take(order))
+
+
+__all__ = ["CrossConformalRegressor", "CrossLine", "held_by"]

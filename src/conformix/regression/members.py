@@ -17,12 +17,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.ensemble import RandomForestRegressor
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_method_params, check_is_fitted
 
+from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, IntArray
-from conformix.regression.regressed import Regressed
+from conformix.regression.regressed import SAME_LEVEL, Regressed
 
 # No sigma is predicted below this share of the mean absolute residual.
 LEAST_SIGMA = 0.1
@@ -69,6 +71,32 @@ def takes(estimator: Any, option: str) -> bool:
         return option in inspect.signature(estimator.predict).parameters
     except (AttributeError, TypeError, ValueError):
         return False
+
+
+def lone_level(estimator: Any) -> float | None:
+    """Return the level of a regressor that predicts one quantile as it is; None of any other.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import QuantileRegressor, Ridge
+    >>> lone_level(FrozenEstimator(QuantileRegressor(quantile=0.9))), lone_level(Ridge())
+    (0.9, None)
+    """
+    inner = estimator.estimator if isinstance(estimator, FrozenEstimator) else estimator
+    level = None if takes(inner, "quantiles") else level_parameter(inner)
+    return None if level is None else float(inner.get_params()[level])
+
+
+def refuse_lone_quantile(estimator: Any, name: str = "") -> None:
+    """Refuse a fitted regressor of one quantile, unless that is the median."""
+    level = lone_level(estimator)
+    if level is not None and abs(level - 0.5) >= SAME_LEVEL:
+        raise InvalidInput(
+            f"{name or type(estimator).__name__} is fitted for one quantile, at {level:g}, which "
+            "is neither a mean nor a median, and scores of quantiles need two; give both models as "
+            "conformix.regression.members.QuantileMember((low, high), (0.05, 0.95)), or leave "
+            "prefit out, so that one is trained per level."
+        )
 
 
 def is_quantile(estimator: Any) -> bool:
@@ -282,11 +310,15 @@ def is_numeric(X: Any) -> bool:
     return values.dtype.kind in "fiub"
 
 
-def taken(estimator: Any, levels: tuple[float, ...]) -> Member:
-    """Return an estimator that is fitted already as a member: as it is, with no sigma learnt."""
+def taken(estimator: Any, levels: tuple[float, ...], name: str = "") -> Member:
+    """Return an estimator that is fitted already as a member: as it is, with no sigma learnt.
+
+    A regressor of the median stands for one of a mean.
+    """
     if isinstance(estimator, Member):
         return estimator
     check_is_fitted(estimator)
+    refuse_lone_quantile(estimator, name)
     if takes(estimator, "quantiles"):
         return QuantileMember((estimator,), levels)
     return MeanMember(estimator)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self, overload
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.utils import Bunch, _safe_indexing, get_tags
@@ -28,7 +29,6 @@ from conformix.data.row_data import row_ids
 from conformix.errors import InvalidInput, shown
 from conformix.estimators.around import Around, rows_of
 from conformix.fit.drift import DriftReport
-from conformix.fit.evaluation import Evaluation
 from conformix.fit.saved import MAX_MEMORY
 from conformix.guarantees import Ledger, Verdict
 from conformix.intervals import Intervals, NestedIntervals
@@ -50,16 +50,19 @@ from conformix.regression.members import (
     StackMember,
     is_quantile,
     level_parameter,
+    refuse_lone_quantile,
     taken,
     takes,
 )
 from conformix.regression.regressed import SAME_LEVEL, Regressed
 from conformix.regression.scores import regression_columns
+from conformix.regression.surface import ResponseSurface
 
 STACK = "stack"
 
 
 class AroundRegressors(
+    ResponseSurface,
     Around,
     RegressorMixin,  # type: ignore[misc]
     _BaseComposition,  # type: ignore[misc]
@@ -116,6 +119,8 @@ class AroundRegressors(
         learnt = sized if trains and self.sigma is not None else plain
         told, means = {}, 0
         for name, one in self._named():
+            if not trains or isinstance(one, FrozenEstimator):
+                refuse_lone_quantile(one, name)
             if isinstance(one, QuantileMember):
                 told[name] = Regressed(quantiles=[[0.0] * len(one.levels)], levels=one.levels)
             elif (level_parameter(one) is not None and trains) or takes(one, "quantiles"):
@@ -215,7 +220,9 @@ class ConformalRegressor(AroundRegressors):
         Draws the calibration rows, the folds and the split.
     prefit : bool, optional
         As in `conformix.ConformalClassifier`: True takes the estimators as they are. Nothing trains
-        then, so that no sigma is learnt and there is no stack.
+        then, so that no sigma is learnt and there is no stack. A fitted model of the median counts
+        as one of a mean; of one other quantile it is refused, since scores of quantiles need two:
+        ``conformix.regression.members.QuantileMember((low, high), (0.05, 0.95))`` holds both.
     n_jobs : int or None
         Estimators that are trained at the same time, by joblib; as in scikit-learn.
 
@@ -342,8 +349,7 @@ class ConformalRegressor(AroundRegressors):
             )  # fmt: skip
             self.estimators_ = self._members_of(learning, params)
         else:
-            named = self._named()
-            self.estimators_ = Bunch(**{name: taken(one, levels) for name, one in named})
+            self.estimators_ = taken_by_name(dict(self._named()), levels)
         apart = X_calibration is not None
         rows = slice(None) if apart else calibrate
         y_cal = y[calibrate]
@@ -412,20 +418,6 @@ class ConformalRegressor(AroundRegressors):
         """
         return self._by_name(self._new_rows(X), self.estimators_)  # type: ignore[no-any-return]
 
-    def evaluate(self, X: Any, y: Any, *, alpha: float | None = None, **rows: Any) -> Evaluation:
-        """Measure the intervals of labelled rows, and say whether the promise is kept.
-
-        Parameters
-        ----------
-        X, y
-            Labelled rows, not used in `fit`.
-        alpha : float, optional
-            Another level than the fitted one, not chosen by looking at these responses.
-        **rows
-            As in `predict_interval`.
-        """
-        return self._fitted().evaluate(self.outputs(X), y, alpha=alpha, **rows)
-
     def verdict(self, X: Any, y: Any, *, alpha: float | None = None, **rows: Any) -> Verdict:
         """Measure the coverage of labelled rows, and say whether it is less than chance allows.
 
@@ -449,21 +441,6 @@ class ConformalRegressor(AroundRegressors):
             As in `predict_interval`.
         """
         return self._fitted().check_drift(self.outputs(X), y, level=level, **rows)
-
-    def save(self, path: str | os.PathLike[str], **options: Any) -> None:
-        """Write what was fitted on predictions as JSON, never as a pickle.
-
-        The estimators are not in the file: keep ``estimators_`` as you keep any model, and give
-        them to `load`.
-
-        Parameters
-        ----------
-        path : path
-            Usually ``model.json``; large arrays go to an npz of the same name.
-        **options
-            As in `RegressionAverage.save`.
-        """
-        self._fitted().save(path, **options)
 
     @classmethod
     def load(
@@ -489,13 +466,8 @@ class ConformalRegressor(AroundRegressors):
         shared = set(average.get_params()) & set(cls._get_param_names())
         self = cls(estimators, **{name: getattr(average, name) for name in shared}, prefit=True)
         levels = self._levels()
-        self.estimators_ = Bunch(**{name: taken(one, levels) for name, one in self._named()})
-        shapes = average.predictor_.shapes
-        if set(self.estimators_) != set(shapes):
-            raise InvalidInput(
-                f"estimators must be called {', '.join(map(repr, shapes))}, as in the saved "
-                f"regressor; got {', '.join(map(repr, self.estimators_))}."
-            )
+        self.estimators_ = taken_by_name(dict(self._named()), levels)
+        check_names(self.estimators_, average.predictor_.shapes)
         self.conformal_ = average
         self._features_of(_inside(self.estimators_.values()))
         return self
@@ -509,11 +481,28 @@ class ConformalRegressor(AroundRegressors):
         check_is_fitted(self)
         return self.conformal_
 
+    def _average_of_scores(self) -> RegressionAverage:
+        return self._fitted()
+
     def _average(self, rng: np.random.Generator) -> RegressionAverage:
         own = set(BaseEstimator.get_params(self, deep=False))
         names = set(RegressionAverage().get_params()) & own
         options = {name: getattr(self, name) for name in names}
         return RegressionAverage(**(options | {"random_state": int(rng.integers(2**31))}))
+
+
+def taken_by_name(estimators: Mapping[str, Any], levels: tuple[float, ...]) -> Bunch:
+    """Return estimators that are fitted already as members, by name."""
+    return Bunch(**{name: taken(one, levels, name) for name, one in estimators.items()})
+
+
+def check_names(estimators: Bunch, shapes: Mapping[str, Any]) -> None:
+    """Refuse estimators that are not called as those that a file was calibrated with."""
+    if set(estimators) != set(shapes):
+        raise InvalidInput(
+            f"estimators must be called {', '.join(map(repr, shapes))}, as in the saved "
+            f"regressor; got {', '.join(map(repr, estimators))}."
+        )
 
 
 def check_folds(cv: Any) -> None:

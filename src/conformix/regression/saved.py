@@ -94,17 +94,23 @@ def write_regression(
 ) -> None:
     """Write a fitted model as JSON, with large arrays in an npz of the same name."""
     arrays = Arrays()
-    if are_equal(params["weights"]):  # a file has the numbers
-        params = params | {"weights": predictor.fitted.rule.weights}
+    params = in_numbers(params, predictor)
     document = {
         "format": FORMAT,
         "schema": SCHEMA,
         "version": __version__,
-        "params": _params_out(params, predictor, arrays),
-        "predictor": _predictor_out(predictor, arrays),
+        "params": params_out(params, predictor, arrays),
+        "predictor": predictor_out(predictor, arrays),
     }
-    refuse_changed(lambda: _check_settings(params, predictor))
+    refuse_changed(lambda: check_settings(params, predictor))
     write_document(document, arrays, as_path(path))
+
+
+def in_numbers(params: dict[str, Any], predictor: LinePredictor) -> dict[str, Any]:
+    """Return settings with equal weights as the numbers that a file has."""
+    if not are_equal(params["weights"]):
+        return params
+    return params | {"weights": predictor.fitted.rule.weights}
 
 
 def read_regression(
@@ -119,16 +125,17 @@ def _in(
     source: Path, document: dict[str, Any], limits: Limits
 ) -> tuple[dict[str, Any], LinePredictor]:
     with reading(source, document, limits, _DOCUMENT) as arrays:
-        params = _params_in(field_of(document, "params", "dict", "contents"), arrays)
+        params = params_in(field_of(document, "params", "dict", "contents"), arrays)
         resolve_regression(**params)
-        predictor = _predictor_in(document["predictor"], arrays, params["y_range"])
-        _check(predictor)
-        _check_settings(params, predictor)
+        predictor = predictor_in(document["predictor"], arrays, params["y_range"])
+        check_parts(predictor)
+        check_settings(params, predictor)
         return params, predictor
     raise AssertionError  # `reading` returns or raises
 
 
-def _params_out(params: dict[str, Any], predictor: LinePredictor, arrays: Arrays) -> dict[str, Any]:
+def params_out(params: dict[str, Any], predictor: LinePredictor, arrays: Arrays) -> dict[str, Any]:
+    """Return the settings of an average as a document."""
     state, normalize, weights = params["random_state"], params["normalize"], params["weights"]
     named = [text for _, text, *_ in columns_out(predictor.columns, arrays, NOTATION)]
     texts = [
@@ -150,7 +157,8 @@ def _params_out(params: dict[str, Any], predictor: LinePredictor, arrays: Arrays
     } | {name: codec.write(params[name], arrays) for name, codec in _CODECS.items()}  # fmt: skip
 
 
-def _params_in(document: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
+def params_in(document: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
+    """Return the settings of a document, checked."""
     refuse_unknown(document, _PARAMS, "params")
     params = {name: field_of(document, name, types, "params") for name, types in _PARAMS.items()}
     texts = tuple(check_type(text, "str", "params.scores") for text in params["scores"])
@@ -167,7 +175,8 @@ def _params_in(document: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
     return params
 
 
-def _predictor_out(predictor: LinePredictor, arrays: Arrays) -> dict[str, Any]:
+def predictor_out(predictor: LinePredictor, arrays: Arrays) -> dict[str, Any]:
+    """Return what was fitted as a document."""
     bins = predictor.bins
     return {
         "columns": columns_out(predictor.columns, arrays, NOTATION),
@@ -183,7 +192,8 @@ def _predictor_out(predictor: LinePredictor, arrays: Arrays) -> dict[str, Any]:
     }
 
 
-def _predictor_in(document: Any, arrays: Arrays, y_range: Any) -> LinePredictor:
+def predictor_in(document: Any, arrays: Arrays, y_range: Any) -> LinePredictor:
+    """Return what a document says was fitted; `check_parts` is still to come."""
     where = "predictor"
     check_type(document, "dict", where)
     refuse_unknown(document, _PREDICTOR, where)
@@ -411,7 +421,7 @@ FITTED = Codec(
 )
 
 
-def _check(predictor: LinePredictor) -> None:
+def check_parts(predictor: LinePredictor) -> None:
     """Refuse a model whose parts contradict each other."""
     fitted, d = predictor.fitted, len(predictor.columns)
     require(d > 0, "its predictor.columns name no score")
@@ -442,7 +452,7 @@ def _check(predictor: LinePredictor) -> None:
         require(same, "its search.weights are not its fitted.weights")
 
 
-def _check_settings(params: dict[str, Any], predictor: LinePredictor) -> None:
+def check_settings(params: dict[str, Any], predictor: LinePredictor) -> None:
     """Refuse settings that are not those of the fit: the model would claim what it does not do."""
     settings = resolve_regression(**params)
     fitted, facts = predictor.fitted, predictor.fitted.ledger.facts

@@ -124,9 +124,23 @@ def _fold_out(fold: FoldRule, plan: Any, arrays: Arrays) -> dict[str, Any]:
         "transform": TRANSFORMS.write(fold.rule.transform, arrays),
         "calibration": arrays.put(fold.values),
         "y": arrays.put(fold.y.astype(np.int64)),
-        "strata": None if fold.data.strata is None else arrays.put(plan.groups_of(fold.data)),
+        "strata": strata_out(fold.data, plan, arrays),
         "limits": limits_out(fold.rule.limits, arrays),
     }
+
+
+def strata_out(data: RowData, plan: Any, arrays: Arrays) -> Any:
+    """Return the groups of the rows of a fold, by their places among the names of a plan."""
+    return None if data.strata is None else arrays.put(plan.groups_of(data))
+
+
+def strata_in(
+    document: dict[str, Any], plan: Any, arrays: Arrays, n_rows: int, n_classes: int
+) -> RowData:
+    """Return the groups of the rows of a fold."""
+    groups = array_or_none(document, "strata", arrays, "folds")
+    check_plan(plan, groups, None, n_rows, n_classes)
+    return NO_DATA if groups is None else RowData(np.array(plan.names)[groups])
 
 
 def _cross_in(document: dict[str, Any], arrays: Arrays) -> CrossPredictor:
@@ -166,9 +180,7 @@ def _fold_in(
     values, y = (array_in(document, name, arrays, where) for name in ("calibration", "y"))
     fits = values.ndim == 1 and y.shape == values.shape and y.dtype == np.int64
     require(fits and ((y >= 0) & (y < n_classes)).all(), "its folds.y are not one label per score")
-    groups = array_or_none(document, "strata", arrays, where)
-    check_plan(plan, groups, None, len(y), n_classes)
-    data = NO_DATA if groups is None else RowData(np.array(plan.names)[groups])
+    data = strata_in(document, plan, arrays, len(y), n_classes)
     rule = Rule(
         TRANSFORMS.read(field_of(document, "transform", "dict", where), arrays, "transform"),
         array_in(document, "weights", arrays, where),
@@ -215,11 +227,16 @@ def _check_settings(params: dict[str, Any], predictor: CrossPredictor) -> None:
     agree(
         "params.calibration rc3p", [hasattr(scheme, "limits")] * len(ranked), "limits are", ranked
     )
+    check_laid_down(scheme, predictor, predictor.n_classes)
+
+
+def check_laid_down(scheme: Any, predictor: Any, n_classes: int) -> None:
+    """Refuse cells of folds that their rows do not lay down."""
     plan: Any = predictor.plan
     if plan.by_row:
         y, data = rows_of_folds(predictor.folds)
         expected: Any = laid_down_alike(
-            scheme, y, data, plan.names, n_classes=predictor.n_classes, alpha=predictor.alpha,
+            scheme, y, data, plan.names, n_classes=n_classes, alpha=predictor.alpha,
             rng=np.random.default_rng(0),
         )  # fmt: skip
         same = np.array_equal(plan.cells, expected.cells)

@@ -54,6 +54,7 @@ READERS = {
     "conformix cross model": "conformix.CrossAverage.load",
     "conformix online model": "conformix.OnlineAverage.load",
     "conformix regression model": "conformix.RegressionAverage.load",
+    "conformix cross regression model": "conformix.CrossConformalRegressor.load",
 }
 
 
