@@ -94,7 +94,7 @@ def test_lines_of_json_and_tables_show_the_ends(
     assert set(cp.score_names_) == {"net.norm", "ridge.abs"}
 
 
-def test_info_tells_of_a_model_of_responses_and_report_says_what_is_not_there(
+def test_info_tells_of_a_model_of_responses(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(capsys, *FIT, "--scores", "net.norm", "--json")
@@ -104,9 +104,58 @@ def test_info_tells_of_a_model_of_responses_and_report_says_what_is_not_there(
     table = run(capsys, "info", "model.json", "--table")[1]
     assert "responses of net, ridge" in table
     assert "classes" not in table
-    code, said = run(capsys, "report", "model.json", "test.csv", "-o", "page.html")
+
+
+def test_a_model_of_responses_has_its_page(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(capsys, *FIT, "--scores", "net.norm,ridge.abs", "--json")
+    arguments = ["report", "model.json", "test.csv", "--drop", "id", "-o", "page.html"]
+    code, said = run(capsys, *arguments, "--levels", "0.2", "--json")
+    assert code == 0, said
+    told = json.loads(said)
+    cp = cx.RegressionAverage.load(folder / "model.json")
+    made = cp.predict_interval(outputs(slice(200, None)))
+    assert told["coverage"] == made.contains(columns(slice(200, None))[-1]).mean()
+    text = (folder / "page.html").read_text(encoding="utf-8")
+    assert told["bytes"] == len(text.encode())
+    title, command = "model on test", "conformix report model.json test.csv"
+    for part_of_page in (title, command, "test.csv, sha256", "net.norm", "ridge.abs"):
+        assert part_of_page in text
+
+
+def test_test_rows_of_a_batch_come_from_a_table(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    batch = ["--split", "batch", "--test", "test.csv", "--label-column", "y", "--json"]
+    code, said = run(capsys, *FIT, "--alpha", "0.2", *batch)
+    assert code == 0, said
+    y = columns(slice(200))[-1]
+    cp = cx.RegressionAverage(alpha=0.2, split="dlcp", random_state=0)
+    cp.fit(outputs(slice(200)), y, test=outputs(slice(200, None)))
+    assert_array_equal(json.loads(said)["weights"], cp.weights_)
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        (FIT, ["--models", "net"]),
+        (FIT, ["--method", "average:efcp"]),
+        (FIT, ["--fallback", "pooled"]),
+        (["predict", "model.json", "test.csv"], ["--models", "net"]),
+        (["evaluate", "model.json", "test.csv"], ["--labels", "test.csv"]),
+        (["report", "model.json", "test.csv", "-o", "page.html"], ["--labels-from", "1"]),
+    ],
+    ids=lambda words: words[0],
+)
+def test_options_about_labels_are_refused_not_passed_over(
+    folder: Path, capsys: pytest.CaptureFixture[str], command: list[str], option: list[str]
+) -> None:
+    run(capsys, *FIT, "--scores", "net.norm", "--json")
+    code, said = run(capsys, *command, *option)
     assert code == 2
-    assert "is a model of responses" in " ".join(said.split())
+    told = " ".join(said.split())
+    assert f"{option[0]} is about outputs over labels, and this model is of responses" in told
 
 
 @pytest.mark.parametrize(

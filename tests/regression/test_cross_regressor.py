@@ -1,5 +1,8 @@
 """CrossConformalRegressor: a response is in by its rank among the rows of all folds."""
 
+import copy
+import json
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -10,7 +13,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import conformix as cx
 from conformix.errors import InvalidInput
-from conformix.fit.cross import cross_coverage
+from conformix.fit.cross import cell_coverage, cross_coverage
+from conformix.regression.bands import bands
 from conformix.regression.cross import held_by
 
 X, Y = make_friedman1(260, noise=1.0, random_state=0)
@@ -141,6 +145,171 @@ def test_ranges_and_empty_intervals():
     assert not filled.is_empty.any()
     there = ~narrow.is_empty
     assert_array_equal(filled.lower[there], narrow.lower[there])
+
+
+STRATA = np.where(np.arange(260) % 3, "often", "seldom")
+
+
+def test_several_levels_are_nested_and_those_of_each_alone():
+    reg = fitted(alpha=0.1)
+    levels = [0.4, 0.05, 0.1]
+    nested = reg.predict_interval(X[160:], alpha=levels)
+    assert nested.alphas == (0.05, 0.1, 0.4)
+    for level in levels:
+        alone = reg.predict_interval(X[160:], alpha=level)
+        assert_array_equal(np.asarray(nested.at(level)), np.asarray(alone))
+    with pytest.raises(InvalidInput, match=r"^alpha must hold at least one level"):
+        reg.predict_interval(X[160:], alpha=[])
+
+
+def test_points_instead_of_empty_intervals_lie_within_those_of_smaller_levels():
+    reg = fitted(alpha=0.1, allow_empty=False)
+    nested = reg.predict_interval(X[160:], alpha=[0.5, 0.9, 0.95])
+    wide, *rest = (nested.at(level) for level in nested.alphas)
+    empty = fitted(alpha=0.1).predict_interval(X[160:], alpha=0.95).is_empty
+    assert empty.any()
+    for narrow in rest:
+        assert not narrow.is_empty.any()
+        assert (wide.lower <= narrow.lower).all()
+        assert (narrow.upper <= wide.upper).all()
+        wide = narrow
+    assert (nested.at(0.95).width[empty] == 0).all()
+
+
+def grouped(**options):
+    usual = {"alpha": 0.2, "random_state": 0, "sigma": NEAR, "cv": 3, "inner_cv": 2}
+    reg = cx.CrossConformalRegressor(Ridge(), calibration="group", **(usual | options))
+    return reg.fit(X[:160], Y[:160], strata=STRATA[:160])
+
+
+def test_within_a_group_a_response_is_ranked_among_its_rows_alone():
+    reg = grouped()
+    together = reg.predict_interval(X[160:], strata=STRATA[160:])
+    for group in ("often", "seldom"):
+        new = STRATA[160:] == group
+        folds = [fold.scores[fold.data.strata == group] for fold in reg.cross_.folds]
+        n = sum(map(len, folds))
+        assert n == (STRATA[:160] == group).sum()
+        enough = n - cx.conformal_rank(n, 0.2) + 1  # of n intervals; alpha (n + 1), rounded down
+        ends = [[], []]
+        for fold, scores, members in zip(reg.cross_.folds, folds, reg.fold_estimators_,
+                                         strict=True):  # fmt: skip
+            outputs = fold.predictor.check(reg._by_name(X[160:], members))
+            planes = fold.rule.transform(outputs.rows(np.flatnonzero(new)))
+            for side, values in zip(ends, bands(planes, fold.rule.weights, scores[:, None]),
+                                    strict=True):  # fmt: skip
+                side.append(values)
+        lower, upper = held_by(*(np.concatenate(side) for side in ends), enough)
+        assert_array_equal(together.lower[new], lower)
+        assert_array_equal(together.upper[new], upper)
+
+
+def test_the_proven_share_is_that_of_the_group_of_which_least_is_proven():
+    reg = grouped()
+    shares = [
+        cell_coverage(0.2, [int((fold.data.strata == group).sum()) for fold in reg.cross_.folds])
+        for group in ("often", "seldom")
+    ]
+    assert reg.guarantee_.statement == (
+        f"P(y in set | group of the row) >= {np.floor(1e4 * min(shares)) / 1e4:.4f}"
+    )
+    assert "classes" not in reg.guarantee_.assumption
+    told = reg.evaluate(X[160:], Y[160:], strata=STRATA[160:])
+    made = reg.predict_interval(X[160:], strata=STRATA[160:])
+    assert told["coverage"] == made.contains(Y[160:]).mean()
+    new = np.full(100, "never seen")
+    assert np.isinf(reg.predict_interval(X[160:], strata=new).width).all()
+    with pytest.raises(InvalidInput, match='calibration "group" needs strata'):
+        reg.predict_interval(X[160:])
+
+
+@pytest.mark.parametrize(
+    ("calibration", "sentence"),
+    [
+        ("bins", "would lay down other cells in each: no response would be ranked among the same "
+                 "rows; give bins that are known beforehand as strata"),
+        ("weighted", "what is proven of folds is a mean of their p-values by numbers of rows"),
+        ("class", "did you mean 'group'"),
+    ],
+)  # fmt: skip
+def test_calibrations_that_folds_cannot_hold_are_refused_before_training(calibration, sentence):
+    reg = cx.CrossConformalRegressor(Untrainable(), calibration=calibration)
+    with pytest.raises(InvalidInput) as refused:
+        reg.fit(X, Y, strata=STRATA)
+    assert sentence in str(refused.value)
+
+
+class Untrainable(Ridge):
+    def fit(self, *rows, **options):
+        raise AssertionError
+
+
+KINDS = {
+    "several": {"estimators": [Ridge(), QuantileRegressor(alpha=0.0)]},
+    "one": {"estimators": Ridge(), "scores": "norm", "y_range": (-10.0, 50.0)},
+    "points": {"estimators": Ridge(), "weights": [0.5, 0.5], "allow_empty": False},
+    "groups": {"estimators": Ridge(), "calibration": "group"},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_loaded_regressor_predicts_what_the_saved_one_did(kind, tmp_path):
+    usual = {"alpha": 0.2, "random_state": 0, "sigma": NEAR, "cv": 3, "inner_cv": 2}
+    rows = {"strata": STRATA[:160]} if kind == "groups" else {}
+    reg = cx.CrossConformalRegressor(**(usual | KINDS[kind])).fit(X[:160], Y[:160], **rows)
+    reg.save(tmp_path / "model.json")
+    again = cx.CrossConformalRegressor.load(tmp_path / "model.json", reg.fold_estimators_)
+    new = {"strata": STRATA[160:]} if rows else {}
+    for alpha in (None, 0.05, [0.1, 0.3]):
+        made, loaded = (one.predict_interval(X[160:], alpha=alpha, **new) for one in (reg, again))
+        assert_array_equal(np.asarray(loaded), np.asarray(made))
+    assert again.guarantee_ == reg.guarantee_
+    assert_array_equal(again.predict(X[160:]), reg.predict(X[160:]))
+    again.save(tmp_path / "again.json")
+    first, second = ((tmp_path / f"{name}.json").read_text() for name in ("model", "again"))
+    assert first == second
+
+
+def test_files_of_folds_that_do_not_fit_are_refused(tmp_path):
+    reg = fitted(Ridge(), scores="abs", sigma=None)
+    path = tmp_path / "model.json"
+    reg.save(path)
+    load = cx.CrossConformalRegressor.load
+    with pytest.raises(InvalidInput, match=r"^estimators must be those of the 4 folds; got 3"):
+        load(path, reg.fold_estimators_[:3])
+    with pytest.raises(InvalidInput, match=r"^estimators must be called '', as in the saved"):
+        load(path, [{"other": one[""]} for one in reg.fold_estimators_])
+    with pytest.raises(InvalidInput, match=r"conformix\.CrossConformalRegressor\.load reads it"):
+        cx.load(path)
+    whole = json.loads(path.read_text())
+    for change, sentence in (
+        (lambda one: one["cross"]["folds"].pop() and one["cross"].update(folds=[]), "fewer than"),
+        (lambda one: one["cross"].update(alpha=0.3), "params.alpha"),
+        (lambda one: one["cross"]["folds"][0]["calibration"]["data"].reverse(), "does not rise"),
+        (lambda one: one["params"].update(allow_empty=False), "params.allow_empty"),
+        (lambda one: one["cross"]["folds"][1].update(more=1), "'more'"),
+        (lambda one: one["cross"]["folds"][0]["predictor"].update(columns=[["", "norm"]]),
+         "do"),
+    ):  # fmt: skip
+        document = copy.deepcopy(whole)
+        change(document)
+        path.write_text(json.dumps(document))
+        with pytest.raises(InvalidInput, match=sentence):
+            load(path, reg.fold_estimators_)
+    reg.set_params(alpha=0.3)
+    with pytest.raises(InvalidInput, match="changed after fit"):
+        reg.save(path)
+
+
+def test_folds_say_why_they_have_no_report_and_no_explanation():
+    reg = fitted(Ridge(), scores=["abs", "norm"])
+    with pytest.raises(InvalidInput, match="folds have weights of their own, no common threshold"):
+        reg.report(X[160:], Y[160:])
+    with pytest.raises(InvalidInput, match="no scores of one average set its ends"):
+        reg.explain(X[160:])
+    told = {one.name: one for one in reg.contributions(X[160:], Y[160:])}
+    weights = np.mean([fold.rule.weights for fold in reg.cross_.folds], axis=0)
+    assert told["abs"].weight == pytest.approx(weights[0])
 
 
 def test_too_few_rows_leave_everything_in():

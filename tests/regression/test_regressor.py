@@ -408,3 +408,50 @@ def test_thresholds_per_group_and_weights_of_calibration_rows():
 def test_bad_input_is_refused(act, sentence):
     with pytest.raises((InvalidInput, TypeError), match=sentence):
         act()
+
+
+def quantile(level):
+    return QuantileRegressor(quantile=level, alpha=0.0).fit(X[:200], Y[:200])
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        lambda one: {"estimators": one, "prefit": True},
+        lambda one: {"estimators": FrozenEstimator(one)},
+        lambda one: {"estimators": [("upper", FrozenEstimator(one)), ("line", Ridge())]},
+        lambda one: {"estimators": make_pipeline(StandardScaler(), one).fit(X[:200], Y[:200]),
+                     "prefit": True},
+    ],
+    ids=["prefit", "frozen", "frozen beside one that trains", "pipeline"],
+)  # fmt: skip
+def test_a_fitted_model_of_one_quantile_is_no_mean(wrapped):
+    reg = cx.ConformalRegressor(**wrapped(quantile(0.9)), random_state=0)
+    with pytest.raises(InvalidInput) as refused:
+        reg.fit(X[200:], Y[200:])
+    told = str(refused.value)
+    assert "is fitted for one quantile, at 0.9, which is neither a mean nor a median" in told
+    assert "QuantileMember((low, high), (0.05, 0.95))" in told
+    assert told.startswith(("QuantileRegressor", "FrozenEstimator", "Pipeline", "upper"))
+
+
+def test_a_fitted_median_stands_for_a_mean_and_two_quantiles_for_themselves():
+    median = cx.ConformalRegressor(quantile(0.5), prefit=True, random_state=0)
+    median.fit(X[200:], Y[200:])
+    assert median.conformal_.score_names_ == ("abs",)
+    assert_array_equal(median.outputs(X[:9]).mean, quantile(0.5).predict(X[:9]))
+    pair = QuantileMember((quantile(0.05), quantile(0.95)), (0.05, 0.95))
+    both = cx.ConformalRegressor(pair, prefit=True, random_state=0).fit(X[200:], Y[200:])
+    assert both.conformal_.score_names_ == ("cqr", "cqr_r")
+    told = both.explain(X[:9], 3)
+    assert (told.lower, told.upper) == both.predict_interval(X[:9])[3]
+
+
+def test_a_regressor_is_explained_reported_and_taken_apart_like_its_average(tmp_path):
+    reg = cx.ConformalRegressor([Ridge(), KNeighborsRegressor()], sigma=NEAR, random_state=0)
+    reg.fit(X[:500], Y[:500])
+    outputs, y = reg.outputs(X[500:]), Y[500:]
+    assert reg.explain(X[500:], 7, y=y).sentence == reg.conformal_.explain(outputs, 7, y=y).sentence
+    assert reg.contributions(X[500:], y) == reg.conformal_.contributions(outputs, y)
+    page = reg.report(X[500:], y, alphas=[]).save(tmp_path / "page.html")
+    assert page.read_text() == reg.conformal_.report(outputs, y, alphas=[]).html()

@@ -8,7 +8,6 @@ import numpy as np
 
 from conformix.conformal import conformal_rank, kth_largest
 from conformix.kernels import combine
-from conformix.report.methods import halves
 
 
 def counted(case: Any, weights: np.ndarray, alpha: float) -> tuple[int, int]:
@@ -16,7 +15,7 @@ def counted(case: Any, weights: np.ndarray, alpha: float) -> tuple[int, int]:
     rows = case.report.rows
     combined = combine(rows.scores, weights)
     own = combined[np.arange(len(case.y)), case.y]
-    first, second = halves(rows)
+    first, second = rows.halves()
     labels = hits = 0
     for calibrate, test in ((first, second), (second, first)):
         threshold = kth_largest(own[calibrate], conformal_rank(len(calibrate), alpha))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,50 +13,12 @@ from conformix.experiments import compare
 from conformix.report import build_report, compare_report
 from conformix.report.page import fixed
 from report.by_hand import counted
+from report.pages import assert_accessible, reading, shown, unfold
 
-Open = Callable[..., Any]
 MEASURED = (
     "coverage", "coverage_low", "coverage_high", "mean_size", "size_quantile", "singleton_rate",
     "singleton_accuracy", "empty_rate", "class_coverage_gap",
 )  # fmt: skip
-
-
-@pytest.fixture
-def open_page(browser: Any) -> Iterator[Open]:
-    """Open a file; afterwards nothing may have been asked for and nothing may have gone wrong."""
-    wrong: list[str] = []
-    contexts = []
-
-    def opened(path: Path, *, width: int = 1280, **options: Any) -> Any:
-        context = browser.new_context(viewport={"width": width, "height": 900}, **options)
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(10_000)
-        page.on("console", lambda message: wrong.append(f"console: {message.text}"))
-        page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
-        page.on("request", lambda request: _check(request.url, wrong))
-        page.goto(path.as_uri())
-        return page
-
-    yield opened
-    for context in contexts:
-        context.close()
-    assert wrong == []
-
-
-def _check(url: str, wrong: list[str]) -> None:
-    if not url.startswith(("file:", "data:", "blob:")):
-        wrong.append(f"request: {url}")
-
-
-def shown(page: Any) -> dict[tuple[str, int], tuple[float, str, int, float]]:
-    """All numbers of the page that move, by column and place: value, text, digits, scale."""
-    found = page.eval_on_selector_all(
-        "data[data-k]",
-        "all => all.map(e => [e.dataset.k, +e.dataset.i, e.value, e.textContent, +e.dataset.d, "
-        "+e.dataset.s])",
-    )
-    return {(k, i): (float(value or "nan"), *rest) for k, i, value, *rest in found}
 
 
 def test_the_slider_moves_every_number_to_what_the_library_gives(
@@ -93,22 +53,10 @@ def test_the_slider_moves_every_number_to_what_the_library_gives(
         page.keyboard.press("ArrowRight")
 
 
-def unfold(page: Any) -> None:
-    """Open the part on weights, as a reader would: by its heading."""
-    page.locator("#weights-h").click()
-    page.wait_for_selector("#map svg")
-
-
 def by_hand(case: Any, steps: list[int], alpha: float) -> tuple[float, float]:
     """Mean size and coverage of one weighting of the triangle, from the kernels alone."""
     labels, hits = counted(case, np.array(steps) / sum(steps), alpha)
     return labels / len(case.y), hits / len(case.y)
-
-
-def reading(page: Any, who: str) -> tuple[list[str], list[float]]:
-    weights = page.locator(f'[data-w="{who}"]').all_inner_texts()
-    values = page.eval_on_selector_all(f'[data-r="{who}"] data', "all => all.map(e => +e.value)")
-    return weights, values
 
 
 def test_the_triangle_is_read_by_keyboard_and_moves_with_the_level(
@@ -128,7 +76,7 @@ def test_the_triangle_is_read_by_keyboard_and_moves_with_the_level(
         assert weights == ["0.00", "0.20", "0.80"]
         assert tuple(values) == by_hand(case, [0, 10, 40], alpha)
         _, best = reading(page, "best")
-        assert best[0] == case.report.weights.labels[level].min() / len(case.y)
+        assert best[0] == case.report.weights.totals[level].min() / len(case.y)
     told = page.locator("#weight-1").get_attribute("aria-valuetext")
     assert told.startswith("thr 0.00, aps 0.20, rank 0.80: mean size ")
 
@@ -233,7 +181,7 @@ def test_the_table_of_all_weights_is_written_when_it_is_opened(open_page, case, 
     page.locator("#map-table summary").click()
     page.wait_for_function("document.querySelectorAll('#map-table tbody tr').length > 0")
     assert rows.count() == 1326
-    smallest = case.report.weights.labels[case.report.rows.fitted_place].min() / len(case.y)
+    smallest = case.report.weights.totals[case.report.rows.fitted_place].min() / len(case.y)
     assert rows.first.locator("td").all_inner_texts()[3] == fixed(smallest, 2)
 
 
@@ -270,15 +218,6 @@ def test_axe_finds_no_violation_whatever_the_colours_and_the_width(
     open_page, page_file, scheme: str, width: int
 ) -> None:
     assert_accessible(open_page, page_file, scheme, width)
-
-
-def assert_accessible(open_page, page_file, scheme: str, width: int) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
-    page = open_page(page_file, color_scheme=scheme, width=width)
-    page.evaluate("for (const one of $$('details:not([data-long])')) one.open = true")
-    # The cells of the triangle are one picture to a reader of screens; a thousand take seconds.
-    found = axe.Axe().run(page, context={"exclude": [["#map svg g"]]})
-    assert found.violations_count == 0, found.generate_report()
 
 
 def test_a_narrow_screen_needs_no_sideways_scrolling(open_page, page_file) -> None:
@@ -326,8 +265,8 @@ def test_one_two_and_four_scores_have_their_own_charts(
     page.keyboard.press("Home")
     _, (size, coverage) = reading(page, "chosen")
     # Two scores: all weight on the second one. More: the smallest sets come first.
-    place = 0 if len(scores) == 2 else int(np.argmin(made.weights.labels[1]))
-    assert size == made.weights.labels[1, place] / 300
+    place = 0 if len(scores) == 2 else int(np.argmin(made.weights.totals[1]))
+    assert size == made.weights.totals[1, place] / 300
     assert coverage == made.weights.hits[1, place] / 300
     box = page.locator("#map svg").bounding_box()
     page.locator("#map").scroll_into_view_if_needed()

@@ -13,7 +13,6 @@ from conformix import InvalidInput, metrics
 from conformix.experiments import compare
 from conformix.experiments.statistics import interval
 from conformix.report import build_report, compare_report
-from conformix.report.methods import halves
 from report.by_hand import counted
 
 
@@ -40,11 +39,11 @@ def test_every_weight_is_calibrated_on_one_half_and_measured_on_the_other(case) 
     for place in range(0, 1326, 97):
         for a, alpha in enumerate(case.report.rows.alphas):
             labels, hits = counted(case, found.grid[place] / found.resolution, alpha)
-            assert (found.labels[a, place], found.hits[a, place]) == (labels, hits)
+            assert (found.totals[a, place], found.hits[a, place]) == (labels, hits)
 
 
 def test_the_halves_have_no_row_in_common_and_are_all_rows(case) -> None:
-    first, second = halves(case.report.rows)
+    first, second = case.report.rows.halves()
     assert_array_equal(np.sort(np.concatenate([first, second])), np.arange(len(case.y)))
 
 
@@ -53,7 +52,7 @@ def test_single_scores_of_the_method_table_are_the_corners_of_the_triangle(case)
     for j, name in enumerate(case.report.rows.names):
         place = int(np.flatnonzero(found.grid[:, j] == found.resolution)[0])
         column = methods.names.index(name)
-        assert_array_equal(methods.columns["size"][:, column], found.labels[:, place] / found.n)
+        assert_array_equal(methods.columns["size"][:, column], found.totals[:, place] / found.n)
         assert_array_equal(methods.columns["coverage"][:, column], found.hits[:, place] / found.n)
 
 
@@ -174,7 +173,9 @@ def test_strata_reach_the_sets(cifar10) -> None:
 
 
 def test_what_has_no_report_is_refused_in_one_sentence(case) -> None:
-    with pytest.raises(InvalidInput, match="a report is about a fitted ScoreAverage; got None"):
+    with pytest.raises(
+        InvalidInput, match="a report is about a fitted ScoreAverage or RegressionAverage; got None"
+    ):
         build_report(None, case.outputs, case.y)
     with pytest.raises(cx.NotFitted):
         build_report(cx.ScoreAverage("paper"), case.outputs, case.y)

@@ -13,7 +13,7 @@ import conformix as cx
 from conformix import metrics
 from conformix.experiments.statistics import interval
 from conformix.report import build_report
-from conformix.report.methods import AGAIN, AVERAGE, MODEL, both_ways, in_words
+from conformix.report.methods import AGAIN, AVERAGE, MODEL, in_words
 from conformix.report.opening import in_braces
 from conformix.report.page import texts
 
@@ -84,7 +84,7 @@ def test_a_model_by_the_default_scores_is_compared_with_plain_ones_and_their_ave
     assert table.guarantees == ("exact", "exact", "exact", "exact", "exact", "approximate")
     for name, scores in (("thr", "thr"), ("aps", "aps"), (AVERAGE, "paper")):
         sizes = np.zeros((len(report.rows.alphas), len(y)))
-        for half, test in both_ways(report.rows):  # the library's own calls, on either half
+        for half, test in report.rows.both_ways():  # the library's own calls, on either half
             again = cx.ScoreAverage(scores, alpha=0.05, split="all-rows", kind="logits",
                                     random_state=0).fit(new[half], y[half])  # fmt: skip
             for a, alpha in enumerate(report.rows.alphas):

@@ -30,7 +30,11 @@ from conformix.cli.output import (
     write_verdict,
 )
 from conformix.cli.predict import predicted
-from conformix.cli.responses import evaluated_responses, is_of_responses
+from conformix.cli.responses import (
+    evaluated_responses,
+    is_of_responses,
+    refuse_options_of_labels,
+)
 
 EXAMPLE = "conformix evaluate model.json test.csv"
 
@@ -56,6 +60,7 @@ def evaluate(
     from conformix.fit.verdict import LabelledRows  # noqa: PLC0415  late
 
     if is_of_responses(model_file):
+        refuse_options_of_labels(model=model, labels=labels, models=models, labels_from=labels_from)
         result, ledger, name, n = evaluated_responses(
             model_file, file, alpha, column=label_column, drop=drop, part=part,
             max_memory=max_memory,

@@ -34,7 +34,7 @@ from conformix.cli.options import (
     unnamed_if_single,
 )
 from conformix.cli.output import record_table, wants_json, working, write_json, write_table
-from conformix.cli.responses import fit_responses, fitted_table
+from conformix.cli.responses import fit_responses, fitted_table, refuse_options_of_labels
 from conformix.errors import InvalidInput
 from conformix.registry import unknown_name
 from conformix.splits import in_plain_words
@@ -119,6 +119,10 @@ def fit(
     from conformix.data.files.diagnosis import refuse_nonsense  # noqa: PLC0415  late
 
     if check_task(task) == "regression":
+        refuse_options_of_labels(
+            model=model, labels=labels, models=models, labels_from=labels_from, method=method,
+            unlabelled=unlabelled, fallback=fallback, min_rows=min_rows,
+        )  # fmt: skip
         settings: dict[str, Any] = {
             "scores": "auto" if scores is None else listed(scores), "alpha": alpha,
             "split": split or "vfcp", "normalize": normalize, "guarantee": guarantee,
@@ -132,8 +136,9 @@ def fit(
 
             settings["search"] = GridSearch(resolution)
         record = fit_responses(
-            file, out, settings, column=label_column, drop=drop, part=part, max_memory=max_memory
-        )
+            file, out, settings, test=test, column=label_column, drop=drop, part=part,
+            max_memory=max_memory,
+        )  # fmt: skip
         if wants_json(as_json):
             write_json(record)
         else:

@@ -32,7 +32,11 @@ from conformix.cli.output import (
     write_line,
     write_table,
 )
-from conformix.cli.responses import is_of_responses, predict_responses
+from conformix.cli.responses import (
+    is_of_responses,
+    predict_responses,
+    refuse_options_of_labels,
+)
 from conformix.errors import InvalidInput
 
 EXAMPLE = "conformix predict model.json new.csv -o sets.csv"
@@ -79,6 +83,7 @@ def predict(
     from conformix.fit.saved import load_predictor  # noqa: PLC0415  late
 
     if is_of_responses(model_file):
+        refuse_options_of_labels(model=model, models=models)
         predict_responses(
             model_file, file, out, alpha=alpha, id_column=id_column, keep=keep,
             escape_formulas=escape_formulas, as_json=as_json, max_memory=max_memory,

@@ -28,8 +28,11 @@ from conformix.cli.options import (
 )
 from conformix.cli.options import levels as parsed_levels
 from conformix.cli.output import wants_json, working, write_json, write_line
-from conformix.cli.responses import is_of_responses
-from conformix.errors import InvalidInput
+from conformix.cli.responses import (
+    is_of_responses,
+    read_responses,
+    refuse_options_of_labels,
+)
 
 EXAMPLE = "conformix report model.json test.csv -o report.html"
 ENDINGS = (".html", ".htm")
@@ -66,11 +69,22 @@ def report(
     from conformix.estimators.average import load  # noqa: PLC0415  late
     from conformix.report import build_report  # noqa: PLC0415
 
+    options = {
+        "--levels": levels, "--title": title, "--model": model, "--labels": labels,
+        "--label-column": label_column, "--drop": drop, "--models": models, "--part": part,
+        "--seed": seed or None, "-o": out,
+    }  # fmt: skip
+    named = [model_file] if file is None else [model_file, file]
+    command = command_line("report", named, options)
     if is_of_responses(model_file):
-        raise InvalidInput(
-            f"{model_file} is a model of responses, and the page shows labels and sets of them; "
-            f"conformix evaluate {model_file} FILE has the measures of intervals."
-        )
+        refuse_options_of_labels(model=model, labels=labels, models=models, labels_from=labels_from)
+        made = report_on_responses(
+            model_file, file, out, command, levels=parsed_levels(levels, "--levels") or None,
+            title=title, seed=seed, column=label_column, drop=drop, part=part,
+            max_memory=max_memory,
+        )  # fmt: skip
+        write_summary(made, out, wants_json(as_json))
+        return
     estimator = load(model_file, max_memory=max_memory)
     predictor = estimator.predictor_
     source = sources(
@@ -81,12 +95,6 @@ def report(
     check_target(out, [Path(model_file), *source.paths], ENDINGS)
     with working("reading"):
         batch = source.read(labelled=True)
-    options = {
-        "--levels": levels, "--title": title, "--model": model, "--labels": labels,
-        "--label-column": label_column, "--drop": drop, "--models": models, "--part": part,
-        "--seed": seed or None, "-o": out,
-    }  # fmt: skip
-    named = [model_file] if file is None else [model_file, file]
     with working("measuring"), source.told_in_lines():
         made = build_report(
             estimator,
@@ -96,13 +104,46 @@ def report(
             alphas=parsed_levels(levels, "--levels") or None,
             title=title or f"{Path(model_file).stem} on {batch.name}",
             given={
-                "command": command_line("report", named, options),
+                "command": command,
                 **file_digests([Path(model_file), *source.paths]),
             },
             seed=seed,
         )
         made.save(out)
     write_summary(made, out, wants_json(as_json))
+
+
+def report_on_responses(
+    model_file: str,
+    file: str | None,
+    out: Path,
+    command: str,
+    *,
+    levels: Any,
+    title: str,
+    seed: int,
+    max_memory: str,
+    **reading: Any,
+) -> Any:
+    """Write the report of a model of responses, and return it."""
+    from conformix.regression import RegressionAverage  # noqa: PLC0415  late
+    from conformix.report import build_report  # noqa: PLC0415
+
+    estimator = RegressionAverage.load(model_file, max_memory=max_memory)
+    check_target(out, [Path(model_file), Path(str(file))], ENDINGS)
+    rows = read_responses(file, labelled=True, max_memory=max_memory, **reading)
+    with working("measuring"):
+        made = build_report(
+            estimator,
+            rows.outputs,
+            rows.y,
+            alphas=levels,
+            title=title or f"{Path(model_file).stem} on {rows.path.stem}",
+            given={"command": command, **file_digests([Path(model_file), rows.path])},
+            seed=seed,
+        )
+        made.save(out)
+    return made
 
 
 def write_summary(made: Any, out: Path, json_lines: bool) -> None:

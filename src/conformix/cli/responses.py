@@ -52,6 +52,24 @@ def is_of_responses(model_file: str) -> bool:
     return bool(format_of(model_file) == "conformix regression model")
 
 
+def refuse_options_of_labels(**options: Any) -> None:
+    """Refuse options that are about outputs over labels: a table of responses holds all it needs.
+
+    Examples
+    --------
+    >>> refuse_options_of_labels(models="vgg")
+    Traceback (most recent call last):
+    conformix.errors.InvalidInput: --models is about outputs over labels, and this model is of ...
+    """
+    for name, value in options.items():
+        if value:
+            raise InvalidInput(
+                f"--{name.replace('_', '-')} is about outputs over labels, and this model is of "
+                "responses: its table has a column per prediction, and the response in one of its "
+                "own, which --label-column names."
+            )
+
+
 def read_responses(
     file: str | None,
     *,
@@ -112,15 +130,29 @@ def _by_model(columns: dict[str, Any]) -> dict[str, Any]:
     return {model: Regressed(**found, name=model or "the file") for model, found in parts.items()}
 
 
-def fit_responses(file: str | None, out: Path, settings: dict[str, Any], **reading: Any) -> Any:
+def fit_responses(
+    file: str | None,
+    out: Path,
+    settings: dict[str, Any],
+    *,
+    test: list[str] | None = None,
+    **reading: Any,
+) -> Any:
     """Fit an average of scores of responses, and write it; return what there is to say."""
     from conformix.regression import RegressionAverage  # noqa: PLC0415  late
 
-    check_target(out, [Path(str(file))])
+    if test is not None and len(test) > 1:
+        raise InvalidInput(
+            f"--test is one table of responses, with the columns of all models; got {len(test)}."
+        )
+    check_target(out, [Path(str(file)), *map(Path, test or ())])
     rows = read_responses(file, labelled=True, **reading)
+    apart = None
+    if test:
+        apart = read_responses(test[0], labelled=False, **(reading | {"part": None})).outputs
     estimator = RegressionAverage(**settings)
     with working("searching weights"):
-        estimator.fit(rows.outputs, rows.y)
+        estimator.fit(rows.outputs, rows.y, test=apart)
     estimator.save(out)
     facts = estimator.guarantee_.facts
     return {

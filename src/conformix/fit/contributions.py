@@ -119,7 +119,10 @@ def contributions(
         by_rule.append(numbers)
     means = np.mean(by_rule, axis=0).tolist()
     of = averages[0].of
-    results = [Contribution(name, *values, of) for name, values in zip(groups, means, strict=True)]
+    results = [
+        Contribution(name, weight, share, larger, of)
+        for name, (weight, share, larger) in zip(groups, means, strict=True)
+    ]
     return tuple(sorted(results, key=lambda one: -one.share))
 
 

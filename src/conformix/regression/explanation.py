@@ -210,15 +210,14 @@ def _ends(
     predictor: LinePredictor, one: RegressedOutputs, alpha: float, data: RowData
 ) -> tuple[End, End]:
     """Return the lower and the upper end of one row, with the weights that set each."""
-    found = [
-        (rule, threshold, planes, *(float(to[0]) for to in rule.intervals(planes, -threshold)))
-        for rule, threshold, planes in _rules(predictor, one, alpha, data)
-    ]
+    rules = list(_rules(predictor, one, alpha, data))
+    ends = np.array([rule.intervals(planes, -cut) for rule, cut, planes in rules])[:, :, 0]
 
     def end(side: int) -> End:
-        rule, threshold, planes, *ends = min(found, key=lambda each: (-1) ** side * each[3 + side])
+        place = int(np.argmax(ends[:, 1]) if side else np.argmin(ends[:, 0]))
+        rule, threshold, planes = rules[place]
         floored = not rule.allow_empty and _lowest(rule, planes) > threshold
-        return End(rule.weights, threshold, ends[side], planes, floored)
+        return End(rule.weights, threshold, float(ends[place, side]), planes, floored)
 
     return end(0), end(1)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from conformix import metrics
-from conformix.fit.verdict import LabelledRows
 from conformix.guarantees import Verdict
 from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.report.rows import Rows
@@ -15,7 +15,7 @@ from conformix.report.rows import Rows
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """The measures of the model's sets; every column has shape (A, 1), one line per level."""
+    """The measures of the model's sets, or intervals; every column is (A, 1), a line per level."""
 
     # ``asked`` (``1 - alpha``), the measures of `conformix.metrics.evaluate`, and the ends of what
     # chance allows (``chance_low``, ``chance_high``)
@@ -38,11 +38,11 @@ class Measured:
         return self.judged[0].promised is not None
 
 
-def measure(rows: Rows) -> Measured:
-    """Return the measures of the model's sets at every level."""
+def measure(rows: Any) -> Measured:
+    """Return the measures of the model's sets or intervals at every level."""
     values: dict[str, list[float]] = {}
     verdicts = []
-    judged = LabelledRows(rows.predictor, rows.outputs, rows.y, rows.data)
+    judged = rows.judged
     for alpha in rows.alphas:
         sets = rows.sets(alpha)
         verdict = judged.verdict(alpha, sets)

@@ -10,20 +10,22 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from conformix import metrics
-from conformix.conformal import conformal_rank, kth_largest
 from conformix.errors import ConformixWarning
 from conformix.estimators.average import ScoreAverage
 from conformix.experiments.compare import Comparison
-from conformix.experiments.statistics import interval
-from conformix.kernels import combine
+from conformix.experiments.statistics import Estimate, interval
 from conformix.kernels.arrays import FloatArray, IntArray
-from conformix.report.rows import Rows
+from conformix.report.rows import AnyRows, Rows
+from conformix.report.sections import SETS, Words
 from conformix.scores.names import PAPER, Column, parse_score
 
+Sizes = dict[str, tuple[Any, IntArray]]
+"""Sizes (A, n) and covered rows (A,) by method."""
 COLUMNS = (
     "coverage", "coverage_low", "coverage_high", "size", "size_low", "size_high",
     "gain", "gain_low", "gain_high",
@@ -48,23 +50,22 @@ class MethodTable:
     notes: tuple[str, ...]  # how to read the table
 
 
-def model_methods(rows: Rows) -> MethodTable:
-    """Return the model beside plain scores and averages.
+def measured_methods(rows: Any, others: Callable[[Any], Sizes]) -> Sizes:
+    """Return the model and what it is compared with, on the rows `compared`.
 
     The model has the thresholds of its own calibration rows; the others are calibrated on one
     half of the rows and measured on the other, both ways round.
     """
+    some = rows.compared
+    sizes = np.stack([rows.sizes(alpha)[some] for alpha in rows.alphas])
+    hits = np.array([rows.hits(alpha)[some].sum() for alpha in rows.alphas])
+    measured: Sizes = {MODEL: (sizes, hits)}
+    return measured | others(rows) if len(some) >= 4 else measured
+
+
+def model_methods(rows: Any, measured: Sizes, *, relative: bool = False) -> MethodTable:
+    """Return the model beside plain scores and averages, from what was measured of each."""
     n = len(rows.compared)
-    model_sizes = np.stack([rows.sets(alpha)[rows.compared].sum(axis=1) for alpha in rows.alphas])
-    model_hits = np.array(
-        [
-            metrics.covered(rows.sets(a)[rows.compared], rows.y[rows.compared]).sum()
-            for a in rows.alphas
-        ]
-    )
-    measured = {MODEL: (model_sizes, model_hits)}
-    if n >= 4:
-        measured |= other_methods(rows)
     names = tuple(measured)
     singles = [name for name in names[1:] if name not in (AGAIN, UNIFORM, AVERAGE)] or [MODEL]
     baselines = [
@@ -74,24 +75,14 @@ def model_methods(rows: Rows) -> MethodTable:
 
     def values(a: int, name: str) -> tuple[float, ...]:
         sizes, hits = measured[name]
-        size, gain = interval(sizes[a]), interval(measured[baselines[a]][0][a] - sizes[a])
+        base = measured[baselines[a]][0][a]
+        size, gain = estimated(sizes[a]), estimated(less(base, sizes[a]))
         ends = metrics.share_interval(int(hits[a]), n)
-        return (
-            hits[a] / n, *ends, size.mean, size.low, size.high, gain.mean, gain.low, gain.high
-        )  # fmt: skip
+        unit = float(base.mean()) if relative else 1.0
+        gains = [one / unit if unit else np.nan for one in (gain.mean, gain.low, gain.high)]
+        return (hits[a] / n, *ends, size.mean, size.low, size.high, *gains)
 
     kind = rows.predictor.fitted.ledger.kind
-    notes = [f"Measured on {n:,} rows of this file; 95 % intervals."]
-    if len(names) > 1:
-        notes.append(
-            f"“{MODEL}” uses the thresholds of its own calibration rows; every other method is "
-            "calibrated on one half of these rows and measured on the other, both ways round."
-        )
-        footing = f"“{AGAIN}” stands" if AGAIN in names else f"“{rows.names[0]}” is this model"
-        notes.append(
-            "Gain: labels per set fewer than the best single score, row by row. Sizes compare at "
-            f"equal coverage only: {footing} on the footing of the others."
-        )
     # A fresh threshold promises nothing to rows whose features the fit saw; these may be those.
     facts = rows.predictor.fitted.ledger.facts
     again = "approximate" if facts.n_test or facts.n_batch else "exact"
@@ -102,13 +93,45 @@ def model_methods(rows: Rows) -> MethodTable:
         guarantees,
         _columns(len(rows.alphas), names, values),
         tuple(baselines),
-        False,
+        relative,
         beside_plain(rows, {name: sizes for name, (sizes, _) in measured.items()}),
-        tuple(notes),
+        tuple(_notes(rows, names, relative=relative)),
     )
 
 
-def other_methods(rows: Rows) -> dict[str, tuple[IntArray, IntArray]]:
+def _notes(rows: Any, names: Sequence[str], *, relative: bool) -> list[str]:
+    """Return how to read the table."""
+    notes = [f"Measured on {len(rows.compared):,} rows of this file; 95 % intervals."]
+    if len(names) > 1:
+        notes.append(
+            f"“{MODEL}” uses the thresholds of its own calibration rows; every other method is "
+            "calibrated on one half of these rows and measured on the other, both ways round."
+        )
+        footing = f"“{AGAIN}” stands" if AGAIN in names else f"“{rows.names[0]}” is this model"
+        gain = "labels per set fewer than the best single score"
+        if relative:
+            gain = "by how much intervals are narrower than those of the best single score"
+        notes.append(
+            f"Gain: {gain}, row by row. {rows.words.sizes.capitalize()} compare at "
+            f"equal coverage only: {footing} on the footing of the others."
+        )
+    return notes
+
+
+def estimated(values: Any) -> Estimate:
+    """Return a mean with its interval; of numbers that are not all finite the mean alone."""
+    if np.isfinite(values).all():
+        return interval(values)
+    return Estimate(float(np.mean(values)), np.nan, np.nan, np.nan, len(values))
+
+
+def less(base: Any, sizes: Any) -> Any:
+    """Return the differences row by row; NaN where both are infinite."""
+    with np.errstate(invalid="ignore"):
+        return base - sizes
+
+
+def other_methods(rows: Rows) -> Sizes:
     """Return sizes (A, n) and covered rows (A,) of what the model is compared with, by name."""
     d, blended, plain = len(rows.names), rows.predictor.blend is not None, plain_columns(rows)
     tried = {AGAIN: rows.weights} if d > 1 or blended else {}
@@ -116,11 +139,11 @@ def other_methods(rows: Rows) -> dict[str, tuple[IntArray, IntArray]]:
         tried |= {name: np.eye(d)[j] for j, name in enumerate(rows.names)}
     if d > 1:
         tried[UNIFORM] = np.full(d, 1 / d)
-    found = {name: row_sizes(rows, combine(rows.scores, w)) for name, w in tried.items()}
+    found = {name: rows.under(w) for name, w in tried.items()}
     for column in plain:
         alone = replace(rows.predictor.scoring, columns=(column,))
         scores = alone.tensor(rows.outputs.rows(rows.compared))[..., 0]
-        found[str(column)] = row_sizes(rows, scores)
+        found[str(column)] = rows.under_scores(scores)
     if blended:
         found[AVERAGE] = averaged_sizes(rows)
     return found
@@ -139,7 +162,7 @@ def averaged_sizes(rows: Rows) -> tuple[IntArray, IntArray]:
     sizes = np.zeros((len(rows.alphas), len(y)), dtype=np.int64)
     hits = np.zeros(len(rows.alphas), dtype=np.int64)
     outputs = rows.outputs.rows(rows.compared)
-    for half, test in both_ways(rows):
+    for half, test in rows.both_ways():
         model = ScoreAverage(PAPER, alpha=rows.predictor.alpha, split="all-rows",
                              kind=outputs.kind, random_state=rows.seed)  # fmt: skip
         with warnings.catch_warnings():
@@ -153,43 +176,57 @@ def averaged_sizes(rows: Rows) -> tuple[IntArray, IntArray]:
     return sizes, hits
 
 
-def beside_plain(rows: Rows, sizes: Mapping[str, IntArray]) -> tuple[str, ...]:
-    """Return one sentence per level: by how much sets are smaller than those of ``thr`` alone."""
-    plain = [name for name in sizes if name == "thr" or name.endswith(".thr")]
+def beside_plain(rows: AnyRows, sizes: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return one sentence per level: by how much the model is better than the plain method."""
+    score = rows.plain
+
+    def is_plain(name: str) -> bool:
+        return name == score or name.endswith(f".{score}")
+
+    plain = [name for name in sizes if is_plain(name)]
     ours = AGAIN if AGAIN in sizes else rows.names[0]
     if not plain or ours not in sizes:
-        said = "This model is the plain method itself, the probability of a label alone (thr)."
-        return (said if rows.names == ("thr",) else "",) * len(rows.alphas)
+        said = f"This model is the plain method itself, {rows.words.plain} ({score})."
+        itself = len(rows.names) == 1 and is_plain(rows.names[0])
+        return (said if itself else "",) * len(rows.alphas)
     sentences = []
     for a in range(len(rows.alphas)):
         name = min(plain, key=lambda one: float(sizes[one][a].mean()))
         later = rows.alphas[rows.fitted_place] if a != rows.fitted_place else None
-        sentences.append(in_words(name, sizes[ours][a], sizes[name][a], later))
+        both = sizes[ours][a], sizes[name][a]
+        sentences.append(in_words(name, *both, later, words=rows.words, digits=rows.digits))
     return tuple(sentences)
 
 
-def in_words(name: str, ours: IntArray, plain: IntArray, fitted: float | None) -> str:
-    """Return who has the smaller sets, in words; `fitted` is the model's level where it differs."""
-    saved, mean, base = interval(plain - ours), float(ours.mean()), float(plain.mean())
-    method = f"the plain method ({name}, the probability of a label alone)"
+def in_words(
+    name: str, ours: Any, plain: Any, fitted: float | None, *, words: Words = SETS, digits: int = 2
+) -> str:
+    """Return who is better, in words; `fitted` is the model's level where it differs."""
+    mean, base = float(ours.mean()), float(plain.mean())
+    if not np.isfinite(mean) or not np.isfinite(base):
+        return ""
+    saved = interval(plain - ours)
+    method = f"the plain method ({name}, {words.plain})"
+    few, many = f"{mean:.{digits}f}", f"{base:.{digits}f}"
     if base <= 0 or saved.low <= 0 <= saved.high:
         return (
-            f"The sets are about as large as those of {method}: {mean:.2f} and {base:.2f} labels "
-            "on average, both calibrated on these rows, a difference that chance allows."
+            f"The {words.many} are about {words.as_large} as those of {method}: {few} and "
+            f"{many}{words.unit} on average, both calibrated on these rows, a difference that "
+            "chance allows."
         )
     share, ends = saved.mean / base, sorted((abs(saved.low) / base, abs(saved.high) / base))
     shares = f"{100 * abs(share):.1f} % (95 % interval {100 * ends[0]:.1f} to {100 * ends[1]:.1f})"
     if share > 0:
         return (
-            f"The sets are {shares} smaller than those of {method}: {mean:.2f} labels on average "
-            f"in place of {base:.2f}, both calibrated on these rows."
+            f"The {words.many} are {shares} {words.smaller} than those of {method}: "
+            f"{few}{words.unit} on average in place of {many}, both calibrated on these rows."
         )
-    advice = 'On these rows the model does not pay: fit scores="thr" instead.'
+    advice = f"On these rows the model does not pay: fit {words.instead} instead."
     if fitted is not None:
         advice = f"The model was fitted for alpha = {fitted:g}, not for this level."
     return (
-        f"The plain method has the smaller sets here: {name}, the probability of a label alone, "
-        f"needs {base:.2f} labels on average and this model {mean:.2f}, which is {shares} more, "
+        f"The plain method has the {words.smaller} {words.many} here: {name}, {words.plain}, "
+        f"needs {many}{words.unit} on average and this model {few}, which is {shares} more, "
         f"both calibrated on these rows. {advice}"
     )
 
@@ -240,31 +277,3 @@ def _columns(
 
 def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
-
-
-def halves(rows: Rows) -> tuple[IntArray, IntArray]:
-    """Return the two halves of the rows `compared`, as places in it, drawn with the seed."""
-    order = np.random.default_rng(rows.seed).permutation(len(rows.compared))
-    cut = len(order) // 2
-    return np.sort(order[:cut]), np.sort(order[cut:])
-
-
-def both_ways(rows: Rows) -> tuple[tuple[IntArray, IntArray], tuple[IntArray, IntArray]]:
-    """Return which half calibrates and which is measured, both ways round."""
-    first, second = halves(rows)
-    return (first, second), (second, first)
-
-
-def row_sizes(rows: Rows, combined: FloatArray) -> tuple[IntArray, IntArray]:
-    """Return set sizes (A, n) and covered rows (A,) of one score (n, K), both ways round."""
-    y = rows.y[rows.compared]
-    true_scores = combined[np.arange(len(y)), y]
-    sizes = np.zeros((len(rows.alphas), len(y)), dtype=np.int64)
-    hits = np.zeros(len(rows.alphas), dtype=np.int64)
-    for calibrate, test in both_ways(rows):
-        for a, alpha in enumerate(rows.alphas):
-            k = conformal_rank(len(calibrate), alpha)
-            threshold = kth_largest(true_scores[calibrate], k)
-            sizes[a, test] = (combined[test] >= threshold).sum(axis=1)
-            hits[a] += int((true_scores[test] >= threshold).sum())
-    return sizes, hits

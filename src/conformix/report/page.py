@@ -19,19 +19,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from conformix import __version__
 from conformix.errors import InvalidInput
 from conformix.fit.saved.files import write
 from conformix.report.examples import KINDS
-from conformix.report.report import MOST_CLASSES, Report
+from conformix.report.report import MOST_CLASSES, AnyReport, Report
 
 if TYPE_CHECKING:
     from conformix.report.stream import StreamReport
 
-SCRIPTS = ("core", "svg", "tables", "gauge", "curve", "weights", "triangle", "lines", "examples")
 VERDICTS = {
     "kept": "Promise kept",
     "chance": "Within chance",
@@ -49,6 +48,8 @@ LATER = {
     "reached": "Level would have been reached",
 }
 
+# Words that the scripts write.
+WORDS = ("size", "short", "unit", "walk")
 # Shorter lists are readable JSON; longer ones are packed.
 LISTED = 24
 MINUS, NONE = "\u2212", "\u2013"
@@ -109,20 +110,19 @@ class Numbers:
         ).format(exact, key, place, digits, f"{scale:g}", fixed(value, digits, scale))
 
 
-def columns(report: Report) -> dict[str, Any]:
+def columns(report: AnyReport) -> dict[str, Any]:
     """Return every column by name, shape (A, number of lines) each."""
     named_columns = {}
     sections = {
         "measured": report.measured.columns,
         "methods": report.methods.columns,
-        "classes": report.classes.columns,
-    }
+    } | report.own_columns
     for section, named in sections.items():
         named_columns.update({f"{section}.{name}": values for name, values in named.items()})
     return named_columns
 
 
-def numbers(report: Report) -> dict[str, Any]:
+def numbers(report: AnyReport) -> dict[str, Any]:
     """Return the document that the script reads: levels, columns, texts, weights, examples."""
     rows = report.rows
     weights = report.weights
@@ -135,7 +135,32 @@ def numbers(report: Report) -> dict[str, Any]:
         "methods": list(report.methods.names),
         "columns": {name: packed(values) for name, values in columns(report).items()},
         "texts": texts(report),
+        "words": {name: getattr(rows.words, name) for name in WORDS},
+        "digits": rows.digits,
+        "least": 10.0**-rows.digits,
         "weights": None,
+        **own_numbers(report),
+    }
+    if weights is not None:
+        document["weights"] = {
+            "m": weights.resolution,
+            "n": weights.n,
+            "grid": packed(weights.grid),
+            "totals": packed(weights.totals),
+            "hits": packed(weights.hits),
+        }
+    return document
+
+
+def own_numbers(report: Any) -> dict[str, Any]:
+    """Return what only the scripts of such a page read."""
+    if not isinstance(report, Report):
+        shown = report.picture
+        return {
+            "picture": {"rows": packed(shown.rows), "y": packed(shown.y)},
+            "edges": packed(report.widths.edges),
+        }
+    return {
         "examples": {
             "best": packed(report.examples.best),
             "parts": list(report.examples.parts),
@@ -150,18 +175,9 @@ def numbers(report: Report) -> dict[str, Any]:
             ],
         },
     }
-    if weights is not None:
-        document["weights"] = {
-            "m": weights.resolution,
-            "n": weights.n,
-            "grid": packed(weights.grid),
-            "labels": packed(weights.labels),
-            "hits": packed(weights.hits),
-        }
-    return document
 
 
-def texts(report: Report) -> dict[str, list[str]]:
+def texts(report: AnyReport) -> dict[str, list[str]]:
     """Return the texts that move with the level."""
     measured, alphas = report.measured, report.rows.alphas
     wanted = ("Promised", "Would be promised")
@@ -179,12 +195,13 @@ def texts(report: Report) -> dict[str, list[str]]:
         "tone": list(measured.verdicts),
         "compared": [spaced(one) for one in report.methods.sentences],
         "baseline": list(report.methods.baselines),
-    }
+    } | {name: [spaced(one) for one in told] for name, told in report.own_texts.items()}
 
 
 def breakable(name: str) -> Markup:
-    """Return a name that may be broken after an underscore, and is text otherwise."""
-    return Markup("_<wbr>").join(name.split("_"))
+    """Return a name that may be broken at underscores and brackets, and is text otherwise."""
+    parts = (Markup("<wbr>(").join(part.split("(")) for part in name.split("_"))
+    return Markup("_<wbr>").join(parts)
 
 
 def spaced(text: str) -> str:
@@ -192,10 +209,10 @@ def spaced(text: str) -> str:
     return text.replace(" %", "\u202f%")
 
 
-def render(report: Report) -> str:
+def render(report: AnyReport) -> str:
     """Return the page of a report as one text."""
     style = asset("style.css")
-    script = '"use strict";\n' + "\n".join(asset(f"{name}.js") for name in SCRIPTS)
+    script = '"use strict";\n' + "\n".join(asset(f"{name}.js") for name in report.scripts)
     moving = Numbers(columns(report), report.rows.fitted_place)
     return _template("page.html").render(
         report=report,
@@ -203,6 +220,9 @@ def render(report: Report) -> str:
         alphas=report.rows.alphas,
         start=report.rows.fitted_place,
         texts=texts(report),
+        sections=report.sections,
+        words=report.rows.words,
+        digits=report.rows.digits,
         num=moving.num,
         kinds=KINDS,
         promised=report.measured.promised,
@@ -229,21 +249,22 @@ def stream_page(report: StreamReport) -> str:
 
 def _template(name: str) -> Any:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-                              lstrip_blocks=True)  # fmt: skip
+                              lstrip_blocks=True, keep_trailing_newline=True,
+                              loader=FunctionLoader(asset))  # fmt: skip
     environment.filters["fixed"] = fixed
     environment.filters["spaced"] = spaced
     environment.filters["breakable"] = breakable
     environment.filters["count"] = "{:,}".format
     # Drawn here, from numbers and words of this library alone.
     environment.filters["drawing"] = Markup
-    return environment.from_string(asset(name))
+    return environment.get_template(name)
 
 
 def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def write_page(report: Report, path: str | Path) -> Path:
+def write_page(report: AnyReport, path: str | Path) -> Path:
     """Write the page of a report, whole or not at all, and return its path."""
     target = Path(path)
     if target.is_dir():

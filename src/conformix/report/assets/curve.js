@@ -18,11 +18,13 @@ function curvePoints() {
   return page.methods.map((name, place) => {
     const points = page.alphas.map((alpha, level) => {
       const [coverage, size] = ["coverage", "size"].map((name) => valueOf(`methods.${name}`, place, level));
-      const told = `${name}, alpha ${page.texts.alpha[level]}: size ${fixed(size, 2)}, coverage ${fixed(coverage, 1, 100)} %`;
+      const told = `${name}, alpha ${page.texts.alpha[level]}: ${page.words.short} ${fixed(size, page.digits)}, coverage ${fixed(coverage, 1, 100)} %`;
       // Logarithms need something to hold on to, where nothing is missed or all sets are empty.
-      return { level, told, missed: Math.max(1 - coverage, MISSED_LEAST), size: Math.max(size, 0.01) };
+      return { level, told, missed: Math.max(1 - coverage, MISSED_LEAST), size: Math.max(size, page.least) };
     });
-    return { name, place, points: points.sort((a, b) => b.missed - a.missed) };
+    // What is unbounded has no place in the picture; the table says so.
+    const bounded = points.filter((point) => Number.isFinite(point.size));
+    return { name, place, points: bounded.sort((a, b) => b.missed - a.missed) };
   });
 }
 
@@ -39,7 +41,7 @@ function drawCurve(width) {
   const low = tall ? span[0] * 0.9 : Math.max(0, span[0] - (span[1] - span[0]) * 0.1);
   const high = tall ? span[1] * 1.1 : span[1] + (span[1] - span[0]) * 0.1;
   const y = (tall ? logarithmic : linear)([low, high], [box.bottom, box.top]);
-  const svg = canvas(width, height, "Mean set size against coverage; the table below holds the same numbers");
+  const svg = canvas(width, height, `Mean ${page.words.short} against coverage; the table below holds the same numbers`);
   for (const tick of tall ? logTicks(low, high) : ticks(low, high)) {
     svg.append(
       el("line", { x1: box.left, x2: box.right, y1: y(tick), y2: y(tick), class: "grid" }),
@@ -60,7 +62,7 @@ function drawCurve(width) {
   svg.append(
     el("line", { x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom, class: "rule" }),
     el("text", { x: box.right, y: box.bottom + 35, class: "tick end" }, "coverage"),
-    el("text", { x: 4, y: 12, class: "tick" }, "mean set size"),
+    el("text", { x: 4, y: 12, class: "tick" }, page.words.size),
   );
   const promise = x(page.alphas[state.level]);
   svg.append(el("line", { x1: promise, x2: promise, y1: box.top, y2: box.bottom, class: "promise" }));

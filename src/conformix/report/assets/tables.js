@@ -1,4 +1,4 @@
-// Tables that can be sorted by their headings and searched; intervals per class as small lines.
+// Tables that can be sorted by their headings; intervals of shares as small lines.
 function cellValue(row, column) {
   const cell = row.cells[column];
   const number = $("data", cell);
@@ -41,34 +41,22 @@ for (const table of $$("table.sortable")) {
   follow(sortRows);
 }
 
-const classRows = $$("#classes-table tbody tr");
-$("#find").addEventListener("input", (event) => {
-  const wanted = event.target.value.trim().toLowerCase();
-  let shown = 0;
-  for (const row of classRows) {
-    row.hidden = !row.cells[0].textContent.toLowerCase().includes(wanted);
-    shown += !row.hidden;
-  }
-  const all = classRows.length;
-  $("#found").textContent = shown === all ? `${all} classes` : `${shown} of ${all} classes`;
-});
-
+// Coverage of every line of a table: its interval, and the promise.
 const whiskers = $$("svg.whisker");
 follow(() => {
-  const count = whiskers.length;
   const asked = valueOf("measured.asked");
   let low = asked;
-  for (let i = 0; i < count; i++) low = Math.min(low, valueOf("classes.low", i) || low);
+  for (const { dataset } of whiskers) low = Math.min(low, valueOf(`${dataset.of}.low`, Number(dataset.i)) || low);
   const x = linear([Math.max(0, low - 0.01), 1], [2, 118]);
   for (const svg of whiskers) {
-    const i = Number(svg.dataset.class);
-    const at = valueOf("classes.coverage", i);
+    const [of, i] = [svg.dataset.of, Number(svg.dataset.i)];
+    const at = valueOf(`${of}.coverage`, i);
     if (Number.isNaN(at)) {
       svg.replaceChildren();
       continue;
     }
-    const ends = [valueOf("classes.low", i), valueOf("classes.high", i)].map(x);
-    const side = valueOf("classes.high", i) < asked ? "below" : "";
+    const ends = [valueOf(`${of}.low`, i), valueOf(`${of}.high`, i)].map(x);
+    const side = valueOf(`${of}.high`, i) < asked ? "below" : "";
     svg.replaceChildren(
       el("line", { x1: x(asked), x2: x(asked), y1: 0, y2: 14, class: "promise" }),
       el("line", { x1: ends[0], x2: ends[1], y1: 7, y2: 7, class: `whisker-line ${side}` }),

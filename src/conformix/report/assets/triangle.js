@@ -6,10 +6,11 @@ function colourScale() {
   let low = Infinity;
   let high = 0;
   for (let i = 0; i < space.count; i++) {
+    if (!Number.isFinite(space.size(i))) continue;
     low = Math.min(low, space.size(i));
     high = Math.max(high, space.size(i));
   }
-  const safe = Math.max(low, 1e-3);
+  const safe = Math.max(Number.isFinite(low) ? low : 0, page.least / 10);
   const share = (size) => (high > safe ? Math.log(Math.max(size, safe) / safe) / Math.log(high / safe) : 0);
   return { low: safe, high, share };
 }
@@ -23,7 +24,7 @@ function colourBar(x, y, width, scale) {
     cell.style.fill = heat(i / (cells - 1));
     group.append(cell);
   }
-  const ends = [scale.low, scale.high].map((size) => ({ size, text: fixed(size, 2) }));
+  const ends = [scale.low, scale.high].map((size) => ({ size, text: fixed(size, page.digits) }));
   const inner = logTicks(scale.low, Math.max(scale.high, scale.low * 1.0001)).map((size) => ({ size, text: `${size}` }));
   const taken = [];
   for (const { size, text } of [...ends, ...inner]) {
@@ -35,7 +36,7 @@ function colourBar(x, y, width, scale) {
       el("text", { x: at, y: y + 26, class: "tick mid" }, text),
     );
   }
-  group.append(el("text", { x, y: y - 6, class: "tick" }, "mean set size"));
+  group.append(el("text", { x, y: y - 6, class: "tick" }, page.words.size));
   return group;
 }
 
@@ -49,7 +50,7 @@ function drawTriangle(width) {
     const [, b, c] = weights.map((weight) => weight / total);
     return [left + (b + c / 2) * side, top + tall * (1 - c)];
   };
-  const svg = canvas(width, height, `Mean set size over the weights of ${page.scores.join(", ")}; the table of all weights holds the same numbers`);
+  const svg = canvas(width, height, `Mean ${page.words.short} over the weights of ${page.scores.join(", ")}; the table of all weights holds the same numbers`);
   const scale = colourScale();
   const radius = (side / space.m / Math.sqrt(3)) * 1.04;
   const corners = Array.from({ length: 6 }, (_, i) => {
@@ -76,7 +77,7 @@ function drawTriangle(width) {
   names.forEach(([x, y, anchor], j) => {
     const steps = [0, 0, 0];
     steps[j] = space.m;
-    const size = fixed(space.size(space.find(steps)), 2);
+    const size = fixed(space.size(space.find(steps)), page.digits);
     svg.append(
       el("text", { x, y, class: `corner ${anchor}` }, page.scores[j]),
       el("text", { x, y: y + 16, class: `tick ${anchor}` }, `alone ${size}`),
@@ -95,7 +96,7 @@ function drawTriangle(width) {
     const [x, y] = place(space.at(space.shown));
     aim.replaceChildren(
       el("path", { d: hexagon, class: "aim-cell", transform: `translate(${x.toFixed(2)} ${y.toFixed(2)}) scale(1.6)` }),
-      tip(width, x, y, `${fixed(space.size(space.shown), 2)} labels, ${fixed(space.coverage(space.shown), 1, 100)} %`, `(${space.at(space.shown).map((s) => fixed(s / space.m, 2)).join(", ")})`),
+      tip(width, x, y, space.brief(space.shown), `(${space.at(space.shown).map((s) => fixed(s / space.m, 2)).join(", ")})`),
     );
   };
   const under = (event) => {

@@ -4,14 +4,14 @@ const space = page.weights && {
   n: page.weights.n,
   d: page.scores.length,
   grid: unpack(page.weights.grid).data,
-  labels: unpack(page.weights.labels).data,
+  totals: unpack(page.weights.totals).data,
   hits: unpack(page.weights.hits).data,
 };
 
 if (space) {
   space.count = space.grid.length / space.d;
   space.at = (i) => Array.from(space.grid.subarray ? space.grid.subarray(i * space.d, (i + 1) * space.d) : space.grid.slice(i * space.d, (i + 1) * space.d));
-  space.size = (i) => space.labels[state.level * space.count + i] / space.n;
+  space.size = (i) => space.totals[state.level * space.count + i] / space.n;
   space.coverage = (i) => space.hits[state.level * space.count + i] / space.n;
   space.places = new Map();
   for (let i = 0; i < space.count; i++) space.places.set(space.at(i).join(), i);
@@ -46,8 +46,10 @@ if (space) {
   space.sentence = (i) => {
     const weights = space.at(i).map((step, j) => `${page.scores[j]} ${fixed(step / space.m, 2)}`);
     const kept = space.d > 4 ? weights.filter((_, j) => space.at(i)[j]) : weights;
-    return `${kept.join(", ")}: mean size ${fixed(space.size(i), 2)}, coverage ${fixed(space.coverage(i), 1, 100)} %`;
+    return `${kept.join(", ")}: mean ${page.words.short} ${fixed(space.size(i), page.digits)}, coverage ${fixed(space.coverage(i), 1, 100)} %`;
   };
+
+  space.brief = (i) => `${fixed(space.size(i), page.digits)}${page.words.unit}, ${fixed(space.coverage(i), 1, 100)} %`;
 
   const tell = () => {
     const places = { chosen: space.shown, model: space.model, best: space.best() };
@@ -59,7 +61,7 @@ if (space) {
       });
       const [size, coverage] = $$(`[data-r="${who}"]`);
       for (const [cell, value, text] of [
-        [size, space.size(place), fixed(space.size(place), 2)],
+        [size, space.size(place), fixed(space.size(place), page.digits)],
         [coverage, space.coverage(place), `${fixed(space.coverage(place), 1, 100)} %`],
       ]) {
         const data = document.createElement("data");
@@ -101,7 +103,7 @@ if (space) {
     }
   } else {
     const move = (value) => space.choose(space.order()[value]);
-    sliders.push(addSlider("weight-rank", "From the smallest sets to the largest", space.count - 1, move));
+    sliders.push(addSlider("weight-rank", page.words.walk, space.count - 1, move));
   }
   space.listeners.push(() => {
     const steps = space.at(space.chosen);
@@ -117,7 +119,7 @@ if (space) {
     if (!details.open) return;
     const rows = space.order().map((i) => {
       const row = document.createElement("tr");
-      const told = [...space.at(i).map((step) => fixed(step / space.m, 2)), fixed(space.size(i), 2), `${fixed(space.coverage(i), 1, 100)} %`];
+      const told = [...space.at(i).map((step) => fixed(step / space.m, 2)), fixed(space.size(i), page.digits), `${fixed(space.coverage(i), 1, 100)} %`];
       for (const text of told) {
         const cell = row.insertCell();
         cell.className = "n";
