@@ -56,3 +56,14 @@ def test_bad_input_is_refused_in_one_sentence() -> None:
         plots.sorted_intervals_numbers(MADE, rows=0)
     with pytest.raises(cx.InvalidInput, match="one number for each of 300 intervals"):
         plots.sorted_intervals(MADE, Y[:3])
+
+
+def test_pictures_that_count_labels_refuse_responses() -> None:
+    model = cx.Regressed(mean=np.arange(20.0), sigma=np.ones(20))
+    y = np.arange(20.0) + np.tile([0.5, -1.0], 10)
+    cp = cx.RegressionAverage(("abs", "norm"), alpha=0.2, random_state=0).fit(model, y)
+    for draw in (cx.plots.weights, cx.plots.weight_spread, cx.plots.size_coverage):
+        with pytest.raises(cx.InvalidInput, match=r"plots\.sorted_intervals and plots\.coverage_"):
+            draw(cp, model, y)
+    with pytest.raises(cx.InvalidInput, match=r"responses have none; the model's own explain\("):
+        cx.plots.explain(cp, model, 0)

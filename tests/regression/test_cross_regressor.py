@@ -204,6 +204,16 @@ def test_within_a_group_a_response_is_ranked_among_its_rows_alone():
         assert_array_equal(together.upper[new], upper)
 
 
+def test_rows_of_a_fold_keep_their_groups():
+    reg = grouped()
+    for fold, members in zip(reg.cross_.folds, reg.fold_estimators_, strict=True):
+        planes = fold.rule.transform(fold.predictor.check(reg._by_name(X[:160], members)))
+        every = planes.combined(fold.rule.weights, Y[:160])
+        off = np.abs(every[:, None] - fold.scores)
+        assert (off.min(axis=0) < 1e-9).all()
+        assert_array_equal(STRATA[off.argmin(axis=0)], fold.data.strata)
+
+
 def test_the_proven_share_is_that_of_the_group_of_which_least_is_proven():
     reg = grouped()
     shares = [

@@ -153,3 +153,16 @@ def test_a_model_fitted_without_a_name_takes_one_with_any() -> None:
     model, y = model_and_responses(60)
     cp = cx.RegressionAverage("norm", alpha=0.2).fit(model, y)
     assert_array_equal(cp.predict_interval({"net": model}), cp.predict_interval(model))
+
+
+def test_a_table_of_arrow_is_read_by_its_columns():
+    arrow = pytest.importorskip("pyarrow")
+    columns = {"mean": [1.0, 2.0], "sigma": [0.5, 1.0], "q05": [0.0, 1.0], "q95": [2.0, 3.5]}
+    found = check_regressed(arrow.table(columns), "outputs").by_name[""]
+    assert_array_equal(found.mean, columns["mean"])
+    assert_array_equal(found.sigma, columns["sigma"])
+    assert_array_equal(found.quantiles, np.column_stack([columns["q05"], columns["q95"]]))
+    quantiles = arrow.table({"q05": columns["q05"], "q95": columns["q95"]})
+    alone = cx.Regressed(quantiles=quantiles)
+    assert_array_equal(alone.quantiles, found.quantiles)
+    assert_array_equal(alone.levels, [0.05, 0.95])

@@ -95,3 +95,11 @@ def test_rows_in_groups_have_no_law() -> None:
     assert cp.evaluate(model[200:], y[200:]).drift is None
     with pytest.raises(cx.InvalidInput, match="came in groups"):
         cp.check_drift(model[200:], y[200:])
+
+
+def test_drift_speaks_of_responses():
+    model, y = model_and_responses(400)
+    cp = cx.RegressionAverage("norm", alpha=0.1).fit(model[:200], y[:200])
+    told = cp.check_drift(model[200:], y[200:] + 5).verdict
+    assert told.startswith("drift: responses fit worse than in calibration; ")
+    assert cp.evaluate(model[200:], y[200:] + 5).drift.verdict == told

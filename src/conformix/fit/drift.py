@@ -35,6 +35,8 @@ class DriftReport:
         Number of calibration rows.
     used : str, optional
         That the rows had a part in the fit, where they are found to have had.
+    what : {"true labels", "responses"}
+        What fits worse or better.
 
     Examples
     --------
@@ -51,6 +53,7 @@ class DriftReport:
     pvalues: FloatArray
     n_calibration: int
     used: str | None = None
+    what: str = "true labels"
 
     @property
     def drifted(self) -> bool:
@@ -67,7 +70,7 @@ class DriftReport:
             return f"no sign of drift: {rows}"
         advice = {"worse": "expect lower coverage, recalibrate", "better": "expect larger coverage"}
         return (
-            f"drift: true labels fit {self.direction} than in calibration; {rows}; "
+            f"drift: {self.what} fit {self.direction} than in calibration; {rows}; "
             + advice[self.direction]
         )
 

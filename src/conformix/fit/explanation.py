@@ -117,6 +117,11 @@ def explain_numbers(
     predictor = _fitted(cp)
     if hasattr(predictor, "no_sum_of_parts"):
         raise InvalidInput(predictor.no_sum_of_parts)
+    if not hasattr(predictor, "n_classes"):
+        raise InvalidInput(
+            "this shows the labels of a row, and responses have none; the model's own "
+            "explain(outputs, i) says which scores set the ends of its interval."
+        )
     checked = predictor.check(outputs)
     if isinstance(i, bool) or not isinstance(i, int | np.integer) or not 0 <= i < checked.n:
         raise InvalidInput(f"i must be a row from 0 to {checked.n - 1}; got {i!r}.")

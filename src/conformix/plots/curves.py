@@ -12,6 +12,7 @@ from conformix import metrics
 from conformix.conformal import rows_needed, simple_fraction
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray
+from conformix.plots.fit_rows import refuse_responses
 from conformix.plots.style import (
     MARKERS,
     PALETTE,
@@ -86,6 +87,7 @@ def size_coverage_numbers(
 def _points(
     cp: Any, outputs: Any, y: Any, levels: list[float], rows: dict[str, Any]
 ) -> list[tuple[float, float]]:
+    refuse_responses(cp)
     nested = cp.predictor_.fitted.nested
     every = cp.predict_set(outputs, alpha=levels, **rows) if nested else None
     points = []

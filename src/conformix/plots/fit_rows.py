@@ -88,6 +88,16 @@ class FitRows:
         return values if self.allow_empty else lift_best(values)
 
 
+def refuse_responses(cp: Any) -> None:
+    """Refuse a model of responses where the labels of sets are counted."""
+    if hasattr(type(cp), "predict_interval"):
+        raise InvalidInput(
+            "this picture counts labels, and a model of responses has none: "
+            "plots.sorted_intervals and plots.coverage_by_difficulty draw its intervals, and "
+            "report(outputs, y) has widths and coverage over weights and levels."
+        )
+
+
 def fit_rows(
     cp: Any,
     outputs: Any = None,
@@ -102,6 +112,7 @@ def fit_rows(
     They come from what ``fit`` was given, checked against the search; split ``"exact"`` keeps its
     scores. `as_given` takes all rows for tuning and for sizes, whatever the split of the fit was.
     """
+    refuse_responses(cp)
     facts, predictor = cp.guarantee_.facts, cp.predictor_
     fitted, names = predictor.fitted, tuple(cp.score_names_)
     if resolve_calibration(cp.calibration).tune:

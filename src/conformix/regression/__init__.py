@@ -7,6 +7,7 @@ weights that make intervals narrow. `PerBin` calibrates bins of difficulty apart
 
 from conformix.regression.average import RegressionAverage
 from conformix.regression.bins import PerBin
+from conformix.regression.explanation import IntervalExplanation
 from conformix.regression.regressed import Regressed
 from conformix.regression.scores import (
     Abs,
@@ -28,6 +29,7 @@ __all__ = [
     "Cqr",
     "CqrM",
     "CqrR",
+    "IntervalExplanation",
     "Laplace",
     "LogGap",
     "LogSigma",

@@ -35,26 +35,50 @@ MOST_NAMED, LEAST_SHARE = 3, 0.005
 class IntervalExplanation:
     """Why the interval of one row ends where it does; its repr is a sentence and a table.
 
+    Parameters
+    ----------
+    row : int
+        Which row.
+    lower, upper : float
+        The ends of its interval, as predicted.
+    score_names : tuple of str
+        Names of the d scores.
+    weights : array of shape (2, d)
+        Of the lower and the upper end; one row twice except under split ``"exact"``, where every
+        end may have weights of its own.
+    parts : array of shape (2, d)
+        ``w_j s_j`` at the ends; they add up to the thresholds.
+    shares : array of shape (2, d)
+        ``w_j slope_j / sum_k w_k slope_k``, slopes outwards: how much of what a score asks for is
+        passed on to the end. They add up to 1; NaN where no score sets an end.
+    thresholds : array of shape (2,)
+        What the averaged score may reach.
+    why : pair of str
+        What sets each end where scores do not; empty where they do.
+    y : float or None
+        The response, where it is known.
+    alpha : float
+        The level.
+
     Examples
     --------
     >>> import conformix as cx
     >>> model = cx.Regressed(mean=[0.0, 0.0, 0.0, 1.0], sigma=[1.0, 2.0, 1.0, 1.0])
     >>> cp = cx.RegressionAverage(("abs", "norm"), alpha=0.4, weights=[0.5, 0.5])
     >>> cp.fit(model, [1.0, -2.0, 0.5, 3.0]).explain(model, 1).sentence
-    'Row 1: from -2.667 to 2.667 at alpha = 0.4; abs (67 %) and norm (33 %) set both ends.'
+    'Row 1: from -2 to 2 at alpha = 0.4; abs (67 %) and norm (33 %) set both ends.'
     """
 
     row: int
     lower: float
     upper: float
     score_names: tuple[str, ...]
-    # (2, d), of the lower and the upper end; one row twice except under split "exact"
     weights: FloatArray
-    parts: FloatArray  # (2, d), ``w_j s_j`` at the ends; they add up to the thresholds
-    shares: FloatArray  # (2, d), see the module; NaN where no score sets an end
-    thresholds: FloatArray  # (2,), what the averaged score may reach
-    why: tuple[str, str]  # what sets each end where scores do not, or ""
-    y: float | None  # the response, where it is known
+    parts: FloatArray
+    shares: FloatArray
+    thresholds: FloatArray
+    why: tuple[str, str]
+    y: float | None
     alpha: float
 
     @property

@@ -172,9 +172,12 @@ def _positive(sigma: FloatArray, name: str) -> FloatArray:
 
 def _by_level(quantiles: Any, levels: Any, name: str) -> tuple[Any, Any]:
     """Return quantiles as a matrix with their levels, which a mapping or a frame brings along."""
-    columns = getattr(quantiles, "columns", None)
+    columns = _names(quantiles)
     if columns is not None and levels is None:
-        return quantiles, [_level_of(column, name) for column in columns]
+        levels = [_level_of(column, name) for column in columns]
+        if hasattr(quantiles, "column_names"):  # of Arrow, which has no matrix of a table
+            quantiles = np.column_stack([np.asarray(quantiles[column]) for column in columns])
+        return quantiles, levels
     if isinstance(quantiles, Mapping):
         if levels is not None:
             raise InvalidInput(f"levels of {name} are given twice; its quantiles bring their own.")
@@ -185,6 +188,12 @@ def _by_level(quantiles: Any, levels: Any, name: str) -> tuple[Any, Any]:
             raise InvalidInput(f"quantiles of {name} must have as many rows at every level.")
         return np.column_stack(found), [_level_of(key, name) for key in quantiles]  # type: ignore[arg-type]
     return quantiles, levels
+
+
+def _names(frame: Any) -> list[Any] | None:
+    """Return what the columns of a frame or table are called; None of anything else."""
+    names = getattr(frame, "column_names", getattr(frame, "columns", None))
+    return None if names is None or is_tensor(frame) else list(names)
 
 
 def _level_of(column: Any, name: str) -> float:
@@ -323,9 +332,9 @@ def _model(values: Any, name: str) -> Regressed:
         return values
     if isinstance(values, Mapping):
         raise InvalidInput(f"{name} must be a Regressed, an array of means or a frame; got a dict.")
-    columns = getattr(values, "columns", None)
-    if columns is not None and not is_tensor(values):
-        return _of_frame(values, list(columns), name)
+    columns = _names(values)
+    if columns is not None:
+        return _of_frame(values, columns, name)
     array = numeric(values, name)
     if array.ndim == 2 and array.shape[1] > 1:
         raise InvalidInput(

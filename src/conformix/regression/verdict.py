@@ -10,6 +10,7 @@ import numpy as np
 
 from conformix.conformal import conformal_rank, kth_largest
 from conformix.data.row_data import RowData
+from conformix.fit.drift import DriftReport
 from conformix.fit.verdict import LabelledRows, Pooled
 from conformix.intervals import Intervals
 from conformix.kernels.arrays import BoolArray, FloatArray
@@ -73,6 +74,10 @@ class LabelledResponses(LabelledRows):
         """Return the intervals of these rows at a level."""
         predictor: Any = self.predictor
         return predictor.predict_at(self.outputs, alpha, self.data)  # type: ignore[no-any-return]
+
+    def drift(self, level: float = 0.01) -> DriftReport:
+        """Return whether these rows are exchangeable with the calibration rows."""
+        return replace(super().drift(level), what="responses")
 
     def _data_blocks(self) -> list[RowData]:
         return [self.data]

@@ -5,11 +5,12 @@ calls), page second (`Report.html`, `Report.save`; needs the extra ``report``).
 """
 
 from conformix.report.compared import Compared, compare_report
-from conformix.report.report import Report, build_report
+from conformix.report.report import IntervalReport, Report, build_report
 from conformix.report.stream import StreamReport, stream_report
 
 __all__ = [
     "Compared",
+    "IntervalReport",
     "Report",
     "StreamReport",
     "build_report",
