@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
 
 import conformix as cx
 
@@ -35,3 +36,21 @@ def two_models(n: int, seed: int = 0) -> tuple[dict[str, cx.Regressed], np.ndarr
 def part(models: dict[str, cx.Regressed], rows: slice) -> dict[str, cx.Regressed]:
     """Return some rows of several models."""
     return {name: model[rows] for name, model in models.items()}
+
+
+class Told(RegressorMixin, BaseEstimator):
+    """A regressor whose mean and sigma are the first two features: nothing is learnt."""
+
+    def fit(self, X, y):
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def predict(self, X, return_std=False):
+        return (X[:, 0], X[:, 1]) if return_std else X[:, 0]
+
+
+def told_rows(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return features for `Told`, responses and groups."""
+    model, y = model_and_responses(n, seed)
+    groups = np.where(np.arange(n) % 3, "often", "seldom")
+    return np.column_stack([model.mean, model.sigma]), y, groups

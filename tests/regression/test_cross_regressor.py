@@ -298,8 +298,9 @@ def test_files_of_folds_that_do_not_fit_are_refused(tmp_path):
         (lambda one: one["cross"]["folds"][0]["calibration"]["data"].reverse(), "does not rise"),
         (lambda one: one["params"].update(allow_empty=False), "params.allow_empty"),
         (lambda one: one["cross"]["folds"][1].update(more=1), "'more'"),
-        (lambda one: one["cross"]["folds"][0]["predictor"].update(columns=[["", "norm"]]),
-         "do"),
+        (lambda one: one["cross"]["folds"][0]["predictor"].update(key=-1), "key is out of range"),
+        (lambda one: one["cross"]["folds"][2]["predictor"]["fitted"]["facts"].update(n_cal=500),
+         "n_cal"),
     ):  # fmt: skip
         document = copy.deepcopy(whole)
         change(document)

@@ -14,7 +14,7 @@ from numpy.testing import assert_array_equal
 import conformix as cx
 from conformix.regression import PerBin
 from conformix.splits import Exact
-from regression.responses import model_and_responses, part, two_models
+from regression.responses import Told, model_and_responses, part, told_rows, two_models
 
 GOLDEN = Path(__file__).parent / "golden"
 SETTINGS: dict[str, Any] = {"alpha": 0.2, "random_state": 0, "threads": 1}
@@ -182,5 +182,16 @@ def test_files_of_earlier_versions_predict_what_they_did(path: Path) -> None:
     assert str(cp.guarantee_) == expected["guarantee"]
 
 
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("folds/*.json")), ids=lambda path: path.stem)
+def test_folds_of_earlier_versions_predict_what_they_did(path: Path) -> None:
+    expected = json.loads((GOLDEN / "expected" / path.name).read_text())
+    X, _, groups = told_rows(20, 5)
+    reg = cx.CrossConformalRegressor.load(path, [Told().fit(X, None)] * 3)
+    made = reg.predict_interval(X, strata=groups)
+    assert [[float(a).hex(), float(b).hex()] for a, b in made] == expected["intervals"]
+    assert str(reg.guarantee_) == expected["guarantee"]
+
+
 def test_there_are_golden_files() -> None:
     assert len(list(GOLDEN.glob("*.json"))) >= 3
+    assert len(list(GOLDEN.glob("folds/*.json"))) >= 1
