@@ -326,6 +326,15 @@ ENTRIES: dict[str, Entry] = {
     "RegressionAverage.verdict": lambda predicted=MODEL, responses=R, alpha=None: (
         regressed().verdict(predicted, responses, alpha=alpha)
     ),
+    "RegressionAverage.explain": lambda predicted=MODEL, alpha=None: regressed().explain(
+        predicted, alpha=alpha
+    ),
+    "RegressionAverage.contributions": lambda predicted=MODEL, responses=R: (
+        regressed().contributions(predicted, responses)
+    ),
+    "RegressionAverage.report": lambda predicted=MODEL, responses=R: regressed().report(
+        predicted, responses, alphas=[]
+    ),
     "RegressionAverage.evaluate": lambda predicted=MODEL, responses=R, alpha=None: (
         regressed().evaluate(predicted, responses, alpha=alpha)
     ),
