@@ -222,14 +222,14 @@ def page() -> str:
     lines = []
     for claim in CLAIMS:
         if claim.page == "README.md":
-            where = f"`{claim.command}` | [{Path(claim.source).name}](../{claim.source})"
+            where = f"`{claim.command}` | `{claim.source}`"
             told = [text for text in claim.holds() if not text.startswith("|---")]
             lines += [f"| {text.strip('| ').replace(' | ', '; ')} | {where} |" for text in told]
     lines += ["", "## On other pages", "", "| page | lines | command | rows |", "|---|---|---|---|"]
     for claim in CLAIMS:
         if claim.page != "README.md":
             name = Path(claim.page).name
-            where = f"`{claim.command}` | [{Path(claim.source).name}](../{claim.source})"
+            where = f"`{claim.command}` | `{claim.source}`"
             lines.append(f"| [{Path(name).stem}]({name}) | {len(claim.holds())} | {where} |")
     return HEAD + "\n".join(lines) + "\n"
 
