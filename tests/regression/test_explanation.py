@@ -183,3 +183,18 @@ def test_without_its_only_score_an_average_has_no_ends():
     cp = cx.RegressionAverage("norm", alpha=0.1).fit(model[:50], y[:50])
     (only,) = cp.contributions(model[50:], y[50:])
     assert repr(only) == "norm: weight 1, share 100.0 %, intervals unbounded without it"
+
+
+def test_tensors_are_explained_as_arrays_are():
+    torch = pytest.importorskip("torch")
+    cp, outputs, y, _ = fitted("one score")
+    net = outputs["net"]
+    there = cx.Regressed(
+        torch.tensor(net.mean), torch.tensor(net.sigma), torch.tensor(net.quantiles), net.levels
+    )
+    tensors = {"net": there, "ridge": torch.tensor(outputs["ridge"].mean)}
+    truth = torch.tensor(y)
+    assert cp.explain(tensors, 4, y=truth).sentence == cp.explain(outputs, 4, y=y).sentence
+    assert cp.contributions(tensors, truth) == cp.contributions(outputs, y)
+    pages = [cp.report(*rows, alphas=[]).html() for rows in ((tensors, truth), (outputs, y))]
+    assert pages[0] == pages[1]

@@ -19,11 +19,11 @@ from conformix.conformal import conformal_rank, kth_largest, simple_fraction
 from conformix.data.row_data import RowData
 from conformix.errors import InvalidInput
 from conformix.fit.contributions import Averaged
-from conformix.kernels.arrays import FloatArray
+from conformix.kernels.arrays import FloatArray, is_tensor, to_host
 from conformix.regression.bands import widths
 from conformix.regression.planes import Planes
 from conformix.regression.predictor import LinePredictor
-from conformix.regression.regressed import RegressedOutputs, check_responses
+from conformix.regression.regressed import Regressed, RegressedOutputs, check_responses
 from conformix.regression.rule import LineRule
 from conformix.tables import Table
 
@@ -152,6 +152,19 @@ class IntervalExplanation:
         return self.table().text()
 
 
+def in_host_memory(outputs: RegressedOutputs) -> RegressedOutputs:
+    """Return what models predict as arrays: words and pages are made of these."""
+
+    def moved(model: Regressed) -> Regressed:
+        parts = {part: getattr(model, part) for part in model.has}
+        if not any(map(is_tensor, parts.values())):
+            return model
+        levels = {} if model.levels is None else {"levels": model.levels}
+        return Regressed(**{part: to_host(values) for part, values in parts.items()}, **levels)
+
+    return RegressedOutputs({name: moved(model) for name, model in outputs.by_name.items()})
+
+
 class End(NamedTuple):
     """One end of the interval of a row under some weights, before it is cut to a range."""
 
@@ -188,7 +201,7 @@ def explain_interval(
     **rows
         As in ``predict_interval``.
     """
-    checked = predictor.check(outputs)
+    checked = in_host_memory(predictor.check(outputs))
     if isinstance(i, bool) or not isinstance(i, int | np.integer) or not 0 <= i < checked.n:
         raise InvalidInput(f"i must be a row from 0 to {checked.n - 1}; got {i!r}.")
     level = float(simple_fraction(predictor.alpha if alpha is None else alpha))
@@ -296,7 +309,7 @@ def averaged(predictor: LinePredictor, outputs: Any, y: Any) -> Averaged:
 
     The influence of a score is the mean of its shares in the ends of these rows.
     """
-    checked = predictor.check(outputs)
+    checked = in_host_memory(predictor.check(outputs))
     responses = check_responses(y, checked.n)
     rule: LineRule = predictor.fitted.rule
     planes = rule.transform(checked)

@@ -19,7 +19,7 @@ from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
 from conformix.kernels.simplex import grid_size
 from conformix.regression.average import RegressionAverage
 from conformix.regression.bands import bands, widths
-from conformix.regression.explanation import explain_interval
+from conformix.regression.explanation import explain_interval, in_host_memory
 from conformix.regression.planes import Planes
 from conformix.regression.predictor import LinePredictor
 from conformix.regression.regressed import RegressedOutputs, check_responses
@@ -77,7 +77,7 @@ class ResponseRows(AnyRows):
         predictor = model._check_fitted()
         if classes is not None:
             raise InvalidInput("class_names are those of labels, and responses have none.")
-        checked = predictor.check(outputs)
+        checked = in_host_memory(predictor.check(outputs))
         return cls(
             predictor,
             checked,
