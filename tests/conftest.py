@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Generator
+from functools import cache, wraps
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import conformix as cx
+from conformix.data import bundled
 from conformix.kernels import twins
 
 # Small problems of these tests stand for large ones: compiled kernels compute them, in whatever
@@ -23,6 +25,18 @@ from conformix.kernels import twins
 twins.PATIENCE = -1
 # Where kernels are compiled for the first time, the line about it is in nobody's standard error.
 logging.getLogger("conformix").addHandler(logging.NullHandler())
+
+unpacked = cache(bundled._read)
+
+
+@wraps(bundled._read)
+def copied(path: Path) -> dict[str, np.ndarray]:
+    return {name: array.copy("K") for name, array in unpacked(path).items()}
+
+
+# Bundled data are unpacked once in a process; whoever loads them has a copy of their own.
+# `data/test_bundled.py` reads them as everybody does.
+bundled._read = copied
 
 # Derandomised: the same cases on every machine and in every run, nothing kept between runs.
 settings.register_profile(
