@@ -65,6 +65,11 @@ class CompiledOnce:
         """Wait: no test is sent to a worker before; what failed to compile fails in its test."""
         self.compiler.wait()
 
+    def pytest_unconfigure(self) -> None:
+        """Leave nothing behind where tests were never sent."""
+        self.compiler.terminate()
+        self.compiler.wait()
+
 
 # Most of what collecting imports. Bytecode of a fresh environment is written by whoever imports a
 # module first, so every worker begins with another library and finds the others' written.
@@ -72,7 +77,9 @@ LIBRARIES = (("torch",), ("sklearn.linear_model", "pandas"), ("distributed", "ma
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let several workers share what only the first run in a fresh clone compiles."""
+    """Let the workers of a whole run share what only the first run in a fresh clone compiles."""
+    if sorted(config.args) != sorted(config.getini("testpaths")):
+        return
     if getattr(config.option, "numprocesses", None):
         config.pluginmanager.register(CompiledOnce())
     worker = os.environ.get("PYTEST_XDIST_WORKER")
