@@ -3,7 +3,12 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import subprocess
+import sys
 from collections.abc import Generator
+from functools import cache, wraps
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import conformix as cx
+from conformix.data import bundled
 from conformix.kernels import twins
 
 # Small problems of these tests stand for large ones: compiled kernels compute them, in whatever
@@ -19,6 +25,18 @@ from conformix.kernels import twins
 twins.PATIENCE = -1
 # Where kernels are compiled for the first time, the line about it is in nobody's standard error.
 logging.getLogger("conformix").addHandler(logging.NullHandler())
+
+unpacked = cache(bundled._read)
+
+
+@wraps(bundled._read)
+def copied(path: Path) -> dict[str, np.ndarray]:
+    return {name: array.copy("K") for name, array in unpacked(path).items()}
+
+
+# Bundled data are unpacked once in a process; whoever loads them has a copy of their own.
+# `data/test_bundled.py` reads them as everybody does.
+bundled._read = copied
 
 # Derandomised: the same cases on every machine and in every run, nothing kept between runs.
 settings.register_profile(
@@ -33,6 +51,44 @@ settings.register_profile(
     "fuzz", parent=settings.get_profile("conformix"), derandomize=False, max_examples=1000
 )
 settings.load_profile(os.environ.get("CONFORMIX_HYPOTHESIS", "conformix"))
+
+
+class CompiledOnce:
+    """Kernels are compiled in one process while workers collect, and kept for all of them."""
+
+    def __init__(self) -> None:
+        code = "from conformix.estimators.warmup import warm_up; warm_up()"
+        self.compiler = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self) -> None:
+        """Wait: no test is sent to a worker before; what failed to compile fails in its test."""
+        self.compiler.wait()
+
+    def pytest_unconfigure(self) -> None:
+        """Leave nothing behind where tests were never sent."""
+        self.compiler.terminate()
+        self.compiler.wait()
+
+
+# Most of what collecting imports. Bytecode of a fresh environment is written by whoever imports a
+# module first, so every worker begins with another library and finds the others' written.
+LIBRARIES = (("torch",), ("sklearn.linear_model", "pandas"), ("distributed", "matplotlib.pyplot"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let the workers of a whole run share what only the first run in a fresh clone compiles."""
+    if sorted(config.args) != sorted(config.getini("testpaths")):
+        return
+    if getattr(config.option, "numprocesses", None):
+        config.pluginmanager.register(CompiledOnce())
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker:
+        first = int(worker.removeprefix("gw")) % len(LIBRARIES)
+        for names in LIBRARIES[first:] + LIBRARIES[:first]:
+            for name in names:
+                if find_spec(name.partition(".")[0]) is not None:
+                    import_module(name)
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from functools import lru_cache
 from inspect import signature
+from types import FunctionType
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -91,6 +93,13 @@ def check_flag(value: Any, name: str) -> bool:
 
 def takes(function: Any, count: int) -> bool:
     """Whether a function can be called with so many arguments; what does not say is believed."""
+    method = type(function).__call__ if callable(function) else None
+    if isinstance(method, FunctionType):  # what holds for one object of a class holds for all
+        return _method_takes(method, 1 + count)
+    return _takes(function, count)
+
+
+def _takes(function: Any, count: int) -> bool:
     try:
         signature(function).bind(*range(count))
     except TypeError:
@@ -98,6 +107,9 @@ def takes(function: Any, count: int) -> bool:
     except ValueError:  # built-in functions may have no signature
         return True
     return True
+
+
+_method_takes = lru_cache(maxsize=64)(_takes)
 
 
 def check_flags(settings: Any) -> Any:

@@ -1,6 +1,7 @@
 """p-values, several levels at once, credibility and confidence."""
 
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -15,19 +16,22 @@ from conformix.testing import assert_same_sets
 
 DATA = cx.datasets.load("cifar10")
 LOGITS, LABELS = DATA.outputs["vgg16"], DATA.labels
-CP = cx.ScoreAverage("paper", alpha=0.1, kind="logits", random_state=0).fit(
-    LOGITS[:600], LABELS[:600]
-)
 TEST = LOGITS[600:1600]
+
+
+@cache
+def fitted():
+    cp = cx.ScoreAverage("paper", alpha=0.1, kind="logits", random_state=0)
+    return cp.fit(LOGITS[:600], LABELS[:600])
 
 
 @pytest.mark.parametrize("alpha", [0.01, 0.05, 0.1, 1 - 0.9, 0.37])
 def test_the_set_is_where_the_p_value_exceeds_alpha(alpha):
     # as integers: (n+1) p > (n+1) alpha, in exact fractions
-    n = len(CP.predictor_.fitted.calibration)
-    ranks = np.rint(CP.predict_pvalues(TEST) * (n + 1)).astype(int)
+    n = len(fitted().predictor_.fitted.calibration)
+    ranks = np.rint(fitted().predict_pvalues(TEST) * (n + 1)).astype(int)
     cut = Fraction(alpha).limit_denominator(10**6) * (n + 1)
-    assert_same_sets(CP.predict_set(TEST, alpha=alpha), ranks > float(cut))
+    assert_same_sets(fitted().predict_set(TEST, alpha=alpha), ranks > float(cut))
 
 
 def test_a_pac_rank_gives_more_labels_than_p_values_above_alpha():
@@ -56,9 +60,9 @@ def test_smoothed_p_values_lie_between_the_strict_and_the_plain_one():
     calibration, scores = np.array([0.1, 0.3, 0.3, 0.7]), np.array([[0.3, 0.5]])
     # 0.3: one below, two equal: 1 + tau * 3; 0.5: three below, none equal: 3 + tau
     assert_array_equal(smoothed_ranks(calibration, scores, np.array([[0.5]])), [[2.5, 3.5]])
-    smooth, plain = CP.predict_pvalues(TEST, smoothed=True), CP.predict_pvalues(TEST)
+    smooth, plain = fitted().predict_pvalues(TEST, smoothed=True), fitted().predict_pvalues(TEST)
     assert (smooth <= plain).all()
-    assert_array_equal(CP.predict_pvalues(TEST[7:8], smoothed=True), smooth[7:8])
+    assert_array_equal(fitted().predict_pvalues(TEST[7:8], smoothed=True), smooth[7:8])
 
 
 def test_smoothed_p_values_of_true_labels_are_uniform():
@@ -90,48 +94,48 @@ def test_at_the_level_of_the_confidence_a_set_holds_no_second_label():
 
 def test_several_levels_give_the_sets_of_each():
     alphas = [0.2, 0.01, 0.1, 0.05]
-    nested = CP.predict_set(TEST, alpha=alphas)
+    nested = fitted().predict_set(TEST, alpha=alphas)
     assert nested.alphas == (0.01, 0.05, 0.1, 0.2)
     for alpha in alphas:
-        assert_same_sets(nested.at(alpha), CP.predict_set(TEST, alpha=alpha))
+        assert_same_sets(nested.at(alpha), fitted().predict_set(TEST, alpha=alpha))
     assert_array_equal(nested.mean_sizes, nested.sizes.mean(axis=1))
     assert (np.diff(nested.sizes, axis=0) <= 0).all()
 
 
 @pytest.mark.parametrize(("asked", "found"), [(1 - 0.7, 0.3), (0.3, 1 - 0.7)])
 def test_a_level_is_the_fraction_that_its_float_stands_for(asked, found):
-    nested = CP.predict_set(TEST, alpha=[0.1, asked])
+    nested = fitted().predict_set(TEST, alpha=[0.1, asked])
     assert nested.alphas == (0.1, 0.3)
-    assert_same_sets(nested.at(found), CP.predict_set(TEST, alpha=0.3))
+    assert_same_sets(nested.at(found), fitted().predict_set(TEST, alpha=0.3))
 
 
 def test_one_level_written_in_two_ways_is_one_level():
-    nested = CP.predict_set(TEST, alpha=[0.3, 1 - 0.7, np.float32(0.3)])
+    nested = fitted().predict_set(TEST, alpha=[0.3, 1 - 0.7, np.float32(0.3)])
     assert nested.alphas == (0.3,)
 
 
 def test_several_levels_use_one_byte_per_label():
-    nested = CP.predict_set(TEST, alpha=np.linspace(0.01, 0.5, 50))
+    nested = fitted().predict_set(TEST, alpha=np.linspace(0.01, 0.5, 50))
     assert nested.depth.dtype == np.uint8
     assert nested.depth.shape == (1000, 10)
 
 
 def test_levels_that_were_not_asked_for():
-    nested = CP.predict_set(TEST, alpha=[0.1, 0.2])
+    nested = fitted().predict_set(TEST, alpha=[0.1, 0.2])
     sentence = r"^alpha must be one of the predicted levels \[0\.1, 0\.2\]; got 0\.3\.$"
     with pytest.raises(InvalidInput, match=sentence):
         nested.at(0.3)
     with pytest.raises(InvalidInput, match=r"^alpha must be a number strictly between 0 and 1"):
         nested.at("0.1")
     with pytest.raises(InvalidInput, match=r"^alpha must hold at least one level; got none\.$"):
-        CP.predict_set(TEST, alpha=[])
+        fitted().predict_set(TEST, alpha=[])
     with pytest.raises(InvalidInput, match=r"^alpha must be a number strictly between 0 and 1"):
-        CP.predict_set(TEST, alpha=[0.1, 1.2])
+        fitted().predict_set(TEST, alpha=[0.1, 1.2])
 
 
 def test_a_level_too_small_for_the_rows_warns():
     with pytest.warns(TrivialSetsWarning, match=r"^alpha=0\.001 needs at least 999 calibration"):
-        nested = CP.predict_set(TEST, alpha=[0.1, 0.001])
+        nested = fitted().predict_set(TEST, alpha=[0.1, 0.001])
     assert nested.at(0.001).mask.all()
 
 

@@ -58,6 +58,12 @@ def test_the_repr_says_what_there_is() -> None:
     )
 
 
+@pytest.fixture(autouse=True)
+def read_from_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Undo what `conftest.py` does to all other tests."""
+    monkeypatch.setattr(bundled, "_read", bundled._read.__wrapped__)
+
+
 def test_loading_twice_gives_independent_arrays() -> None:
     first, second = cx.datasets.load("mmlu_llama13b"), cx.datasets.load("mmlu_llama13b")
     first.labels[:] = 0

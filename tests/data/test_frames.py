@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -21,7 +23,11 @@ def rows(n: int, seed: int) -> tuple:
 
 P, Y, LABELS = rows(300, 0)
 NEW, _, _ = rows(50, 1)
-PLAIN = cx.ScoreAverage("thr").fit(P.to_numpy(), Y, classes=NAMES).predict_set(NEW.to_numpy())
+
+
+@cache
+def plain():
+    return cx.ScoreAverage("thr").fit(P.to_numpy(), Y, classes=NAMES).predict_set(NEW.to_numpy())
 
 
 @pytest.mark.parametrize(
@@ -30,8 +36,8 @@ PLAIN = cx.ScoreAverage("thr").fit(P.to_numpy(), Y, classes=NAMES).predict_set(N
 def test_labels_that_are_columns_need_no_list_of_classes(labels) -> None:
     cp = cx.ScoreAverage("thr").fit(P, labels)
     assert list(cp.classes_) == NAMES
-    np.testing.assert_array_equal(np.asarray(cp.predict_set(NEW)), np.asarray(PLAIN))
-    assert cp.predict_set(NEW).labels("row 3") == PLAIN.labels(3)
+    np.testing.assert_array_equal(np.asarray(cp.predict_set(NEW)), np.asarray(plain()))
+    assert cp.predict_set(NEW).labels("row 3") == plain().labels(3)
 
 
 @pytest.mark.parametrize("wrap", [lambda p: p, lambda p: {"m": p}, lambda p: [p, p]], ids=range(3))
@@ -48,7 +54,7 @@ def test_polars_frames_are_taken_as_pandas_ones_are() -> None:
     pl = pytest.importorskip("polars")
     frame = pl.DataFrame({name: NEW[name].to_numpy() for name in ("dog", "emu", "cat")})
     cp = cx.ScoreAverage("thr").fit(P, LABELS)
-    np.testing.assert_array_equal(np.asarray(cp.predict_set(frame)), np.asarray(PLAIN))
+    np.testing.assert_array_equal(np.asarray(cp.predict_set(frame)), np.asarray(plain()))
 
 
 def test_other_columns_and_labels_that_are_numbers_stay_as_they_were() -> None:
@@ -68,7 +74,7 @@ def test_rows_are_called_by_what_they_are_called_or_by_their_place() -> None:
     with pytest.raises(cx.InvalidInput, match="0 to 49, or what the row is called in ids; got 'x'"):
         sets.labels("x")
     with pytest.raises(cx.InvalidInput, match=r"labels takes the place of one row, 0 to 49; got"):
-        PLAIN.labels("row 3")
+        plain().labels("row 3")
 
 
 def test_one_row_of_a_frame_is_said_to_be_one() -> None:

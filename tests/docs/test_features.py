@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,12 @@ def test_the_table_has_the_peers_beside_us() -> None:
     assert len(CELLS) > 30
 
 
+@cache
+def functions_of(file: str) -> set[str]:
+    tree = ast.parse((TESTS / file).read_text(encoding="utf-8"))
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+
+
 @pytest.mark.parametrize("row", CELLS, ids=lambda row: row[0])
 def test_a_feature_of_ours_names_a_test_that_exists(row: list[str]) -> None:
     *_, ours, shown = row
@@ -32,5 +39,4 @@ def test_a_feature_of_ours_names_a_test_that_exists(row: list[str]) -> None:
         assert shown == ""
         return
     file, name = NAMED.fullmatch(shown).groups()
-    tree = ast.parse((TESTS / file).read_text(encoding="utf-8"))
-    assert name in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    assert name in functions_of(file)

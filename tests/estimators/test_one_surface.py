@@ -2,6 +2,7 @@
 
 import copy
 import json
+from functools import cache
 
 import numpy as np
 import pytest
@@ -47,14 +48,14 @@ def streamed():
     return online, P[NEW], Y[NEW]
 
 
-MADE = {f.__name__: f() for f in (averaged, classified, crossed, streamed)}
-EVERY = pytest.mark.parametrize("name", MADE)
+MAKERS = {f.__name__: cache(f) for f in (averaged, classified, crossed, streamed)}
+EVERY = pytest.mark.parametrize("name", MAKERS)
 STREAM = "streamed"
 
 
 @EVERY
 def test_outputs_are_public_and_are_what_the_average_takes(name):
-    estimator, rows, _ = MADE[name]
+    estimator, rows, _ = MAKERS[name]()
     outputs = estimator.outputs(rows)
     if name in ("averaged", STREAM):
         assert outputs is rows
@@ -71,12 +72,12 @@ def test_outputs_are_public_and_are_what_the_average_takes(name):
 
 @EVERY
 def test_evaluate_measures_the_sets_that_are_predicted(name):
-    estimator, rows, y = MADE[name]
+    estimator, rows, y = MAKERS[name]()
     result = estimator.evaluate(rows, y)
     if name == STREAM:
         trace = copy.deepcopy(estimator).run(rows, y)
         assert result["coverage"] == pytest.approx(trace.coverage)
-        assert estimator.guarantee_.statement == MADE[name][0].guarantee_.statement
+        assert estimator.guarantee_.statement == MAKERS[name]()[0].guarantee_.statement
     else:
         sets = estimator.predict_set(rows)
         assert result["coverage"] == cx.metrics.coverage(sets, y)
@@ -89,14 +90,14 @@ def test_evaluate_measures_the_sets_that_are_predicted(name):
 
 @EVERY
 def test_labels_that_do_not_fit_the_rows_are_refused(name):
-    estimator, rows, y = MADE[name]
+    estimator, rows, y = MAKERS[name]()
     with pytest.raises((cx.InvalidInput, ValueError)):
         estimator.evaluate(rows, y[:-1])
 
 
-@pytest.mark.parametrize("name", sorted({*MADE} - {STREAM}))
+@pytest.mark.parametrize("name", sorted({*MAKERS} - {STREAM}))
 def test_evaluate_takes_another_level(name):
-    estimator, rows, y = MADE[name]
+    estimator, rows, y = MAKERS[name]()
     result = estimator.evaluate(rows, y, alpha=0.3)
     assert result["mean_size"] == estimator.predict_set(rows, alpha=0.3).sizes.mean()
     assert result.verdict.asked == 0.7
@@ -112,7 +113,7 @@ def test_a_stream_that_is_evaluated_stays_where_it_is():
 
 @EVERY
 def test_p_values_say_which_labels_are_in(name):
-    estimator, rows, _ = MADE[name]
+    estimator, rows, _ = MAKERS[name]()
     if name == STREAM:
         estimator = copy.deepcopy(estimator)
         pvalues = estimator.predict_pvalues(rows[:1])
@@ -122,9 +123,9 @@ def test_p_values_say_which_labels_are_in(name):
     assert_array_equal(pvalues > 0.1 + 1e-12, estimator.predict_set(rows[:50]).mask)
 
 
-@pytest.mark.parametrize("name", sorted({*MADE} - {"crossed"}))
+@pytest.mark.parametrize("name", sorted({*MAKERS} - {"crossed"}))
 def test_explain_shows_a_sum_of_parts_and_the_threshold(name):
-    estimator, rows, y = MADE[name]
+    estimator, rows, y = MAKERS[name]()
     told = estimator.explain(rows, 3, y=y, top=10)
     np.testing.assert_allclose(told.contributions.sum(axis=1), told.combined, rtol=1e-12)
     assert_array_equal(told.included, told.combined >= told.thresholds)
@@ -145,7 +146,7 @@ def test_explain_shows_a_sum_of_parts_and_the_threshold(name):
     ],
 )
 def test_what_cannot_exist_says_why_in_a_sentence(name, call, sentence):
-    estimator, rows, y = MADE[name]
+    estimator, rows, y = MAKERS[name]()
     with pytest.raises(InvalidInput, match=sentence):
         estimator.explain(rows) if call == "explain" else estimator.report(rows, y)
 
@@ -153,7 +154,7 @@ def test_what_cannot_exist_says_why_in_a_sentence(name, call, sentence):
 @EVERY
 @pytest.mark.parametrize("by", ["score", "model"])
 def test_contributions_add_up(name, by):
-    estimator, rows, y = MADE[name]
+    estimator, rows, y = MAKERS[name]()
     found = estimator.contributions(rows, y, by=by)
     assert sum(one.share for one in found) == pytest.approx(1)
     if name == "crossed" and by == "score":
@@ -168,7 +169,7 @@ def test_contributions_add_up(name, by):
 
 @pytest.mark.parametrize("name", ["averaged", "classified"])
 def test_report_is_about_the_rows_that_are_given(name):
-    estimator, rows, y = MADE[name]
+    estimator, rows, y = MAKERS[name]()
     report = estimator.report(rows, y, alphas=[0.05], title="digits")
     assert report.title == "digits"
     place = report.rows.fitted_place
@@ -177,7 +178,7 @@ def test_report_is_about_the_rows_that_are_given(name):
 
 @EVERY
 def test_a_saved_estimator_answers_alike(name, tmp_path):
-    estimator, rows, y = MADE[name]
+    estimator, rows, y = MAKERS[name]()
     estimator.save(tmp_path / "model.json")
     kept = {
         "classified": lambda: [estimator.estimators_],
@@ -226,7 +227,7 @@ def test_a_stream_goes_on_where_it_was_saved(options, tmp_path):
 )
 def test_a_file_of_a_stream_that_contradicts_itself_is_refused(change, sentence, tmp_path):
     path = tmp_path / "stream.json"
-    MADE[STREAM][0].save(path)
+    MAKERS[STREAM]()[0].save(path)
     document = json.loads(path.read_text())
     document["online"] |= change
     path.write_text(json.dumps(document))
@@ -238,11 +239,11 @@ def test_a_file_of_a_stream_that_contradicts_itself_is_refused(change, sentence,
 def test_estimators_that_are_not_those_of_the_file_are_refused(wrong, tmp_path):
     path = tmp_path / "model.json"
     if wrong == "folds":
-        MADE["crossed"][0].save(path)
+        MAKERS["crossed"]()[0].save(path)
         with pytest.raises(InvalidInput, match=r"^estimators must be those of the 3 folds; got 1"):
             cx.CrossConformalClassifier.load(path, [MODEL])
         return
-    MADE["classified"][0].save(path)
+    MAKERS["classified"]()[0].save(path)
     given = {"a": MODEL, "tree": MODEL} if wrong == "names" else {"nb": MODEL, "tree": MODEL}
     with pytest.raises(InvalidInput, match=r"^estimators must (be called|know no other labels)"):
         cx.ConformalClassifier.load(path, given)
@@ -361,7 +362,7 @@ def test_class_names_go_through_folds():
 @pytest.mark.parametrize("name", ["averaged", "classified", "crossed"])
 def test_the_index_of_a_frame_names_the_sets(name, tmp_path):
     pandas = pytest.importorskip("pandas")
-    estimator, rows, _ = MADE[name]
+    estimator, rows, _ = MAKERS[name]()
     ids = [f"row {i}" for i in range(20)]
     frame = pandas.DataFrame(rows[:20], index=ids)
     if name != "averaged":

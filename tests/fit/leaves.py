@@ -121,7 +121,7 @@ def faults(name: str, some: Iterable[tuple[tuple[Any, ...], Any]], path: Path) -
     """Return what is wrong with how changed files are met."""
     whole, wrong = document(name), []
     for place, value in some:
-        edited = copy.deepcopy(whole)
+        edited = document(name)
         node = edited
         for key in place[:-1]:
             node = node[key]

@@ -1,6 +1,7 @@
 """Rows of the fit are recognised when somebody evaluates on them, and others are not."""
 
 import json
+from functools import cache
 from unittest import mock
 
 import numpy as np
@@ -22,7 +23,9 @@ def fitted(n=600, **options):
     return cx.ScoreAverage(**(usual | options)).fit(LOGITS[:n], Y[:n])
 
 
-FITTED = fitted()
+@cache
+def once_fitted():
+    return fitted()
 
 
 @pytest.mark.parametrize("options", [{}, {"split": "efcp"}, {"split": "exact"}, {"scores": "auto"}])
@@ -40,26 +43,26 @@ def test_rows_of_the_fit_are_called_so_and_fresh_ones_are_not(options):
 
 def test_evaluate_report_and_drift_say_so():
     rows, y = LOGITS[:600], Y[:600]
-    result = FITTED.evaluate(rows, y)
+    result = once_fitted().evaluate(rows, y)
     assert USED in str(result)
     assert result.drift.verdict.startswith(f"no drift check: {USED}")
-    assert USED in repr(FITTED.check_drift(rows, y))
-    report = FITTED.report(rows, y, alphas=[0.05])
+    assert USED in repr(once_fitted().check_drift(rows, y))
+    report = once_fitted().report(rows, y, alphas=[0.05])
     assert set(report.measured.verdicts) == {"used"}
     assert USED in report.source
-    assert "fresh rows" in FITTED.check_drift(LOGITS[1000:1600], Y[1000:1600]).verdict
-    assert USED not in FITTED.report(LOGITS[1000:1600], Y[1000:1600], alphas=[0.05]).source
+    assert "fresh rows" in once_fitted().check_drift(LOGITS[1000:1600], Y[1000:1600]).verdict
+    assert USED not in once_fitted().report(LOGITS[1000:1600], Y[1000:1600], alphas=[0.05]).source
 
 
 def test_a_part_of_the_rows_is_enough_and_a_few_are_no_proof():
     mixed = np.concatenate([LOGITS[:60], LOGITS[1000:1540]])
     labels = np.concatenate([Y[:60], Y[1000:1540]])
-    assert "60 of 600 looked up" in FITTED.verdict(mixed, labels).sentence
+    assert "60 of 600 looked up" in once_fitted().verdict(mixed, labels).sentence
     some = np.concatenate([LOGITS[:2], LOGITS[1000:1009]])
-    assert FITTED.verdict(some, np.concatenate([Y[:2], Y[1000:1009]])).used is None
-    assert FITTED.verdict(LOGITS[:2], Y[:2]).used is not None
+    assert once_fitted().verdict(some, np.concatenate([Y[:2], Y[1000:1009]])).used is None
+    assert once_fitted().verdict(LOGITS[:2], Y[:2]).used is not None
     few = np.concatenate([LOGITS[:12], LOGITS[1000:1588]])
-    assert FITTED.verdict(few, np.concatenate([Y[:12], Y[1000:1588]])).used is None
+    assert once_fitted().verdict(few, np.concatenate([Y[:12], Y[1000:1588]])).used is None
 
 
 def test_equal_numbers_are_equal_rows_whatever_their_type():
@@ -74,7 +77,7 @@ def test_equal_numbers_are_equal_rows_whatever_their_type():
 
 def test_tensors_are_recognised_as_arrays_are():
     torch = pytest.importorskip("torch")
-    assert FITTED.verdict(torch.as_tensor(LOGITS[:600]), Y[:600]).word == "used"
+    assert once_fitted().verdict(torch.as_tensor(LOGITS[:600]), Y[:600]).word == "used"
 
 
 def test_models_in_another_order_are_the_same_rows():
@@ -131,18 +134,18 @@ def test_rows_that_recalibrate_are_remembered_too():
 
 
 def test_a_model_file_remembers_unless_it_is_not_to(tmp_path):
-    FITTED.save(tmp_path / "model.json")
+    once_fitted().save(tmp_path / "model.json")
     again = cx.load(tmp_path / "model.json")
     assert again.verdict(LOGITS[:600], Y[:600]).word == "used"
-    FITTED.save(tmp_path / "silent.json", remember=False)
+    once_fitted().save(tmp_path / "silent.json", remember=False)
     assert "seen" not in json.loads((tmp_path / "silent.json").read_text())["predictor"]
     assert cx.load(tmp_path / "silent.json").verdict(LOGITS[:600], Y[:600]).used is None
 
 
 def test_the_salt_is_that_of_the_model():
     other = fitted(random_state=1)
-    assert not np.isin(other.predictor_.seen.digests, FITTED.predictor_.seen.digests).any()
-    rows = FITTED.predictor_.check(LOGITS[:3])
+    assert not np.isin(other.predictor_.seen.digests, once_fitted().predictor_.seen.digests).any()
+    rows = once_fitted().predictor_.check(LOGITS[:3])
     assert len(set(digests_of(rows, np.arange(3), 5)) | set(digests_of(rows, np.arange(3), 6))) == 6
 
 
@@ -157,7 +160,7 @@ def test_the_salt_is_that_of_the_model():
 )
 def test_a_memory_that_cannot_be_is_refused(change, sentence, tmp_path):
     path = tmp_path / "model.json"
-    FITTED.save(path)
+    once_fitted().save(path)
     document = json.loads(path.read_text())
     change(document["predictor"]["seen"])
     path.write_text(json.dumps(document))
@@ -178,7 +181,7 @@ def test_samples_are_spread_over_all_rows_and_stay_small():
 
 def test_digests_of_any_width_rise(tmp_path):
     path = tmp_path / "model.json"
-    FITTED.save(path)
+    once_fitted().save(path)
     document = json.loads(path.read_text())
     ends = [-(2**63), *range(598), 2**63 - 1]  # their differences do not fit into an int64
     document["predictor"]["seen"]["digests"]["data"] = ends

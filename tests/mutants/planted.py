@@ -527,8 +527,8 @@ BUGS = [
         'lambda k: n_weights * betaincc(n + 1 - k, k, level) <= bad',
         'lambda k: n_weights * betaincc(n + 1 - k, k, level) <= 1 - bad'),
     Bug("ecdf that overshoots its last knot", "scores/scale.py",
-        "np.minimum(levels[left] + np.minimum(way, 1.0) * rise, levels[left + 1])",
-        "levels[left] + way * rise"),
+        "np.minimum(low + np.minimum(way, 1.0) * (high - low), high)",
+        "low + way * (high - low)"),
     # Roles: who had a part in what was learnt, and who in the calibration.
     Bug("ecdf of a shortlist learnt on all rows", "fit/exact/split.py",
         "transform = normalizer.fit(some_rows(scores, aside) if len(aside) else scores, columns)",

@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -75,6 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _failed(error)
 
 
+@cache  # the parser reads the signatures of all commands, and is the same for every call
 def commands() -> Any:
     """Return all commands as one callable."""
     import typer  # noqa: PLC0415  an extra

@@ -10,6 +10,8 @@ from __future__ import annotations
 import difflib
 import inspect
 import sys
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Self
 
 from conformix.errors import UnknownParameter
@@ -62,7 +64,7 @@ class Params(Alone):
 
     @classmethod
     def _signature(cls) -> dict[str, inspect.Parameter]:
-        listed = dict(inspect.signature(cls.__init__).parameters)
+        listed = dict(_parameters(cls.__init__))
         listed.pop("self")
         return listed
 
@@ -97,9 +99,14 @@ class KnownParameters:
         return super().__new__(cls)
 
 
+@lru_cache(maxsize=256)  # asked whenever an estimator is made or shown
+def _parameters(constructor: Any) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(constructor).parameters
+
+
 def refuse_unknown_parameters(estimator: type, given: dict[str, Any]) -> None:
     """Refuse a parameter that an estimator does not have, and name the one that is meant."""
-    known = inspect.signature(estimator.__init__).parameters  # type: ignore[misc]
+    known = _parameters(estimator.__init__)  # type: ignore[misc]
     if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in known.values()):
         return
     wrong = next((name for name in given if name not in known), None)

@@ -371,10 +371,14 @@ class Gathered:
             return GatheredRows(self, rows)
         if np.array_equal(rows, self.tensor_rows):
             return self.tensor
-        first_is_here = bool(len(rows)) and bool(np.isin(rows[:1], self.tensor_rows).all())
-        if first_is_here and np.isin(rows, self.tensor_rows).all():
+        if len(rows) and self._are_here(rows[:1]) and self._are_here(rows):
             return some_rows(self.tensor, np.searchsorted(self.tensor_rows, rows))
         return GatheredRows(self, rows)
+
+    def _are_here(self, rows: IntArray) -> bool:
+        here = self.tensor_rows
+        places = np.searchsorted(here, rows)
+        return bool(len(here)) and bool((here.take(places, mode="clip") == rows).all())
 
     def map(self, function: Callable[..., Any], *arrays: Any) -> Iterator[tuple[slice, Any]]:
         return self._all_rows.map(function, *arrays)

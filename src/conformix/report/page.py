@@ -247,6 +247,7 @@ def stream_page(report: StreamReport) -> str:
     )  # fmt: skip
 
 
+@cache
 def _template(name: str) -> Any:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True,
                               lstrip_blocks=True, keep_trailing_newline=True,

@@ -234,10 +234,11 @@ def rising_line(values: FloatArray, knots: FloatArray, levels: FloatArray) -> Fl
         return np.full(values.shape, levels[0])
     left = knots.searchsorted(values, side="right") - 1
     left = np.minimum(np.maximum(left, 0), len(knots) - 2)  # sooner than `clip` for a few numbers
+    right = left + 1
+    start, low, high = knots[left], levels[left], levels[right]
     # The share of the way to the next knot, not a slope: that overflows between tiny knots.
-    way = np.maximum(values - knots[left], 0.0) / (knots[left + 1] - knots[left])
-    rise = levels[left + 1] - levels[left]
-    return np.minimum(levels[left] + np.minimum(way, 1.0) * rise, levels[left + 1])
+    way = np.maximum(values - start, 0.0) / (knots[right] - start)
+    return np.minimum(low + np.minimum(way, 1.0) * (high - low), high)
 
 
 def _rising_line_on_device(values: Any, knots: Any, levels: Any) -> Any:

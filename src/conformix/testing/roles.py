@@ -303,6 +303,8 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _equal(one: Any, other: Any) -> bool:
+    if one is other:  # names of attributes, mostly
+        return True
     if type(one) is not type(other):
         return False
     return np.array_equal(one, other, equal_nan=np.asarray(one).dtype.kind in "fc")

@@ -132,8 +132,7 @@ def load(name: str) -> Dataset:
     if not isinstance(name, str) or name not in SOURCES:
         raise unknown_name("data set", name, names())
     source = SOURCES[name]
-    with np.load(_find(name), allow_pickle=False) as file:
-        arrays = {key: file[key] for key in file.files}
+    arrays = _read(_find(name))
     return Dataset(
         name=name,
         labels=arrays.pop("labels").astype(np.intp),
@@ -144,6 +143,11 @@ def load(name: str) -> Dataset:
         credit=source.credit,
         licence=source.licence,
     )
+
+
+def _read(path: Path) -> dict[str, np.ndarray]:
+    with np.load(path, allow_pickle=False) as file:
+        return {key: file[key] for key in file.files}
 
 
 def _texts(values: np.ndarray | None) -> tuple[str, ...] | None:
