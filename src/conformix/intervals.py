@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -83,6 +83,14 @@ class Intervals:
         check_ids(ids, len(self._lower))
         self._lower.flags.writeable = self._upper.flags.writeable = False
         self.ids = plain_names(ids)
+
+    @classmethod
+    def made(cls, lower: FloatArray, upper: FloatArray, ids: Any = None) -> Self:
+        """Return the intervals of ends that are as `check_ends` leaves them; they are kept."""
+        found = object.__new__(cls)
+        found._lower, found._upper, found.ids = lower, upper, plain_names(ids)
+        lower.flags.writeable = upper.flags.writeable = False
+        return found
 
     @property
     def lower(self) -> FloatArray:

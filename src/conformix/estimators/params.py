@@ -10,6 +10,8 @@ from __future__ import annotations
 import difflib
 import inspect
 import sys
+from collections.abc import Mapping
+from functools import cache
 from typing import Any, Self
 
 from conformix.errors import UnknownParameter
@@ -62,7 +64,7 @@ class Params(Alone):
 
     @classmethod
     def _signature(cls) -> dict[str, inspect.Parameter]:
-        listed = dict(inspect.signature(cls.__init__).parameters)
+        listed = dict(_parameters(cls))
         listed.pop("self")
         return listed
 
@@ -97,9 +99,15 @@ class KnownParameters:
         return super().__new__(cls)
 
 
+@cache
+def _parameters(estimator: type) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters of the constructor of a class, which take longer to find than a fit."""
+    return inspect.signature(estimator.__init__).parameters  # type: ignore[misc]
+
+
 def refuse_unknown_parameters(estimator: type, given: dict[str, Any]) -> None:
     """Refuse a parameter that an estimator does not have, and name the one that is meant."""
-    known = inspect.signature(estimator.__init__).parameters  # type: ignore[misc]
+    known = _parameters(estimator)
     if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in known.values()):
         return
     wrong = next((name for name in given if name not in known), None)

@@ -8,8 +8,9 @@ import numpy as np
 
 from conformix.errors import InvalidInput, shown
 from conformix.kernels.arrays import FloatArray, is_tensor, to_host
+from conformix.kernels.plain.bands import fill_single
 from conformix.kernels.twins import host_kernels
-from conformix.regression.planes import Planes
+from conformix.regression.planes import Planes, distinct_rows, each_once
 
 
 def bands(planes: Planes, weights: Any, threshold: Any) -> tuple[FloatArray, FloatArray]:
@@ -49,14 +50,18 @@ def bands(planes: Planes, weights: Any, threshold: Any) -> tuple[FloatArray, Flo
             f"{shown(threshold)}."
         )
     shape = (*cuts.shape[:-1], n)
-    flat = np.array(np.broadcast_to(cuts, shape).reshape(-1, n))
+    flat = np.require(np.atleast_2d(cuts), np.float64, ("C", "W"))
     if is_tensor(planes.centre):
         from conformix.kernels.device.bands import fill_bands  # noqa: PLC0415  PyTorch loads late
 
         return tuple(ends.reshape(shape) for ends in fill_bands(*planes.parts, weights, flat))  # type: ignore[return-value]
-    lower, upper = np.empty((2, *flat.shape))
-    kernels = host_kernels("bands", n * planes.d * planes.d)
-    kernels.fill_bands(*planes.arrays, weights, flat, lower, upper)
+    lower, upper = np.empty((2, len(flat), n))
+    if planes.d == 1:  # a few passes over the rows, which nothing needs to be compiled for
+        rest = each_once(lambda part: distinct_rows(part)[:, 0], planes.parts[1:])
+        fill_single(planes.centre[:, 0], *rest, float(weights[0]), flat, lower, upper)
+    else:
+        kernels = host_kernels("bands", n * planes.d * planes.d)
+        kernels.fill_bands(*planes.arrays, weights, flat, lower, upper)
     return lower.reshape(shape), upper.reshape(shape)
 
 
@@ -74,8 +79,8 @@ def widths(
     """
     if y_range is not None:
         lower, upper = np.maximum(lower, y_range[0]), np.minimum(upper, y_range[1])
-    empty = lower > upper
-    return np.where(empty, 0.0, np.where(empty, 0.0, upper) - np.where(empty, 0.0, lower))
+    with np.errstate(invalid="ignore"):  # of empty ones
+        return np.where(lower > upper, 0.0, upper - lower)
 
 
 def lowest(planes: Planes, weights: Any) -> tuple[FloatArray, FloatArray]:
@@ -103,7 +108,7 @@ def check_weights(weights: Any, d: int) -> FloatArray:
     values = np.asarray(to_host(weights), dtype=np.float64)
     if values.ndim not in (1, 2) or values.shape[-1] != d or not np.isfinite(values).all():
         raise InvalidInput(f"weights must be finite, one for each of {d} scores.")
-    if (values < 0).any():
+    if values.size and values.min() < 0:
         raise InvalidInput(
             f"weights must not be negative; got {values.min():g}: the average would not be convex."
         )

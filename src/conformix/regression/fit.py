@@ -13,7 +13,6 @@ from conformix.errors import InvalidInput, shown
 from conformix.fit.fit import calibrated, fixed_ledger, lay_down, rank_rule, stated
 from conformix.fit.rows import check_test
 from conformix.fit.rule import Calibrated
-from conformix.fit.scored import no_roles
 from conformix.fit.seen import MOST, SeenRows, digests_of, spread
 from conformix.fit.settings import is_symmetric
 from conformix.guarantees import Ledger, ResponseFacts
@@ -92,21 +91,19 @@ def fit(given: ResponseRows, settings: RegressionSettings) -> LinePredictor:
     d = len(columns)
     given = replace(given, rows=replace(given.rows, d=d))
     split = settings.split_for(d)
-    roles = no_roles(outputs.n)
-    if split is not None:
+    weights = settings.settled(d)
+    bins: Bins | None = None
+    fitted: Any
+    if split is None:  # no row tunes
+        assert weights is not None
+        fitted = with_settled_weights(weights, given, columns, settings, rng)
+    else:
         n_test = None if given.test is None else given.test.n
         check_test(split, n_test)
         n_sized = n_test if split.needs_test and n_test is not None else 0
         roles = split.roles(outputs.n, n_sized, rng, given.groups)
-    weights = settings.settled(d)
-    bins: Bins | None = None
-    fitted: Any
-    if weights is not None:
-        fitted = with_settled_weights(weights, given, columns, settings, rng)
-    elif is_symmetric(settings.split):
-        fitted, bins = fit_hull(given, columns, settings, roles, rng)
-    else:
-        fitted, bins = with_searched_weights(given, columns, settings, roles, rng)
+        how = fit_hull if is_symmetric(settings.split) else with_searched_weights
+        fitted, bins = how(given, columns, settings, roles, rng)
     shapes = {name: Shape.of(model) for name, model in outputs.by_name.items()}
     return LinePredictor(
         columns, shapes, key, settings.alpha, fitted, y_range=settings.y_range, bins=bins,
@@ -115,8 +112,13 @@ def fit(given: ResponseRows, settings: RegressionSettings) -> LinePredictor:
 
 
 def remembered(outputs: RegressedOutputs, key: int) -> SeenRows:
-    """Return what to remember of the rows of a fit."""
-    return SeenRows(np.sort(digests_of(outputs, spread(outputs.n, MOST), key)), outputs.n)  # type: ignore[arg-type]
+    """Return what to remember of the rows of a fit.
+
+    They are few and narrow, so that a copy is kept until somebody asks for their digests, which
+    take longer than all the rest of a fit of one score.
+    """
+    some: Any = outputs.rows(spread(outputs.n, MOST))
+    return SeenRows(lambda: np.sort(digests_of(some, np.arange(some.n), key)), outputs.n)
 
 
 def with_searched_weights(
@@ -171,7 +173,7 @@ def with_searched_weights(
         data=data.take(roles.calibrate),
     )  # fmt: skip
     unseen = roles.unseen
-    width = mean_width(rows.take(unseen).outputs, fitted, settings, data.take(unseen))
+    width = mean_width(rows.take(unseen), fitted, settings, data.take(unseen))
     return replace(fitted, search=result, held_out_size=width), bins  # type: ignore[arg-type]
 
 
@@ -203,7 +205,7 @@ def with_settled_weights(
     )  # fmt: skip
     if settings.weights is not None:
         return fitted
-    return replace(fitted, held_out_size=mean_width(rows.outputs, fitted, settings, data))
+    return replace(fitted, held_out_size=mean_width(rows, fitted, settings, data))
 
 
 def settled_ledger(n: int, d: int, y_range: Range | None, **facts: Any) -> Ledger:
@@ -288,19 +290,20 @@ def _checked(result: Any, d: int) -> WidthResult:
 
 
 def mean_width(
-    outputs: RegressedOutputs, fitted: Calibrated, settings: RegressionSettings, data: RowData
+    rows: Responses, fitted: Calibrated, settings: RegressionSettings, data: RowData
 ) -> float | None:
     """Return the mean width of the intervals of rows, None where there are none.
 
     Of many rows some are measured, evenly spread.
     """
-    if not outputs.n:
+    n = len(rows)
+    if not n:
         return None
-    if outputs.n > MEASURED:
-        some = spread(outputs.n, MEASURED)
-        outputs, data = outputs.rows(some), data.take(some)
     rule: Any = fitted.rule
-    planes = rule.transform(outputs)
+    planes = rows.on(rule.transform)
+    if n > MEASURED:
+        some = spread(n, MEASURED)
+        planes, data = planes.rows(some), data.take(some)
     ends = rule.intervals(planes, fitted.at(settings.alpha, data), settings.y_range)
     return float(widths(*ends).mean())
 

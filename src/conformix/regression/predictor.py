@@ -105,7 +105,7 @@ class LinePredictor:
         self, outputs: RegressedOutputs, alpha: float, data: RowData = NO_DATA
     ) -> Intervals:
         """Return the intervals of checked rows at one level."""
-        return Intervals(*self._ends(outputs, alpha, data), ids=outputs.ids)
+        return Intervals.made(*self._ends(outputs, alpha, data), ids=outputs.ids)
 
     def _ends(
         self, outputs: RegressedOutputs, alpha: float, data: RowData

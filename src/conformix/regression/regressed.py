@@ -164,10 +164,11 @@ def _refuse_infinite(array: FloatArray, name: str) -> None:
 
 
 def _positive(sigma: FloatArray, name: str) -> FloatArray:
-    if (sigma < 0).any():
+    least = sigma.min() if len(sigma) else SMALLEST
+    if least < 0:
         row = int(np.argmax(sigma < 0))
         raise InvalidInput(f"sigma of {name} must be positive; row {row} holds {sigma[row]:.6g}.")
-    return np.maximum(sigma, SMALLEST)
+    return sigma if least >= SMALLEST else np.maximum(sigma, SMALLEST)
 
 
 def _by_level(quantiles: Any, levels: Any, name: str) -> tuple[Any, Any]:
@@ -248,7 +249,7 @@ class RegressedOutputs:
     @property
     def n_classes(self) -> int:
         """The widest of these matrices."""
-        return max(matrix.shape[1] for matrix in self.models.values())
+        return max(model[:1].matrix().shape[1] for model in self.by_name.values())
 
     @property
     def ids(self) -> list[Any] | None:

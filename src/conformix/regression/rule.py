@@ -43,10 +43,18 @@ class Responses:
     @property
     def labels(self) -> IntArray:
         """The label of every row: the only one that it has."""
-        return np.zeros(len(self.y), dtype=np.int64)
+        return np.broadcast_to(np.int64(0), (len(self.y),))
 
     def __len__(self) -> int:
         return len(self.y)
+
+    def on(self, scale: LineScale) -> Planes:
+        """Return the planes of these rows on a scale; those of the last one are kept."""
+        kept: dict[LineScale, Planes] = self.__dict__.setdefault("_kept", {})
+        if scale not in kept:
+            kept.clear()
+            kept[scale] = scale(self.outputs)
+        return kept[scale]
 
     def take(self, rows: IntArray) -> Responses:
         """Return some of the rows."""
@@ -76,18 +84,20 @@ class LineRule:
 
     def of_true_labels(self, rows: Responses, y: IntArray) -> FloatArray:
         """Return how well the responses of rows fit, (n,): larger is better."""
-        return self.of_planes(self.transform(rows.outputs), rows.y)
+        return self.of_planes(rows.on(self.transform), rows.y)
 
     def of_planes(self, planes: Planes, y: FloatArray) -> FloatArray:
         """Return the same from planes on the scale of this rule."""
         values = planes.combined(self.weights, y)
         if not self.allow_empty:
-            values = np.where(values <= lowest(planes, self.weights)[1], -np.inf, values)
-        return -values  # type: ignore[no-any-return]
+            values[values <= lowest(planes, self.weights)[1]] = -np.inf
+        return np.negative(values, out=values)
 
     def rising(self, rows: Responses, y: IntArray) -> FloatArray:
         """Return the same, sorted upwards."""
-        return np.sort(self.of_true_labels(rows, y))
+        values = self.of_true_labels(rows, y)
+        values.sort()
+        return values
 
     def intervals(
         self, planes: Planes, threshold: Any, y_range: Range | None = None

@@ -13,13 +13,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from operator import mul
 from typing import Any
 
 import numpy as np
 
 from conformix.errors import InvalidInput, shown
 from conformix.kernels.arrays import FloatArray
-from conformix.regression.planes import Planes
+from conformix.regression.planes import Planes, each_once
 from conformix.regression.regressed import RegressedOutputs
 from conformix.scores.names import Column
 
@@ -60,7 +62,9 @@ class LineScale:
         for column, mean, floor in zip(self.columns, self.means, self.floors, strict=True):
             score: Any = column.score
             centre, *rest = score.vees(outputs.by_name[column.model], floor)
-            parts.append([centre, *(part * mean for part in rest)])
+            parts.append([centre, *(rest if mean == 1.0 else each_once(partial(mul, mean), rest))])
+        if len(parts) == 1:  # as they are: what is constant, or the same on both sides, stays so
+            return Planes(*each_once(lambda part: part[:, None], parts[0]))
         return Planes(*(np.stack(plane, axis=1) for plane in zip(*parts, strict=True)))
 
 

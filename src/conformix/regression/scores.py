@@ -31,7 +31,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from conformix.errors import InvalidInput
-from conformix.kernels.arrays import FloatArray
+from conformix.kernels.arrays import FloatArray, constant
 from conformix.kernels.elementary import log
 from conformix.registry import Registry
 from conformix.regression.regressed import SAME_LEVEL, SMALLEST, Regressed
@@ -106,7 +106,12 @@ class RegressionScore(ABC):
 
 
 def _flat(model: Regressed, value: float) -> FloatArray:
-    return np.full(len(model), value)
+    return constant(value, len(model))
+
+
+def _lifted(spread: FloatArray, least: float) -> FloatArray:
+    """Return spreads, none smaller than `least`."""
+    return np.maximum(spread, least) if least > 0 else spread
 
 
 @dataclass(frozen=True)
@@ -123,7 +128,8 @@ class Abs(RegressionScore):
 
     def vees(self, model: Regressed, floor: float = 0.0) -> Vees:
         """Return the residuals, in units of the response."""
-        return Vees(model.mean, _flat(model, 0.0), _flat(model, 1.0), _flat(model, 1.0))
+        slope = _flat(model, 1.0)
+        return Vees(model.mean, _flat(model, 0.0), slope, slope)
 
 
 @dataclass(frozen=True)
@@ -141,7 +147,7 @@ class Norm(RegressionScore):
 
     def vees(self, model: Regressed, floor: float = 0.0) -> Vees:
         """Return the residuals in units of sigma."""
-        slope = 1 / np.maximum(model.sigma, floor)
+        slope = 1 / _lifted(model.sigma, floor)
         return Vees(model.mean, _flat(model, 0.0), slope, slope)
 
     def spread(self, model: Regressed) -> FloatArray:
@@ -164,8 +170,9 @@ class Laplace(RegressionScore):
 
     def vees(self, model: Regressed, floor: float = 0.0) -> Vees:
         """Return the residuals in units of sigma, on top of its logarithm."""
-        sigma = np.maximum(model.sigma, floor)
-        return Vees(model.mean, log(sigma), 1 / sigma, 1 / sigma)
+        sigma = _lifted(model.sigma, floor)
+        slope = 1 / sigma
+        return Vees(model.mean, log(sigma), slope, slope)
 
     def spread(self, model: Regressed) -> FloatArray:
         """Return sigma."""
@@ -187,7 +194,8 @@ class LogSigma(RegressionScore):
 
     def vees(self, model: Regressed, floor: float = 0.0) -> Vees:
         """Return the logarithms, with slopes of zero."""
-        return Vees(model.mean, log(model.sigma), _flat(model, 0.0), _flat(model, 0.0))
+        slope = _flat(model, 0.0)
+        return Vees(model.mean, log(model.sigma), slope, slope)
 
 
 @dataclass(frozen=True)
@@ -247,7 +255,8 @@ class Cqr(_OfQuantiles):
     def vees(self, model: Regressed, floor: float = 0.0) -> Vees:
         """Return the distances, in units of the response."""
         low, high = self.ends(model)
-        return Vees(low / 2 + high / 2, low / 2 - high / 2, _flat(model, 1.0), _flat(model, 1.0))
+        slope = _flat(model, 1.0)
+        return Vees(low / 2 + high / 2, low / 2 - high / 2, slope, slope)
 
 
 @dataclass(frozen=True)
@@ -271,8 +280,9 @@ class CqrR(_OfQuantiles):
     def vees(self, model: Regressed, floor: float = 0.0) -> Vees:
         """Return the distances in units of the gap."""
         low, high = self.ends(model)
-        gap = np.maximum(high - low, max(floor, SMALLEST))
-        return Vees(low / 2 + high / 2, -(high - low) / gap / 2, 1 / gap, 1 / gap)
+        gap = _lifted(high - low, max(floor, SMALLEST))
+        slope = 1 / gap
+        return Vees(low / 2 + high / 2, -(high - low) / gap / 2, slope, slope)
 
     def spread(self, model: Regressed) -> FloatArray:
         """Return the gap between the two quantiles."""
@@ -315,7 +325,7 @@ class CqrM(_OfQuantiles):
     def vees(self, model: Regressed, floor: float = 0.0) -> Vees:
         """Return the distances in units of the two gaps."""
         middle, *gaps = self.sides(model)
-        below, above = (np.maximum(gap, max(floor, SMALLEST)) for gap in gaps)
+        below, above = (_lifted(gap, max(floor, SMALLEST)) for gap in gaps)
         return Vees(middle, _flat(model, -1.0), 1 / below, 1 / above)
 
     def spread(self, model: Regressed) -> FloatArray:
@@ -348,8 +358,8 @@ class LogGap(_OfQuantiles):
     def vees(self, model: Regressed, floor: float = 0.0) -> Vees:
         """Return the logarithms, with slopes of zero."""
         low, high = self.ends(model)
-        gap = np.maximum(high - low, SMALLEST)
-        return Vees(low / 2 + high / 2, log(gap), _flat(model, 0.0), _flat(model, 0.0))
+        slope = _flat(model, 0.0)
+        return Vees(low / 2 + high / 2, log(_lifted(high - low, SMALLEST)), slope, slope)
 
 
 @dataclass(frozen=True)
