@@ -64,7 +64,8 @@ class Params(Alone):
 
     @classmethod
     def _signature(cls) -> dict[str, inspect.Parameter]:
-        listed = dict(_parameters(cls))
+        estimator: Any = cls
+        listed = dict(_parameters(estimator))
         listed.pop("self")
         return listed
 

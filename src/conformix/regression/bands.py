@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from conformix.errors import InvalidInput, shown
-from conformix.kernels.arrays import FloatArray, is_tensor, to_host
+from conformix.kernels.arrays import FloatArray, is_tensor, on_device, to_host
 from conformix.kernels.plain.bands import fill_single
 from conformix.kernels.twins import host_kernels
 from conformix.regression.planes import Planes, distinct_rows, each_once
@@ -42,23 +42,31 @@ def bands(planes: Planes, weights: Any, threshold: Any) -> tuple[FloatArray, Flo
     (array([-3.]), array([3.]))
     """
     weights = check_weights(weights, planes.d)
-    cuts = np.asarray(to_host(threshold), dtype=np.float64)
+    there = is_tensor(planes.centre)
+    cuts: Any = threshold if there and on_device(threshold) else to_host(threshold)
+    cuts = cuts.double() if is_tensor(cuts) else np.asarray(cuts, dtype=np.float64)
     n = len(planes)
-    if cuts.ndim > 2 or cuts.shape[-1:] not in ((), (1,), (n,)) or np.isnan(cuts).any():
+    if (
+        cuts.ndim > 2
+        or tuple(cuts.shape[-1:]) not in ((), (1,), (n,))
+        or bool(cuts.isnan().any() if is_tensor(cuts) else np.isnan(cuts).any())
+    ):
         raise InvalidInput(
             f"threshold must be numbers that broadcast to ({n},) or (L, {n}); got "
             f"{shown(threshold)}."
         )
     shape = (*cuts.shape[:-1], n)
-    flat = np.require(np.atleast_2d(cuts), np.float64, ("C", "W"))
-    if is_tensor(planes.centre):
+    if there:
         from conformix.kernels.device.bands import fill_bands  # noqa: PLC0415  PyTorch loads late
 
+        flat = cuts.reshape(-1, cuts.shape[-1] if cuts.ndim else 1)
         return tuple(ends.reshape(shape) for ends in fill_bands(*planes.parts, weights, flat))  # type: ignore[return-value]
+    flat = np.require(np.atleast_2d(cuts), np.float64, ("C", "W"))
     lower, upper = np.empty((2, len(flat), n))
     if planes.d == 1:  # a few passes over the rows, which nothing needs to be compiled for
-        rest = each_once(lambda part: distinct_rows(part)[:, 0], planes.parts[1:])
-        fill_single(planes.centre[:, 0], *rest, float(weights[0]), flat, lower, upper)
+        floor, below, above = each_once(lambda part: distinct_rows(part)[:, 0], planes.parts[1:])
+        knots = planes.centre[:, 0]
+        fill_single(knots, floor, below, above, float(weights[0]), flat, lower, upper)
     else:
         kernels = host_kernels("bands", n * planes.d * planes.d)
         kernels.fill_bands(*planes.arrays, weights, flat, lower, upper)
@@ -95,12 +103,25 @@ def lowest(planes: Planes, weights: Any) -> tuple[FloatArray, FloatArray]:
     (array([3.]), array([1.]))
     """
     weights = check_weights(weights, planes.d)
-    planes = planes.on_host()
+    if is_tensor(planes.centre):
+        return _lowest_there(planes, weights)
     knots = planes.centre.T
     values = np.array([planes.combined(weights, knot) for knot in knots])
     place = values.argmin(axis=0)
     each = np.arange(len(planes))
     return knots[place, each], values[place, each]
+
+
+def _lowest_there(planes: Planes, weights: FloatArray) -> tuple[Any, Any]:
+    """Return the same for planes on a device, one knot after the other."""
+    knots: Any = planes.centre
+    where = knots[:, 0]
+    least: Any = planes.combined(weights, where)
+    for knot in knots.unbind(dim=1)[1:]:
+        value: Any = planes.combined(weights, knot)
+        lower = value < least
+        where, least = knot.where(lower, where), value.where(lower, least)
+    return where, least
 
 
 def check_weights(weights: Any, d: int) -> FloatArray:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from conformix.data.checks import place
 from conformix.data.outputs import check_groups
 from conformix.data.row_data import RowData, check_rows, group_names
 from conformix.errors import InvalidInput, shown
@@ -17,7 +18,7 @@ from conformix.fit.seen import MOST, SeenRows, digests_of, spread
 from conformix.fit.settings import is_symmetric
 from conformix.guarantees import Ledger, ResponseFacts
 from conformix.guarantees.order import RankRule
-from conformix.kernels.arrays import FloatArray, IntArray, as_generator
+from conformix.kernels.arrays import FloatArray, IntArray, as_generator, is_tensor, to_host
 from conformix.regression.bands import check_weights, widths
 from conformix.regression.bins import Bins
 from conformix.regression.exact import fit_hull
@@ -79,6 +80,12 @@ def response_rows(
     if test is not None and settings.weights is None:
         shapes = {name: Shape.of(model) for name, model in checked.by_name.items()}
         others = matching(check_regressed(test, "test"), shapes, "test")
+        here, there = (next(iter(one.by_name.values())).some for one in (checked, others))
+        if is_tensor(here) != is_tensor(there) or (is_tensor(here) and here.device != there.device):
+            raise InvalidInput(
+                "test must be where outputs are (move one with .to(device)); got outputs "
+                f"{place(checked.home)} and test {place(others.home)}."
+            )
     return ResponseRows(Responses(checked, responses, 0), data, check_groups(groups, n), others)
 
 
@@ -254,7 +261,7 @@ class Searched:
 
     def threshold(self, weights: FloatArray) -> float:
         """Return the threshold of the tuning rows at alpha, as conformity."""
-        values = -self.planes.combined(weights, self.y)
+        values = -to_host(self.planes.combined(weights, self.y))
         k = min(RankRule()(len(self.y), self.settings.alpha), len(self.y))
         return float(np.sort(values)[len(values) - k])
 
@@ -305,7 +312,7 @@ def mean_width(
         some = spread(n, MEASURED)
         planes, data = planes.rows(some), data.take(some)
     ends = rule.intervals(planes, fitted.at(settings.alpha, data), settings.y_range)
-    return float(widths(*ends).mean())
+    return float(widths(*map(to_host, ends)).mean())
 
 
 def recalibrated(predictor: LinePredictor, outputs: Any, y: Any, **rows: Any) -> LinePredictor:

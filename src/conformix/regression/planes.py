@@ -93,6 +93,7 @@ class Planes:
 
     def rows(self, index: Any) -> Planes:
         """Return some rows: a slice, indices or a mask."""
+        index = index if isinstance(index, slice) else to_device(index, self.centre)
         centre = self.centre[index]
 
         def some(part: FloatArray) -> FloatArray:

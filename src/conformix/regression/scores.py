@@ -31,10 +31,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from conformix.errors import InvalidInput
-from conformix.kernels.arrays import FloatArray, constant
+from conformix.kernels.arrays import FloatArray, constant, is_tensor, to_device, to_host
 from conformix.kernels.elementary import log
 from conformix.registry import Registry
-from conformix.regression.regressed import SAME_LEVEL, SMALLEST, Regressed
+from conformix.regression.regressed import SAME_LEVEL, SMALLEST, Regressed, at_least
 from conformix.scores.names import Column, Notation, distinct, listed_scores
 from conformix.scores.score import is_number, text_of
 
@@ -84,6 +84,7 @@ class RegressionScore(ABC):
     name: ClassVar[str]
     needs: ClassVar[tuple[str, ...]] = ("mean",)
     learns: ClassVar[bool] = False
+    on_device: ClassVar[bool] = False  # whether `vees` and `spread` take tensors on a device
 
     @abstractmethod
     def vees(self, model: Regressed, floor: float = 0.0) -> Vees:
@@ -105,13 +106,42 @@ class RegressionScore(ABC):
         return text_of(self)
 
 
+def vees_of(score: Any, model: Regressed, floor: float = 0.0) -> Vees:
+    """Return the score of the rows of a model, where these are.
+
+    Scores of the library are computed on the device of tensors, all others as arrays, and sent
+    over.
+    """
+    if not model.on_device or getattr(score, "on_device", False):
+        return score.vees(model, floor)  # type: ignore[no-any-return]
+    found = score.vees(model.on_host(), floor)
+    return Vees(*(to_device(np.array(part), model.some) for part in found))
+
+
+def spread_of(score: Any, model: Regressed) -> FloatArray | None:
+    """Return the spreads (n,) of a score in host memory; None where it has none."""
+    here = getattr(score, "on_device", False)
+    return to_host(score.spread(model if here else model.on_host()))  # type: ignore[no-any-return]
+
+
 def _flat(model: Regressed, value: float) -> FloatArray:
+    if model.on_device:
+        return model.some.new_full((1,), value).expand(len(model))  # type: ignore[no-any-return]
     return constant(value, len(model))
 
 
 def _lifted(spread: FloatArray, least: float) -> FloatArray:
     """Return spreads, none smaller than `least`."""
-    return np.maximum(spread, least) if least > 0 else spread
+    return at_least(spread, least) if least > 0 else spread  # type: ignore[no-any-return]
+
+
+def _log(values: Any) -> FloatArray:
+    """Return the logarithms of an array or a tensor, the same bits."""
+    if not is_tensor(values):
+        return log(values)
+    from conformix.kernels.device import elementary  # noqa: PLC0415  PyTorch loads late
+
+    return elementary.log(values)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -125,6 +155,7 @@ class Abs(RegressionScore):
     """
 
     name: ClassVar[str] = "abs"
+    on_device: ClassVar[bool] = True
 
     def vees(self, model: Regressed, floor: float = 0.0) -> Vees:
         """Return the residuals, in units of the response."""
@@ -143,6 +174,7 @@ class Norm(RegressionScore):
     """
 
     name: ClassVar[str] = "norm"
+    on_device: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]] = ("mean", "sigma")
 
     def vees(self, model: Regressed, floor: float = 0.0) -> Vees:
@@ -166,13 +198,14 @@ class Laplace(RegressionScore):
     """
 
     name: ClassVar[str] = "laplace"
+    on_device: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]] = ("mean", "sigma")
 
     def vees(self, model: Regressed, floor: float = 0.0) -> Vees:
         """Return the residuals in units of sigma, on top of its logarithm."""
         sigma = _lifted(model.sigma, floor)
         slope = 1 / sigma
-        return Vees(model.mean, log(sigma), slope, slope)
+        return Vees(model.mean, _log(sigma), slope, slope)
 
     def spread(self, model: Regressed) -> FloatArray:
         """Return sigma."""
@@ -190,12 +223,13 @@ class LogSigma(RegressionScore):
     """
 
     name: ClassVar[str] = "log_sigma"
+    on_device: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]] = ("mean", "sigma")
 
     def vees(self, model: Regressed, floor: float = 0.0) -> Vees:
         """Return the logarithms, with slopes of zero."""
         slope = _flat(model, 0.0)
-        return Vees(model.mean, log(model.sigma), slope, slope)
+        return Vees(model.mean, _log(model.sigma), slope, slope)
 
 
 @dataclass(frozen=True)
@@ -210,6 +244,7 @@ class _OfQuantiles(RegressionScore):
     """
 
     needs: ClassVar[tuple[str, ...]] = ("quantiles",)
+    on_device: ClassVar[bool] = True
 
     low: float | None = None
 
@@ -319,7 +354,12 @@ class CqrM(_OfQuantiles):
     def sides(self, model: Regressed) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the median and its distances to the lower and the upper quantile, at least 0."""
         low, high = self.ends(model)
-        middle = model.quantile(0.5) if _has_median(model) else np.clip(model.mean, low, high)
+        if _has_median(model):
+            middle = model.quantile(0.5)
+        elif model.on_device:
+            middle = model.mean.clamp(low, high)
+        else:
+            middle = np.clip(model.mean, low, high)
         return middle, middle - low, high - middle
 
     def vees(self, model: Regressed, floor: float = 0.0) -> Vees:
@@ -359,7 +399,7 @@ class LogGap(_OfQuantiles):
         """Return the logarithms, with slopes of zero."""
         low, high = self.ends(model)
         slope = _flat(model, 0.0)
-        return Vees(low / 2 + high / 2, log(_lifted(high - low, SMALLEST)), slope, slope)
+        return Vees(low / 2 + high / 2, _log(_lifted(high - low, SMALLEST)), slope, slope)
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,8 @@ def fill_bands(
     Thresholds are (L, n), or (L, 1) for all rows alike.
     """
     if centre.shape[1] == 1:
-        columns = (part[:, 0] for part in (centre, offset, below, above))
-        fill_single(*columns, float(weights[0]), thresholds, lower, upper)
+        knots, floor, left, right = (part[:, 0] for part in (centre, offset, below, above))
+        fill_single(knots, floor, left, right, float(weights[0]), thresholds, lower, upper)
         return
     sums = roundings(weights)
     empty = np.ones(lower.shape, dtype=bool)
@@ -74,15 +74,16 @@ def fill_single(
     as far to either side. An interval that is not empty holds its knot.
     """
     sums = roundings(np.array([weight]))
-    several = [part for part in (offset, below, above, thresholds.T) if len(part) > 1]
+    slopes = (offset, below, above)
+    several = [part for part in (*slopes, thresholds.T) if len(part) > 1]
     if not several:
         steps = _single_steps(offset, below, above, weight, thresholds, sums)
     for rows in row_blocks(len(centre), len(thresholds), ROWS):
         if several:
-            here = (part if len(part) == 1 else part[rows] for part in (offset, below))
-            right = None if above is below else above if len(above) == 1 else above[rows]
+            floor, left, right = (part if len(part) == 1 else part[rows] for part in slopes)
+            right = left if above is below else right
             cuts = thresholds if thresholds.shape[1] == 1 else thresholds[:, rows]
-            steps = _single_steps(*here, right, weight, cuts, sums)
+            steps = _single_steps(floor, left, right, weight, cuts, sums)
         down, up, empty = steps
         low, high = lower[:, rows], upper[:, rows]
         np.subtract(centre[rows], down, out=low)
@@ -97,15 +98,12 @@ def fill_single(
 def _single_steps(
     offset: FloatArray,
     below: FloatArray,
-    above: FloatArray | None,
+    above: FloatArray,
     weight: float,
     thresholds: FloatArray,
     sums: int,
 ) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """Return how far the ends are from the knot, to its left and right, and where there are none.
-
-    Without `above` it is `below`.
-    """
+    """Return how far the ends are from the knot, to its left and right, and where none are."""
     value, reach = weight * offset, weight * np.abs(offset)
     room = (thresholds - value) + ((2 * sums + 12) * UNIT * reach + TINY)
     share = (sums + 1) * UNIT if sums > 0 else 0.0
@@ -115,7 +113,7 @@ def _single_steps(
         return _step(room, slope, share * slope if share else 0.0, sums)
 
     down = away(below)
-    return down, down if above is None or above is below else away(above), room < 0
+    return down, down if above is below else away(above), room < 0
 
 
 def _outward(step: FloatArray, end: FloatArray) -> FloatArray:
