@@ -13,7 +13,9 @@ from conformix.kernels.twins import host_kernels
 from conformix.regression.planes import Planes, distinct_rows, each_once
 
 
-def bands(planes: Planes, weights: Any, threshold: Any) -> tuple[FloatArray, FloatArray]:
+def bands(
+    planes: Planes, weights: Any, threshold: Any, kernels: Any = None
+) -> tuple[FloatArray, FloatArray]:
     """Return the closed intervals ``{y : planes.combined(weights, y) <= threshold}``.
 
     Parameters
@@ -25,6 +27,8 @@ def bands(planes: Planes, weights: Any, threshold: Any) -> tuple[FloatArray, Flo
     threshold : float, or array that broadcasts to (n,) or (L, n)
         One for all rows, one per row, or several at once: ``thresholds[:, None]`` for L levels.
         ``inf`` leaves intervals unbounded.
+    kernels : module, optional
+        What computes on the host, for callers that come many times (`band_kernels`).
 
     Returns
     -------
@@ -68,9 +72,14 @@ def bands(planes: Planes, weights: Any, threshold: Any) -> tuple[FloatArray, Flo
         knots = planes.centre[:, 0]
         fill_single(knots, floor, below, above, float(weights[0]), flat, lower, upper)
     else:
-        kernels = host_kernels("bands", n * planes.d * planes.d)
+        kernels = band_kernels(n, planes.d) if kernels is None else kernels
         kernels.fill_bands(*planes.arrays, weights, flat, lower, upper)
     return lower.reshape(shape), upper.reshape(shape)
+
+
+def band_kernels(n: int, d: int) -> Any:
+    """Return the kernels for the intervals of n rows with d scores, all told."""
+    return host_kernels("bands", n * d * d)
 
 
 def widths(

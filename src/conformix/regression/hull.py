@@ -34,7 +34,7 @@ from conformix.kernels.arrays import (
     torch_module,
 )
 from conformix.kernels.blocks import row_blocks
-from conformix.regression.bands import bands, check_weights
+from conformix.regression.bands import band_kernels, bands, check_weights
 from conformix.regression.planes import Planes
 from conformix.regression.search import order_statistics, row_widths, total_widths
 
@@ -108,9 +108,11 @@ class Hull:
         lower, upper = no_ends(planes)
         for block in row_blocks(len(planes), self.totals.size):
             selected = self.survivors(planes.rows(block))
+            there = is_tensor(planes.centre)
+            kernels = None if there else band_kernels(int(selected.sum()), planes.d)
             for i in np.flatnonzero(selected.any(axis=0)):
                 rows = block.start + np.flatnonzero(selected[:, i])
-                low, high = bands(planes.rows(rows), self.weights[i], self.cuts[1, i])
+                low, high = bands(planes.rows(rows), self.weights[i], self.cuts[1, i], kernels)
                 widen(lower, upper, rows, low, high)
         return lower, upper
 
