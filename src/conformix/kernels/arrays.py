@@ -42,6 +42,8 @@ def as_generator(random_state: RandomState) -> np.random.Generator:
 
 def is_tensor(values: Any) -> bool:
     """Whether `values` is a PyTorch tensor, without importing PyTorch."""
+    if type(values) is np.ndarray:  # as nearly always
+        return False
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)
     return tensor is not None and isinstance(values, tensor)
 

@@ -65,7 +65,7 @@ def bands(
 
         flat = cuts.reshape(-1, cuts.shape[-1] if cuts.ndim else 1)
         return tuple(ends.reshape(shape) for ends in fill_bands(*planes.parts, weights, flat))  # type: ignore[return-value]
-    flat = np.require(np.atleast_2d(cuts), np.float64, ("C", "W"))
+    flat = np.array(cuts, ndmin=2, order="C")
     lower, upper = np.empty((2, len(flat), n))
     if planes.d == 1:  # a few passes over the rows, which nothing needs to be compiled for
         floor, below, above = each_once(lambda part: distinct_rows(part)[:, 0], planes.parts[1:])
@@ -142,4 +142,4 @@ def check_weights(weights: Any, d: int) -> FloatArray:
         raise InvalidInput(
             f"weights must not be negative; got {values.min():g}: the average would not be convex."
         )
-    return np.require(values, np.float64, ("C", "W"))  # as compiled kernels take them
+    return np.array(values, order="C")  # as compiled kernels take them

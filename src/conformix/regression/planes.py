@@ -157,7 +157,10 @@ def _plane(name: str, values: Any) -> tuple[FloatArray, float]:
             f"{name} must have shape (n, d) with one score or more; got {tuple(plane.shape)}."
         )
     rows = distinct_rows(plane)
-    least, most = (float(rows.min()), float(rows.max())) if len(plane) else (0.0, 0.0)
+    if len(plane) and rows.shape == (1, 1):
+        least = most = float(rows[0, 0])
+    else:
+        least, most = (float(rows.min()), float(rows.max())) if len(plane) else (0.0, 0.0)
     if not (least >= -LARGEST and most <= LARGEST):
         raise InvalidInput(
             f"{name} must hold finite numbers of at most {LARGEST:.0e} in size; got "

@@ -73,7 +73,7 @@ def fill_single(
     Offset, below and above are (n,), or (1,) for all rows alike; where `below` is `above`, ends lie
     as far to either side. An interval that is not empty holds its knot.
     """
-    sums = roundings(np.array([weight]))
+    sums = 0 if weight in (0.0, 1.0) else 1  # as `roundings`
     slopes = (offset, below, above)
     several = [part for part in (*slopes, thresholds.T) if len(part) > 1]
     if not several:
