@@ -1267,7 +1267,7 @@ BUGS = [
         "return down, down if above is below else away(above), room < 0",
         "return down, down, room < 0"),
     Bug("a single score whose ends are not rounded outward", "kernels/plain/bands.py",
-        "low -= _outward(down, low)",
+        "low -= _outward(far, low)",
         "pass"),
     Bug("empty intervals of a single score kept", "kernels/plain/bands.py",
         "if empty.any():",

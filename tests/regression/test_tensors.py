@@ -208,8 +208,9 @@ def test_every_score_has_the_intervals_of_the_host(score: Any, there: Put) -> No
     if score is own:
         named = lambda model: own(model) if model.mean is not None else 0 * model.quantiles[:, 0]  # noqa: E731
     for scores in ((named,), (named, first)):
-        mine, theirs = pair(there, scores=scores)
-        agree(mine, theirs, there)
+        for split in ("vfcp", "exact"):
+            mine, theirs = pair(there, scores=scores, split=split)
+            agree(mine, theirs, there)
 
 
 @pytest.mark.parametrize(

@@ -86,10 +86,12 @@ def fill_single(
             steps = _single_steps(floor, left, right, weight, cuts, sums)
         down, up, empty = steps
         low, high = lower[:, rows], upper[:, rows]
+        far = 4 * UNIT * np.abs(down)
         np.subtract(centre[rows], down, out=low)
-        low -= _outward(down, low)
+        low -= _outward(far, low)
+        far = far if up is down else 4 * UNIT * np.abs(up)
         np.add(centre[rows], up, out=high)
-        high += _outward(up, high)
+        high += _outward(far, high)
         if empty.any():
             low[np.broadcast_to(empty, low.shape)] = np.inf
             high[np.broadcast_to(empty, high.shape)] = -np.inf
@@ -116,11 +118,11 @@ def _single_steps(
     return down, down if above is below else away(above), room < 0
 
 
-def _outward(step: FloatArray, end: FloatArray) -> FloatArray:
-    """Return by how much an end is moved, which is a step away from a knot."""
+def _outward(far: FloatArray, end: FloatArray) -> FloatArray:
+    """Return by how much an end is moved: by the rounding of its step, and by its own."""
     shift = np.abs(end)
     shift *= 3 * UNIT
-    shift += 4 * UNIT * np.abs(step)
+    shift += far
     return shift
 
 
@@ -161,7 +163,8 @@ def _support(
 
 def _step(room: FloatArray, slope: FloatArray, error: Any, sums: int) -> FloatArray:
     """Return how far from a knot the end may be, infinite where the slope may be flat."""
-    least = (slope - error) * (1.0 - (sums + 6) * UNIT)
+    exact = isinstance(error, float) and error == 0.0
+    least = (slope if exact else slope - error) * (1.0 - (sums + 6) * UNIT)
     if least.size and room.min() >= 0 and least.min() > FLAT:  # as nearly always
         with np.errstate(over="ignore"):
             return room / least
