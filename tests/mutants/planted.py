@@ -1247,7 +1247,7 @@ BUGS = [
     Bug("hull of the weights that win at the smaller threshold alone", "regression/hull.py",
         "least <= most.min(axis=1, keepdims=True)", "least <= least.min(axis=1, keepdims=True)"),
     Bug("hull at the smaller order statistic", "regression/hull.py",
-        "self.weights[i], self.cuts[1, i])", "self.weights[i], self.cuts[0, i])"),
+        "self.weights[i], self.cuts[1, i], kernels)", "self.weights[i], self.cuts[0, i], kernels)"),
     Bug("hull that takes the last of the intervals", "regression/hull.py",
         "lower[where] = of.minimum(lower[where], low)", "lower[where] = low"),
     Bug("hull without the widths of the new row", "regression/hull.py",
