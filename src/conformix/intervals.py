@@ -9,13 +9,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from conformix.data.checks import check_numbers
 from conformix.errors import InvalidInput
-from conformix.kernels.arrays import BoolArray, FloatArray
+from conformix.kernels.arrays import (
+    BoolArray,
+    FloatArray,
+    is_tensor,
+    stacked,
+    to_device,
+    to_host,
+)
 from conformix.sets import (
     SHOWN,
     as_html,
@@ -84,9 +91,29 @@ class Intervals:
         self._lower.flags.writeable = self._upper.flags.writeable = False
         self.ids = plain_names(ids)
 
+    @classmethod
+    def made(cls, lower: Any, upper: Any, ids: Any = None) -> Self:
+        """Return the intervals of ends that are as `check_ends` leaves them; they are kept."""
+        found = object.__new__(cls)
+        found._lower, found._upper, found.ids = lower, upper, plain_names(ids)
+        if not is_tensor(lower):
+            lower.flags.writeable = upper.flags.writeable = False
+        return found
+
+    def on_host(self) -> Intervals:
+        """Return the same intervals with arrays as ends: these, unless their ends are tensors."""
+        if not is_tensor(self._lower):
+            return self
+        lower, upper = (np.array(to_host(end)) for end in (self._lower, self._upper))
+        return Intervals.made(lower, upper, self.ids)
+
     @property
     def lower(self) -> FloatArray:
-        """The lower ends, shape (n,), read-only; ``inf`` of an empty interval."""
+        """The lower ends, shape (n,), read-only; ``inf`` of an empty interval.
+
+        A tensor on the device of what was predicted, where that was a tensor; so are all numbers
+        of a row below.
+        """
         return self._lower
 
     @property
@@ -97,6 +124,9 @@ class Intervals:
     @property
     def width(self) -> FloatArray:
         """How wide the intervals are, shape (n,); 0 where they are empty."""
+        if is_tensor(self._lower):
+            wide: Any = self._upper - self._lower
+            return wide.masked_fill(self.is_empty, 0.0)  # type: ignore[no-any-return]
         return np.where(self.is_empty, 0.0, self._upper - self._lower)
 
     @property
@@ -117,6 +147,7 @@ class Intervals:
             raise InvalidInput(
                 f"y must hold one number per row, shape ({len(self)},); got shape {values.shape}."
             )
+        values = to_device(values, self._lower)
         return (self._lower <= values) & (values <= self._upper)  # type: ignore[no-any-return]
 
     def to_frame(
@@ -190,11 +221,12 @@ class Intervals:
         self, ids: Sequence[Any] | None, keep: Mapping[str, Sequence[Any]] | None
     ) -> dict[str, Any]:
         named, kept = leading_columns(len(self), ids, keep, TAKEN)
+        here = self.on_host()
         ends = {
-            "lower": np.where(self.is_empty, np.nan, self._lower),
-            "upper": np.where(self.is_empty, np.nan, self._upper),
+            "lower": np.where(here.is_empty, np.nan, here.lower),
+            "upper": np.where(here.is_empty, np.nan, here.upper),
         }
-        return ({} if named is None else {"id": named}) | kept | ends | {"width": self.width}
+        return ({} if named is None else {"id": named}) | kept | ends | {"width": here.width}
 
     def __len__(self) -> int:
         return len(self._lower)
@@ -205,17 +237,19 @@ class Intervals:
         if rows is None:
             return float(self._lower[key]), float(self._upper[key])
         ids = None if self.ids is None else [self.ids[row] for row in rows.tolist()]
-        return Intervals(self._lower[rows], self._upper[rows], ids=ids)
+        where = to_device(rows, self._lower)
+        return Intervals.made(self._lower[where], self._upper[where], ids)
 
     def __iter__(self) -> Iterator[tuple[float, float]]:
         return zip(self._lower.tolist(), self._upper.tolist(), strict=True)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """Return the ends as an array (n, 2)."""
-        return np.stack([self._lower, self._upper], axis=1).astype(dtype or np.float64)
+        ends = [to_host(self._lower), to_host(self._upper)]
+        return np.stack(ends, axis=1).astype(dtype or np.float64)
 
     def __repr__(self) -> str:
-        mean = f"{self.width.mean():.4g}" if len(self) else "-"
+        mean = f"{self.on_host().width.mean():.4g}" if len(self) else "-"
         return f"Intervals({len(self):,} intervals, mean width {mean})"
 
     def _repr_html_(self) -> str:
@@ -265,7 +299,10 @@ class NestedIntervals:
         *,
         ids: Sequence[Any] | None = None,
     ) -> None:
-        self._lower, self._upper = check_ends(lower, upper, levels=True)
+        if is_tensor(lower):  # of a prediction, as `check_ends` would leave them
+            self._lower, self._upper = lower, upper
+        else:
+            self._lower, self._upper = check_ends(lower, upper, levels=True)
         self.alphas = tuple(float(alpha) for alpha in alphas)
         if len(self.alphas) != len(self._lower):
             raise InvalidInput(
@@ -277,7 +314,7 @@ class NestedIntervals:
     def at(self, alpha: float) -> Intervals:
         """Return the intervals at one of the levels; ``at(1 - 0.7)`` finds 0.3."""
         level = place_of_level(self.alphas, alpha)
-        return Intervals(self._lower[level], self._upper[level], ids=self.ids)
+        return Intervals.made(self._lower[level], self._upper[level], self.ids)
 
     def to_frame(self) -> pd.DataFrame:
         """Return a pandas frame with one row per level and interval."""
@@ -289,19 +326,20 @@ class NestedIntervals:
     @property
     def widths(self) -> FloatArray:
         """The widths by level, shape (number of levels, n)."""
-        return np.stack([self.at(alpha).width for alpha in self.alphas])
+        return stacked([self.at(alpha).width for alpha in self.alphas])  # type: ignore[no-any-return]
 
     @property
     def mean_widths(self) -> FloatArray:
         """The mean width at every level."""
-        return self.widths.mean(axis=1)  # type: ignore[no-any-return]
+        return self.widths.mean(1)  # type: ignore[no-any-return]
 
     def __len__(self) -> int:
         return self._lower.shape[1]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """Return the ends of all levels, shape (number of levels, n, 2), rising in alpha."""
-        return np.stack([self._lower, self._upper], axis=2).astype(dtype or np.float64)
+        ends = [to_host(self._lower), to_host(self._upper)]
+        return np.stack(ends, axis=2).astype(dtype or np.float64)
 
     def __repr__(self) -> str:
         levels = ", ".join(f"{alpha:g}" for alpha in self.alphas)

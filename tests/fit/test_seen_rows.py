@@ -1,6 +1,7 @@
 """Rows of the fit are recognised when somebody evaluates on them, and others are not."""
 
 import json
+import pickle
 from functools import cache
 from unittest import mock
 
@@ -115,6 +116,23 @@ def test_fresh_rows_of_a_forest_are_fresh_and_used_ones_are_not():
         assert cp.verdict(P[:400], y[:400]).word == "used"
     assert repeated >= 3  # the shares alone would have been called used
     assert called == 0
+
+
+def test_rows_of_responses_are_digested_when_somebody_asks():
+    rng = np.random.default_rng(0)
+    mean = rng.normal(size=3000)
+    y = mean + rng.normal(size=3000)
+    with mock.patch("conformix.fit.seen.blake2b") as digest:
+        cp = cx.RegressionAverage("abs", random_state=0).fit(mean[:2000], y[:2000])
+        cp.predict_interval(mean[2000:])
+        assert not digest.called
+    mean[0] = 7.0  # what is remembered is what was there
+    copied = pickle.loads(pickle.dumps(cp))
+    assert vars(copied.predictor_.seen)["_digests"].dtype == np.int64
+    for one in (cp, copied):
+        assert len(one.predictor_.seen.digests) == MOST
+        assert one.verdict(mean[1:2000], y[1:2000]).word == "used"
+        assert one.verdict(mean[2000:], y[2000:]).used is None
 
 
 def test_of_many_rows_some_are_remembered():

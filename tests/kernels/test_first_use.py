@@ -62,6 +62,35 @@ def test_other_choices_on_small_problems_compile_nothing(tmp_path: Path) -> None
     assert "numba" not in loaded_by(SMALL.format(cases=cases), tmp_path)
 
 
+RESPONSES = """
+import json, sys
+import numpy as np
+import conformix as cx
+
+rng = np.random.default_rng(0)
+mean, sigma = rng.normal(size=2000), rng.uniform(0.5, 2.0, size=2000)
+y = mean + sigma * rng.normal(size=2000)
+quantiles = {{0.05: mean - sigma, 0.5: mean, 0.95: mean + sigma}}
+told = cx.Regressed(mean, sigma, quantiles)
+model = cx.RegressionAverage(random_state=0, **{options!r}).fit(told[:1000], y[:1000])
+model.predict_interval(told[1000:])
+for row in range(20):
+    model.predict_interval(told[row])
+print(json.dumps(sorted({{name.partition(".")[0] for name in sys.modules}})))
+"""
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"scores": "norm"}, {"scores": ("abs", "norm", "cqr")}, {"split": "exact"}],
+    ids=str,
+)
+def test_a_thousand_responses_compile_nothing(options: dict[str, Any], tmp_path: Path) -> None:
+    loaded = loaded_by(RESPONSES.format(options=options), tmp_path)
+    assert loaded.isdisjoint({"numba", "llvmlite", "sklearn", "pandas", "torch"})
+    assert list(tmp_path.iterdir()) == []
+
+
 WARMED = """
 import importlib, json, pkgutil
 import conformix.kernels.host as host

@@ -10,6 +10,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from conformix.errors import InvalidInput
+from conformix.kernels.arrays import constant
+from conformix.kernels.host import bands as compiled
 from conformix.regression.bands import bands, lowest, widths
 from conformix.regression.planes import Planes
 from regression import oracle
@@ -132,6 +134,41 @@ def test_several_thresholds_at_once_are_those_one_by_one(room: None) -> None:
     for i in range(30):
         for ends, alone in zip(each, bands(planes.rows([i]), weights, cuts[i % 3]), strict=True):
             assert ends[i] == alone[0]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_constants_in_the_memory_of_one_number_give_the_bits_of_whole_arrays(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n, weight = 70, (1.0, 0.3, 0.0)[seed % 3]
+    centre, y = rng.normal(size=(2, n))
+    offset, below, above = rng.integers(-1, 3, 3) * np.array([0.7, 1.0, 1.0])
+    slopes = [constant(abs(below), n), constant(abs(above), n)]
+    if seed % 2:
+        slopes = [slopes[0]] * 2
+    if seed % 4 == 0:
+        slopes = [1 / rng.uniform(0.5, 2.0, n)] * 2
+    parts = [part[:, None] for part in (centre, constant(offset, n), *slopes)]
+    few, whole = Planes(*parts), Planes(*(np.array(part) for part in parts))
+    some = rng.permutation(n)[:40]
+    cuts = np.array([[0.4], [-0.6], [np.inf], [-np.inf]])
+    for one, other in ((few, whole), (few.rows(some), whole.rows(some))):
+        each = y[: len(one)]
+        assert_array_equal(one.scores(each), other.scores(each))
+        assert_array_equal(
+            one.combined(np.array([weight]), each), weight * other.scores(each)[:, 0]
+        )
+        every = np.broadcast_to(cuts, (4, len(one)))
+        found = np.empty((2, 4, len(one)))
+        compiled.fill_bands(*other.arrays, np.array([weight]), cuts, *found)
+        assert_array_equal(bands(one, [weight], cuts), found)
+        assert_array_equal(bands(other, [weight], every), found)
+        assert_array_equal(one.arrays, other.arrays)
+
+
+def test_a_single_score_needs_nothing_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("conformix.regression.bands.host_kernels", None)
+    lower, upper = bands(smooth(np.random.default_rng(0), 50, 1)[0], [1.0], 2.0)
+    assert (lower < upper).all()
 
 
 def test_a_number_per_row_leaves_everything_or_nothing(room: None) -> None:

@@ -111,6 +111,21 @@ def test_slopes_are_the_same_bits_and_those_of_differences(
     assert_allclose(slopes, (sides[0] - sides[1]).sum(axis=0) / 2e-7, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_widths_at_several_thresholds_are_those_one_by_one(seed: int, room: None) -> None:
+    rng = np.random.default_rng(seed)
+    d = 3 if seed < 6 else 4
+    planes = tied(rng, 60, d) if seed % 2 else smooth(rng, 60, d)[0]
+    weights = simplex_grid(d, 8) / 8
+    cuts = rng.integers(-8, 24, (4, len(weights))) / 8
+    cuts[3] = np.inf
+    for inside in ((-np.inf, np.inf), (-0.8, 1.1)):
+        together = row_widths(planes, weights, cuts, inside)
+        for level, cut in enumerate(cuts):
+            one = row_widths(planes, weights, cut[None], inside)
+            assert_array_equal(one[:, 0], together[:, level])
+
+
 def test_no_width_falls_when_its_threshold_rises_by_a_last_bit() -> None:
     rng = np.random.default_rng(3)
     for d in (1, 2, 3, 5):

@@ -7,13 +7,14 @@ and p-values are read off.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
-from conformix.conformal import kth_largest, pvalue_ranks, warn_if_trivial
+from conformix.conformal import pvalue_ranks, warn_if_trivial
 from conformix.data.row_data import NO_DATA, RowData
 from conformix.guarantees import Facts, Guarantee
 from conformix.guarantees.verdict import Cell, Law, beta_binomial, n_chosen_among
@@ -171,7 +172,9 @@ class Single:
         return SinglePlan()
 
     def table(self, alpha: float, rank: Rank) -> float:
-        return kth_largest(self.values, rank(len(self.values), alpha))
+        n = len(self.values)
+        k = rank(n, alpha)
+        return -math.inf if k > n else float(self.values[n - k])
 
     def at(self, alpha: float, rank: Rank, data: RowData = NO_DATA) -> float:
         return self.table(alpha, rank)

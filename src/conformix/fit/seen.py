@@ -13,7 +13,7 @@ all, or fewer than `SUSPICIOUS` of what would be found were all of them used.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -49,12 +49,31 @@ class Found(NamedTuple):
         )
 
 
-@dataclass(frozen=True, eq=False)
 class SeenRows:
-    """What a model remembers of the rows of its fit."""
+    """What a model remembers of the rows of its fit.
 
-    digests: IntArray  # (m,), int64, rising
-    n: int  # rows that were used
+    Parameters
+    ----------
+    digests : int64 array of shape (m,), or a function that returns it
+        They rise. A function is called when somebody asks, and before the model goes anywhere: into
+        a file, or to another process.
+    n : int
+        Rows that were used.
+    """
+
+    def __init__(self, digests: IntArray | Callable[[], IntArray], n: int) -> None:
+        self._digests = digests
+        self.n = n
+
+    @property
+    def digests(self) -> IntArray:
+        """The digests of the rows that are remembered, rising, (m,)."""
+        if callable(self._digests):
+            self._digests = self._digests()
+        return self._digests
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_digests": self.digests, "n": self.n}
 
     def among(self, outputs: Outputs, key: int) -> Found | None:
         """Return how many of these rows were used; None where chance can have repeated them."""

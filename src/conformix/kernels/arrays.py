@@ -169,6 +169,13 @@ def places(rising: FloatArray, values: Any, side: Literal["left", "right"]) -> A
     return torch_module().searchsorted(to_device(rising, values), sought, right=side == "right")
 
 
+def constant(number: float, n: int) -> FloatArray:
+    """Return n times one number, (n,), in the memory of one: to be read only."""
+    values: FloatArray = np.ndarray((n,), np.float64, np.array([number], np.float64), strides=(0,))
+    values.flags.writeable = False
+    return values
+
+
 def as_float64(values: Any) -> Any:
     """Return an array or a tensor as float64."""
     return values.double() if is_tensor(values) else values.astype(np.float64, copy=False)

@@ -70,7 +70,7 @@ def covered_responses(intervals: Any, y: Any) -> BoolArray:
         )
     if not np.isfinite(values).all():
         raise InvalidInput("y must be finite; got NaN or inf.")
-    return intervals.contains(values)  # type: ignore[no-any-return]
+    return intervals.on_host().contains(values)  # type: ignore[no-any-return]
 
 
 def coverage(sets: Any, y: Any) -> float:

@@ -26,7 +26,7 @@ def as_intervals(intervals: Any) -> Intervals:
         intervals = Intervals(*(ends.T if ends.shape[1] == 2 else ends))
     if not len(intervals):
         raise InvalidInput("intervals must not be empty; got no rows.")
-    return intervals  # type: ignore[no-any-return]
+    return intervals.on_host()  # type: ignore[no-any-return]
 
 
 def mean_width(intervals: Any, y: Any = None) -> float:

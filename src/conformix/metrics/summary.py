@@ -135,6 +135,7 @@ def measures(sets: Any, y: Any, *, alpha: float, level: float = 0.95) -> list[Me
         )
 
     if are_intervals(sets):
+        sets = sets.on_host()
         width, score = sets.width, interval_score(sets, y, alpha=alpha)
         return [
             share("coverage", covered(sets, y)),

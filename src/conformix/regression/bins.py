@@ -19,7 +19,7 @@ from conformix.calibration.cuts import Calibration, Plan, Seen
 from conformix.calibration.strata import PerGroup
 from conformix.data.row_data import RowData
 from conformix.errors import InvalidInput, shown
-from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.kernels.arrays import FloatArray, IntArray, to_host
 from conformix.registry import Registry
 from conformix.regression.bands import widths
 from conformix.regression.planes import Planes
@@ -86,7 +86,7 @@ class PerBin:
 
 def difficulty(rule: LineRule, planes: Planes, threshold: float) -> FloatArray:
     """Return the widths (n,) of the intervals of rows at one threshold."""
-    return widths(*rule.intervals(planes, threshold))
+    return widths(*map(to_host, rule.intervals(planes, threshold)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,11 +23,11 @@ from conformix.data.row_data import NO_DATA, RowData, group_names
 from conformix.errors import InvalidInput
 from conformix.fit.exact.split import fixed_candidates
 from conformix.guarantees import EXACT_FULL, Ledger, ResponseFacts
-from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.kernels.arrays import FloatArray, IntArray, to_device
 from conformix.kernels.blocks import row_blocks
 from conformix.kernels.simplex import grid_size
 from conformix.regression.bins import Bins
-from conformix.regression.hull import Hull
+from conformix.regression.hull import Hull, no_ends, widen
 from conformix.regression.planes import Planes
 from conformix.regression.regressed import RegressedOutputs
 from conformix.regression.rule import LineRule, Range, Responses, clipped, span_of
@@ -192,7 +192,8 @@ class HullFitted:
         self, outputs: RegressedOutputs, alpha: float, data: RowData = NO_DATA
     ) -> tuple[FloatArray, FloatArray]:
         """Return the ends of the intervals of new rows."""
-        lower, upper = np.full(outputs.n, np.inf), np.full(outputs.n, -np.inf)
+        lower: Any = None
+        upper: Any = None
         for scale, rows in self.scales(outputs):
             part = scale(outputs.rows(rows))
             hull = self.hull(scale, alpha)
@@ -200,14 +201,17 @@ class HullFitted:
             ends = (
                 hull(part) if plain else self._hulls_of(hull, scale, part, alpha, data.take(rows))
             )
-            lower[rows], upper[rows] = ends
+            if lower is None:
+                lower, upper = no_ends(part, outputs.n)
+            where = to_device(rows, lower)
+            lower[where], upper[where] = ends
         return clipped(lower, upper, self.y_range, allow_empty=self.allow_empty)
 
     def _hulls_of(
         self, hull: Hull, scale: LineScale, planes: Planes, alpha: float, data: RowData
     ) -> tuple[FloatArray, FloatArray]:
         """Return the hulls of rows whose intervals are cut as the calibration says."""
-        lower, upper = np.full(len(planes), np.inf), np.full(len(planes), -np.inf)
+        lower, upper = no_ends(planes)
         blocks = list(row_blocks(len(planes), hull.totals.size))
         selected = np.concatenate([hull.survivors(planes.rows(block)) for block in blocks])
         for i in np.flatnonzero(selected.any(axis=0)):
@@ -216,8 +220,7 @@ class HullFitted:
             cuts = self.cuts_under(self.weights[i], scale)
             threshold = cuts.at(alpha, conformal_rank, data.take(rows))
             low, high = rule.intervals(planes.rows(rows), threshold)
-            lower[rows] = np.minimum(lower[rows], low)
-            upper[rows] = np.maximum(upper[rows], high)
+            widen(lower, upper, rows, low, high)
         return lower, upper
 
 

@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from conformix.data.checks import place
 from conformix.data.outputs import check_groups
 from conformix.data.row_data import RowData, check_rows, group_names
 from conformix.errors import InvalidInput, shown
 from conformix.fit.fit import calibrated, fixed_ledger, lay_down, rank_rule, stated
 from conformix.fit.rows import check_test
 from conformix.fit.rule import Calibrated
-from conformix.fit.scored import no_roles
 from conformix.fit.seen import MOST, SeenRows, digests_of, spread
 from conformix.fit.settings import is_symmetric
 from conformix.guarantees import Ledger, ResponseFacts
 from conformix.guarantees.order import RankRule
-from conformix.kernels.arrays import FloatArray, IntArray, as_generator
+from conformix.kernels.arrays import FloatArray, IntArray, as_generator, is_tensor, to_host
 from conformix.regression.bands import check_weights, widths
 from conformix.regression.bins import Bins
 from conformix.regression.exact import fit_hull
@@ -80,6 +80,12 @@ def response_rows(
     if test is not None and settings.weights is None:
         shapes = {name: Shape.of(model) for name, model in checked.by_name.items()}
         others = matching(check_regressed(test, "test"), shapes, "test")
+        here, there = (next(iter(one.by_name.values())).some for one in (checked, others))
+        if is_tensor(here) != is_tensor(there) or (is_tensor(here) and here.device != there.device):
+            raise InvalidInput(
+                "test must be where outputs are (move one with .to(device)); got outputs "
+                f"{place(checked.home)} and test {place(others.home)}."
+            )
     return ResponseRows(Responses(checked, responses, 0), data, check_groups(groups, n), others)
 
 
@@ -92,21 +98,19 @@ def fit(given: ResponseRows, settings: RegressionSettings) -> LinePredictor:
     d = len(columns)
     given = replace(given, rows=replace(given.rows, d=d))
     split = settings.split_for(d)
-    roles = no_roles(outputs.n)
-    if split is not None:
+    weights = settings.settled(d)
+    bins: Bins | None = None
+    fitted: Any
+    if split is None:  # no row tunes
+        assert weights is not None
+        fitted = with_settled_weights(weights, given, columns, settings, rng)
+    else:
         n_test = None if given.test is None else given.test.n
         check_test(split, n_test)
         n_sized = n_test if split.needs_test and n_test is not None else 0
         roles = split.roles(outputs.n, n_sized, rng, given.groups)
-    weights = settings.settled(d)
-    bins: Bins | None = None
-    fitted: Any
-    if weights is not None:
-        fitted = with_settled_weights(weights, given, columns, settings, rng)
-    elif is_symmetric(settings.split):
-        fitted, bins = fit_hull(given, columns, settings, roles, rng)
-    else:
-        fitted, bins = with_searched_weights(given, columns, settings, roles, rng)
+        how = fit_hull if is_symmetric(settings.split) else with_searched_weights
+        fitted, bins = how(given, columns, settings, roles, rng)
     shapes = {name: Shape.of(model) for name, model in outputs.by_name.items()}
     return LinePredictor(
         columns, shapes, key, settings.alpha, fitted, y_range=settings.y_range, bins=bins,
@@ -115,8 +119,13 @@ def fit(given: ResponseRows, settings: RegressionSettings) -> LinePredictor:
 
 
 def remembered(outputs: RegressedOutputs, key: int) -> SeenRows:
-    """Return what to remember of the rows of a fit."""
-    return SeenRows(np.sort(digests_of(outputs, spread(outputs.n, MOST), key)), outputs.n)  # type: ignore[arg-type]
+    """Return what to remember of the rows of a fit.
+
+    They are few and narrow, so that a copy is kept until somebody asks for their digests, which
+    take longer than all the rest of a fit of one score.
+    """
+    some: Any = outputs.rows(spread(outputs.n, MOST))
+    return SeenRows(lambda: np.sort(digests_of(some, np.arange(some.n), key)), outputs.n)
 
 
 def with_searched_weights(
@@ -171,7 +180,7 @@ def with_searched_weights(
         data=data.take(roles.calibrate),
     )  # fmt: skip
     unseen = roles.unseen
-    width = mean_width(rows.take(unseen).outputs, fitted, settings, data.take(unseen))
+    width = mean_width(rows.take(unseen), fitted, settings, data.take(unseen))
     return replace(fitted, search=result, held_out_size=width), bins  # type: ignore[arg-type]
 
 
@@ -203,7 +212,7 @@ def with_settled_weights(
     )  # fmt: skip
     if settings.weights is not None:
         return fitted
-    return replace(fitted, held_out_size=mean_width(rows.outputs, fitted, settings, data))
+    return replace(fitted, held_out_size=mean_width(rows, fitted, settings, data))
 
 
 def settled_ledger(n: int, d: int, y_range: Range | None, **facts: Any) -> Ledger:
@@ -252,7 +261,7 @@ class Searched:
 
     def threshold(self, weights: FloatArray) -> float:
         """Return the threshold of the tuning rows at alpha, as conformity."""
-        values = -self.planes.combined(weights, self.y)
+        values = -to_host(self.planes.combined(weights, self.y))
         k = min(RankRule()(len(self.y), self.settings.alpha), len(self.y))
         return float(np.sort(values)[len(values) - k])
 
@@ -288,21 +297,22 @@ def _checked(result: Any, d: int) -> WidthResult:
 
 
 def mean_width(
-    outputs: RegressedOutputs, fitted: Calibrated, settings: RegressionSettings, data: RowData
+    rows: Responses, fitted: Calibrated, settings: RegressionSettings, data: RowData
 ) -> float | None:
     """Return the mean width of the intervals of rows, None where there are none.
 
     Of many rows some are measured, evenly spread.
     """
-    if not outputs.n:
+    n = len(rows)
+    if not n:
         return None
-    if outputs.n > MEASURED:
-        some = spread(outputs.n, MEASURED)
-        outputs, data = outputs.rows(some), data.take(some)
     rule: Any = fitted.rule
-    planes = rule.transform(outputs)
+    planes = rows.on(rule.transform)
+    if n > MEASURED:
+        some = spread(n, MEASURED)
+        planes, data = planes.rows(some), data.take(some)
     ends = rule.intervals(planes, fitted.at(settings.alpha, data), settings.y_range)
-    return float(widths(*ends).mean())
+    return float(widths(*map(to_host, ends)).mean())
 
 
 def recalibrated(predictor: LinePredictor, outputs: Any, y: Any, **rows: Any) -> LinePredictor:

@@ -19,13 +19,22 @@ and intervals are rounded outward.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from conformix.errors import InvalidInput
-from conformix.kernels.arrays import BoolArray, FloatArray, to_host
+from conformix.kernels.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    is_tensor,
+    to_device,
+    to_host,
+    torch_module,
+)
 from conformix.kernels.blocks import row_blocks
-from conformix.regression.bands import bands, check_weights
+from conformix.regression.bands import band_kernels, bands, check_weights
 from conformix.regression.planes import Planes
 from conformix.regression.search import order_statistics, row_widths, total_widths
 
@@ -96,13 +105,30 @@ class Hull:
 
     def __call__(self, planes: Planes) -> tuple[FloatArray, FloatArray]:
         """Return the hulls of new rows, lower and upper (n_new,); empty ones are (inf, -inf)."""
-        lower = np.full(len(planes), np.inf)
-        upper = np.full(len(planes), -np.inf)
+        lower, upper = no_ends(planes)
         for block in row_blocks(len(planes), self.totals.size):
             selected = self.survivors(planes.rows(block))
+            there = is_tensor(planes.centre)
+            kernels = None if there else band_kernels(int(selected.sum()), planes.d)
             for i in np.flatnonzero(selected.any(axis=0)):
                 rows = block.start + np.flatnonzero(selected[:, i])
-                low, high = bands(planes.rows(rows), self.weights[i], self.cuts[1, i])
-                lower[rows] = np.minimum(lower[rows], to_host(low))
-                upper[rows] = np.maximum(upper[rows], to_host(high))
+                low, high = bands(planes.rows(rows), self.weights[i], self.cuts[1, i], kernels)
+                widen(lower, upper, rows, low, high)
         return lower, upper
+
+
+def no_ends(planes: Planes, n: int | None = None) -> tuple[Any, Any]:
+    """Return the ends of empty intervals of n rows, or of these, where the planes are."""
+    n = len(planes) if n is None else n
+    if is_tensor(planes.centre):
+        centre: Any = planes.centre
+        return centre.new_full((n,), np.inf), centre.new_full((n,), -np.inf)
+    return np.full(n, np.inf), np.full(n, -np.inf)
+
+
+def widen(lower: Any, upper: Any, rows: IntArray, low: Any, high: Any) -> None:
+    """Write the hulls of the intervals of some rows and others into the former."""
+    of: Any = torch_module() if is_tensor(lower) else np
+    where = to_device(rows, lower)
+    lower[where] = of.minimum(lower[where], low)
+    upper[where] = of.maximum(upper[where], high)

@@ -13,7 +13,7 @@ from conformix.data.row_data import NO_DATA, RowData, check_rows
 from conformix.errors import InvalidInput
 from conformix.fit.seen import SeenRows
 from conformix.intervals import Intervals, NestedIntervals
-from conformix.kernels.arrays import FloatArray
+from conformix.kernels.arrays import FloatArray, is_tensor, stacked, to_host, torch_module
 from conformix.regression.bins import Bins
 from conformix.regression.regressed import RegressedOutputs, Shape, check_regressed, matching
 from conformix.regression.rule import Range
@@ -93,19 +93,21 @@ class LinePredictor:
         """Return the intervals at the level of the fit, at another one, or at several."""
         checked = self.check(outputs)
         data = self.row_data(checked, **rows)
-        if alpha is None:
-            return self.predict_at(checked, self.alpha, data)
-        if np.ndim(alpha) == 1:
+        if np.ndim(alpha) == 1:  # type: ignore[arg-type]
             return self._nested(checked, alpha, data)  # type: ignore[arg-type]
-        simple_fraction(alpha)  # type: ignore[arg-type]
-        self.fitted.warn(alpha)
-        return self.predict_at(checked, alpha, data)  # type: ignore[arg-type]
+        if alpha is not None:
+            simple_fraction(alpha)  # type: ignore[arg-type]
+            self.fitted.warn(alpha)
+        level: Any = self.alpha if alpha is None else alpha
+        lower, upper = map(checked.to_caller, self._ends(checked, level, data))
+        return Intervals.made(lower, upper, checked.ids)
 
     def predict_at(
         self, outputs: RegressedOutputs, alpha: float, data: RowData = NO_DATA
     ) -> Intervals:
-        """Return the intervals of checked rows at one level."""
-        return Intervals(*self._ends(outputs, alpha, data), ids=outputs.ids)
+        """Return the intervals of checked rows at one level, in host memory."""
+        lower, upper = map(to_host, self._ends(outputs, alpha, data))
+        return Intervals.made(lower, upper, outputs.ids)
 
     def _ends(
         self, outputs: RegressedOutputs, alpha: float, data: RowData
@@ -129,8 +131,11 @@ class LinePredictor:
             )
         self.fitted.warn(levels[0])
         ends = [self._ends(outputs, level, data) for level in levels]
-        lower, upper = (np.stack([pair[end] for pair in ends]) for end in (0, 1))
+        lower, upper = (stacked([pair[end] for pair in ends]) for end in (0, 1))
         # Ends are rounded outward, each by its own bit: an interval holds those of larger levels.
-        lower = np.minimum.accumulate(lower[::-1], axis=0)[::-1]
-        upper = np.maximum.accumulate(upper[::-1], axis=0)[::-1]
+        of: Any = torch_module() if is_tensor(lower) else np
+        for level in range(len(levels) - 2, -1, -1):
+            lower[level] = of.minimum(lower[level], lower[level + 1])
+            upper[level] = of.maximum(upper[level], upper[level + 1])
+        lower, upper = map(outputs.to_caller, (lower, upper))
         return NestedIntervals(lower, upper, levels, ids=outputs.ids)

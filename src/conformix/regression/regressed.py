@@ -13,10 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from conformix.data.checks import called, numeric
+from conformix.data.checks import called, numeric, place
 from conformix.data.row_data import row_ids
 from conformix.errors import InvalidInput, shown
-from conformix.kernels.arrays import FloatArray, IntArray, is_tensor, to_host
+from conformix.kernels.arrays import (
+    FloatArray,
+    IntArray,
+    beside,
+    is_tensor,
+    joined,
+    to_device,
+    to_host,
+    torch_module,
+)
 
 # Least spread: its inverse, on any sensible scale, is still far from the largest that planes take.
 SMALLEST = 2.0**-200
@@ -41,6 +50,8 @@ class Regressed:
     levels : array of shape (q,), optional
         Levels of the quantiles, strictly between 0 and 1; a mapping or frame brings its own.
 
+    Tensors on a CUDA device stay there; all other numbers become arrays.
+
     Examples
     --------
     >>> Regressed(mean=[1.0, 2.0], sigma=[0.5, 0.1])
@@ -55,8 +66,11 @@ class Regressed:
     levels: Any = None
     name: str = field(default="outputs", repr=False, kw_only=True)
     ids: Any = field(default=None, repr=False, kw_only=True)
+    home: Any = field(default=None, repr=False, kw_only=True)  # the device of tensors
 
     def __post_init__(self) -> None:
+        if self.home is None:
+            object.__setattr__(self, "home", _home(self.mean, self.quantiles))
         quantiles, levels = _by_level(self.quantiles, self.levels, self.name)
         parts = {
             "mean": _column(self.mean, f"mean of {self.name}"),
@@ -79,13 +93,16 @@ class Regressed:
             raise InvalidInput(f"{self.name} must have as many rows in all its parts; got {text}.")
         if not next(iter(lengths.values())):
             raise InvalidInput(f"{self.name} must not be empty; got no rows.")
+        _refuse_far_apart(
+            {f"{k} of {self.name}": v for k, v in parts.items() if v is not None and k != "levels"},
+        )
         for part, values in parts.items():
             object.__setattr__(self, part, values)
         if self.ids is None:
             object.__setattr__(self, "ids", ids)
 
     def __len__(self) -> int:
-        return len(self.quantiles if self.mean is None else self.mean)
+        return len(self.some)
 
     @property
     def has(self) -> frozenset[str]:
@@ -100,12 +117,16 @@ class Regressed:
         >>> Regressed(mean=[1.0, 2.0, 4.0]).subset([2, 0]).mean
         array([4., 1.])
         """
-        taken = {part: getattr(self, part)[rows] for part in sorted(self.has)}
+        taken = {part: _rows_of(getattr(self, part), rows) for part in sorted(self.has)}
         ids = None if self.ids is None else np.array(self.ids, dtype=object)[rows].tolist()
-        some = object.__new__(Regressed)
-        for part, value in (self.__dict__ | taken | {"ids": ids}).items():
-            object.__setattr__(some, part, value)
-        return some
+        return self._with(taken | {"ids": ids})
+
+    def _with(self, parts: dict[str, Any]) -> Regressed:
+        """Return the same with other parts, which need no checks."""
+        made = object.__new__(Regressed)
+        for part, value in (self.__dict__ | parts).items():
+            object.__setattr__(made, part, value)
+        return made
 
     def __getitem__(self, rows: Any) -> Regressed:
         """Return some of the rows, as `subset` does; one row of a number."""
@@ -121,12 +142,32 @@ class Regressed:
             raise InvalidInput(
                 f"{self.name} has quantiles at {_listed(self.levels)}; got {level:g}."
             )
-        return self.quantiles[:, place[0]]  # type: ignore[no-any-return]
+        return self.quantiles[:, int(place[0])]  # type: ignore[no-any-return]
 
     def matrix(self) -> FloatArray:
         """Return all that is predicted, side by side, (n, columns): what a digest is of."""
-        columns = [getattr(self, part) for part in PARTS[:3] if part in self.has]
+        columns = [to_host(getattr(self, part)) for part in PARTS[:3] if part in self.has]
         return np.column_stack(columns)
+
+    @property
+    def some(self) -> Any:
+        """Means or quantiles, whichever there are: to see where numbers are."""
+        return self.quantiles if self.mean is None else self.mean
+
+    @property
+    def on_device(self) -> bool:
+        """Whether these are tensors that are computed on their device."""
+        return is_tensor(self.some)
+
+    def on_host(self) -> Regressed:
+        """Return the same as arrays: itself unless it is on a device."""
+        return self._with({part: to_host(getattr(self, part)) for part in sorted(self.has)})
+
+    def followed_by(self, other: Regressed) -> Regressed:
+        """Return these rows and then others of the same model, where these are."""
+        parts = {part: getattr(self, part) for part in sorted(self.has)}
+        both = {k: joined([v, beside(getattr(other, k), v)]) for k, v in parts.items()}
+        return self._with(both | {"ids": None})
 
     def __repr__(self) -> str:
         parts = [part for part in PARTS[:3] if part in self.has]
@@ -143,31 +184,67 @@ def _listed(levels: FloatArray) -> str:
     return ", ".join(f"{level:g}" for level in levels)
 
 
+def _numbers(values: Any, name: str) -> FloatArray:
+    """Return real numbers as float64: an array, or a tensor that is on a device."""
+    found: Any = numeric(values, name)
+    return found.double() if is_tensor(found) else np.asarray(found, dtype=np.float64)  # type: ignore[no-any-return]
+
+
 def _column(values: Any, name: str) -> FloatArray | None:
-    """Return numbers (n,) of the host, finite, as float64."""
+    """Return numbers (n,), finite, as float64."""
     if values is None:
         return None
-    array = np.asarray(to_host(numeric(values, name)), dtype=np.float64)
+    array = _numbers(values, name)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        raise InvalidInput(f"{name} must hold one number per row, (n,); got shape {array.shape}.")
+        raise InvalidInput(
+            f"{name} must hold one number per row, (n,); got shape {tuple(array.shape)}."
+        )
     _refuse_infinite(array, name)
-    return np.ascontiguousarray(array)
+    return array.contiguous() if is_tensor(array) else np.ascontiguousarray(array)  # type: ignore[attr-defined,no-any-return]
 
 
-def _refuse_infinite(array: FloatArray, name: str) -> None:
-    wrong = ~np.isfinite(array)
-    if wrong.any():
+def _refuse_infinite(array: Any, name: str) -> None:
+    fine = array.isfinite() if is_tensor(array) else np.isfinite(array)
+    if not bool(fine.all()):
+        wrong, array = ~to_host(fine), to_host(array)
         row = int(np.argwhere(wrong)[0][0])
         raise InvalidInput(f"{name} must be finite; row {row} holds {array[row]}.")
 
 
 def _positive(sigma: FloatArray, name: str) -> FloatArray:
-    if (sigma < 0).any():
-        row = int(np.argmax(sigma < 0))
+    least = float(sigma.min()) if len(sigma) else SMALLEST
+    if least < 0:
+        row = int(np.argmax(to_host(sigma) < 0))
         raise InvalidInput(f"sigma of {name} must be positive; row {row} holds {sigma[row]:.6g}.")
-    return np.maximum(sigma, SMALLEST)
+    return sigma if least >= SMALLEST else at_least(sigma, SMALLEST)
+
+
+def at_least(values: Any, least: float) -> Any:
+    """Return ``max(values, least)`` of an array or a tensor."""
+    return values.clamp(min=least) if is_tensor(values) else np.maximum(values, least)
+
+
+def _home(mean: Any, quantiles: Any) -> Any:
+    """Return the device of what is given as tensors; None where nothing is."""
+    given = [*quantiles.values()] if isinstance(quantiles, Mapping) else [quantiles]
+    return next((values.device for values in (mean, *given) if is_tensor(values)), None)
+
+
+def _refuse_far_apart(
+    parts: Mapping[str, Any], way_out: str = "move them with .to(device)"
+) -> None:
+    """Refuse numbers of which some are on a device, and others on another one or on none."""
+    places = {key: values.device if is_tensor(values) else None for key, values in parts.items()}
+    if len(set(places.values())) > 1:
+        text = ", ".join(f"{key} {place(home)}" for key, home in places.items())
+        raise InvalidInput(f"predictions must be in one place; got {text} ({way_out}).")
+
+
+def _rows_of(part: Any, rows: Any) -> Any:
+    """Return some rows of an array or a tensor: a slice, numbers or a mask."""
+    return part[rows if isinstance(rows, slice) else to_device(rows, part)]
 
 
 def _by_level(quantiles: Any, levels: Any, name: str) -> tuple[Any, Any]:
@@ -186,7 +263,11 @@ def _by_level(quantiles: Any, levels: Any, name: str) -> tuple[Any, Any]:
         found = [_column(values, f"quantiles of {name}") for values in quantiles.values()]
         if len({len(column) for column in found if column is not None}) > 1:
             raise InvalidInput(f"quantiles of {name} must have as many rows at every level.")
-        return np.column_stack(found), [_level_of(key, name) for key in quantiles]  # type: ignore[arg-type]
+        _refuse_far_apart(
+            {f"{name} at {key}": one for key, one in zip(quantiles, found, strict=True)}
+        )
+        columns = [column[:, None] for column in found if column is not None]
+        return joined(columns, axis=1), [_level_of(key, name) for key in quantiles]
     return quantiles, levels
 
 
@@ -217,12 +298,12 @@ def _sorted_quantiles(quantiles: Any, levels: Any, name: str) -> dict[str, Any]:
     if quantiles is None or levels is None:
         given, missing = ("levels", "quantiles") if quantiles is None else ("quantiles", "levels")
         raise InvalidInput(f"{name} has {given} and no {missing}; give both.")
-    matrix = np.asarray(to_host(numeric(quantiles, f"quantiles of {name}")), dtype=np.float64)
+    matrix: Any = _numbers(quantiles, f"quantiles of {name}")
     each = np.asarray(to_host(numeric(levels, f"levels of {name}")), dtype=np.float64)
-    if matrix.ndim != 2 or each.shape != matrix.shape[1:]:
+    if matrix.ndim != 2 or each.shape != tuple(matrix.shape[1:]):
         raise InvalidInput(
-            f"quantiles of {name} must be (n, q) with levels (q,); got shapes {matrix.shape} and "
-            f"{each.shape}."
+            f"quantiles of {name} must be (n, q) with levels (q,); got shapes "
+            f"{tuple(matrix.shape)} and {each.shape}."
         )
     _refuse_infinite(matrix, f"quantiles of {name}")
     if not ((each > 0) & (each < 1)).all():
@@ -235,7 +316,8 @@ def _sorted_quantiles(quantiles: Any, levels: Any, name: str) -> dict[str, Any]:
         raise InvalidInput(
             f"levels of {name} must be at least two different ones; got {_listed(each)}."
         )
-    return {"quantiles": np.sort(matrix[:, order], axis=1), "levels": each}
+    rising = matrix.sort(dim=1).values if is_tensor(matrix) else np.sort(matrix, axis=1)
+    return {"quantiles": rising, "levels": each}
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,7 +339,7 @@ class RegressedOutputs:
     @property
     def n_classes(self) -> int:
         """The widest of these matrices."""
-        return max(matrix.shape[1] for matrix in self.models.values())
+        return max(model[:1].matrix().shape[1] for model in self.by_name.values())
 
     @property
     def ids(self) -> list[Any] | None:
@@ -270,14 +352,19 @@ class RegressedOutputs:
 
     def followed_by(self, other: RegressedOutputs) -> RegressedOutputs:
         """Return these rows and then others of the same models."""
-        both = {}
-        for name, model in self.by_name.items():
-            parts = {
-                part: np.concatenate([getattr(model, part), getattr(other.by_name[name], part)])
-                for part in sorted(model.has)
-            }
-            both[name] = Regressed(**parts, levels=model.levels, name=model.name)
+        both = {name: one.followed_by(other.by_name[name]) for name, one in self.by_name.items()}
         return RegressedOutputs(both)
+
+    @property
+    def home(self) -> Any:
+        """The device of the tensors that were given; None where none were."""
+        return next((one.home for one in self.by_name.values() if one.home is not None), None)
+
+    def to_caller(self, answer: Any) -> Any:
+        """Return an answer as the user's kind of array, on the user's device."""
+        if self.home is None or is_tensor(answer):
+            return answer
+        return torch_module().from_numpy(answer).to(self.home)
 
 
 def check_regressed(outputs: Any, name: str = "outputs") -> RegressedOutputs:
@@ -296,6 +383,7 @@ def check_regressed(outputs: Any, name: str = "outputs") -> RegressedOutputs:
     if len(set(lengths.values())) > 1:
         text = ", ".join(f"{key!r} {n}" for key, n in lengths.items())
         raise InvalidInput(f"{name} of several models must have the same rows; got {text}.")
+    _refuse_far_apart({f"{name}[{key!r}]": model.some for key, model in checked.items()})
     return RegressedOutputs(checked)
 
 
@@ -401,7 +489,7 @@ class Shape:
 
 def check_responses(y: Any, n: int, y_range: tuple[float, float] | None = None) -> FloatArray:
     """Return the responses of n rows, finite, (n,); within the range that is assumed."""
-    values = _column(y, "y")
+    values: Any = to_host(_column(y, "y"))
     if values is None or len(values) != n:
         found = "None" if values is None else f"{len(values)}"
         raise InvalidInput(f"y must hold one number for each of the {n} rows; got {found}.")
@@ -414,7 +502,7 @@ def check_responses(y: Any, n: int, y_range: tuple[float, float] | None = None) 
                 f"and row {row} of y is {values[row]:.6g}; leave y_range out, or widen it by what "
                 "is known without these rows."
             )
-    return values
+    return values  # type: ignore[no-any-return]
 
 
 def check_range(y_range: Any) -> tuple[float, float] | None:

@@ -13,7 +13,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.kernels.arrays import (
+    FloatArray,
+    IntArray,
+    is_tensor,
+    to_device,
+    to_host,
+    torch_module,
+)
 from conformix.regression.bands import bands, lowest
 from conformix.regression.planes import Planes
 from conformix.regression.regressed import RegressedOutputs
@@ -43,10 +50,18 @@ class Responses:
     @property
     def labels(self) -> IntArray:
         """The label of every row: the only one that it has."""
-        return np.zeros(len(self.y), dtype=np.int64)
+        return np.broadcast_to(np.int64(0), (len(self.y),))
 
     def __len__(self) -> int:
         return len(self.y)
+
+    def on(self, scale: LineScale) -> Planes:
+        """Return the planes of these rows on a scale; those of the last one are kept."""
+        kept: dict[LineScale, Planes] = self.__dict__.setdefault("_kept", {})
+        if scale not in kept:
+            kept.clear()
+            kept[scale] = scale(self.outputs)
+        return kept[scale]
 
     def take(self, rows: IntArray) -> Responses:
         """Return some of the rows."""
@@ -75,19 +90,22 @@ class LineRule:
         return replace(self, transform=self.transform.plain, weights=equal)
 
     def of_true_labels(self, rows: Responses, y: IntArray) -> FloatArray:
-        """Return how well the responses of rows fit, (n,): larger is better."""
-        return self.of_planes(self.transform(rows.outputs), rows.y)
+        """Return how well the responses of rows fit, (n,), in host memory: larger is better."""
+        return self.of_planes(rows.on(self.transform), rows.y)
 
     def of_planes(self, planes: Planes, y: FloatArray) -> FloatArray:
         """Return the same from planes on the scale of this rule."""
-        values = planes.combined(self.weights, y)
+        values: Any = planes.combined(self.weights, y)
         if not self.allow_empty:
-            values = np.where(values <= lowest(planes, self.weights)[1], -np.inf, values)
-        return -values  # type: ignore[no-any-return]
+            values[values <= lowest(planes, self.weights)[1]] = -np.inf
+        values = to_host(values)  # one number per row is little
+        return np.negative(values, out=values)  # type: ignore[no-any-return]
 
     def rising(self, rows: Responses, y: IntArray) -> FloatArray:
         """Return the same, sorted upwards."""
-        return np.sort(self.of_true_labels(rows, y))
+        values = self.of_true_labels(rows, y)
+        values.sort()
+        return values
 
     def intervals(
         self, planes: Planes, threshold: Any, y_range: Range | None = None
@@ -98,10 +116,17 @@ class LineRule:
         """
         least = -np.asarray(threshold, dtype=np.float64).reshape(-1)
         least = least[0] if len(least) == 1 else least
-        floor = None if self.allow_empty else lowest(planes, self.weights)[1]
-        cut = least if floor is None else np.maximum(least, floor)
+        floor: Any = None if self.allow_empty else lowest(planes, self.weights)[1]
+        cut = least if floor is None else _larger(floor, least)
         ends = bands(planes, self.weights, cut)
         return clipped(*ends, y_range, allow_empty=self.allow_empty)
+
+
+def _larger(values: Any, others: Any) -> Any:
+    """Return the larger of numbers (n,), tensors perhaps, and of one or as many of the host."""
+    if not is_tensor(values):
+        return np.maximum(values, others)
+    return torch_module().maximum(values, to_device(np.atleast_1d(others), values))
 
 
 def clipped(
@@ -120,9 +145,21 @@ def clipped(
     """
     if y_range is None:
         return lower, upper
+    if is_tensor(lower):
+        return _clipped_there(lower, upper, y_range, allow_empty=allow_empty)
     low, high = np.maximum(lower, y_range[0]), np.minimum(upper, y_range[1])
     empty = low > high
     if allow_empty:
         return np.where(empty, np.inf, low), np.where(empty, -np.inf, high)
     nearest = np.clip(lower, *y_range)
     return np.where(empty, nearest, low), np.where(empty, nearest, high)
+
+
+def _clipped_there(lower: Any, upper: Any, y_range: Range, *, allow_empty: bool) -> tuple[Any, Any]:
+    """Return the same on a device."""
+    low, high = lower.clamp(min=y_range[0]), upper.clamp(max=y_range[1])
+    empty = low > high
+    if allow_empty:
+        return low.masked_fill(empty, np.inf), high.masked_fill(empty, -np.inf)
+    nearest = lower.clamp(*y_range)
+    return nearest.where(empty, low), nearest.where(empty, high)

@@ -13,14 +13,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from operator import mul
 from typing import Any
 
 import numpy as np
 
 from conformix.errors import InvalidInput, shown
-from conformix.kernels.arrays import FloatArray
-from conformix.regression.planes import Planes
+from conformix.kernels.arrays import FloatArray, is_tensor, torch_module
+from conformix.regression.planes import Planes, each_once
 from conformix.regression.regressed import RegressedOutputs
+from conformix.regression.scores import spread_of, vees_of
 from conformix.scores.names import Column
 
 # No spread counts for less than this share of the mean spread of its score.
@@ -58,10 +61,18 @@ class LineScale:
         """Return the planes of some rows."""
         parts = []
         for column, mean, floor in zip(self.columns, self.means, self.floors, strict=True):
-            score: Any = column.score
-            centre, *rest = score.vees(outputs.by_name[column.model], floor)
-            parts.append([centre, *(part * mean for part in rest)])
-        return Planes(*(np.stack(plane, axis=1) for plane in zip(*parts, strict=True)))
+            centre, *rest = vees_of(column.score, outputs.by_name[column.model], floor)
+            parts.append([centre, *(rest if mean == 1.0 else each_once(partial(mul, mean), rest))])
+        if len(parts) == 1:  # as they are: what is constant, or the same on both sides, stays so
+            return Planes(*each_once(lambda part: part[:, None], parts[0]))
+        return Planes(*(_side_by_side(plane) for plane in zip(*parts, strict=True)))
+
+
+def _side_by_side(columns: Sequence[Any]) -> FloatArray:
+    """Return columns (n,) as a matrix (n, d), on a device where they are."""
+    if is_tensor(columns[0]):
+        return torch_module().stack(list(columns), dim=1)  # type: ignore[no-any-return]
+    return np.stack(columns, axis=1)
 
 
 def unscaled(columns: tuple[Column, ...]) -> LineScale:
@@ -71,8 +82,7 @@ def unscaled(columns: tuple[Column, ...]) -> LineScale:
 
 def spreads(outputs: RegressedOutputs, columns: Sequence[Column]) -> list[FloatArray | None]:
     """Return the spreads (n,) of every score, None where they are 1 or none."""
-    scores: list[tuple[str, Any]] = [(model, score) for model, score in columns]
-    return [score.spread(outputs.by_name[model]) for model, score in scores]
+    return [spread_of(score, outputs.by_name[model]) for model, score in columns]
 
 
 def learnt_scale(outputs: RegressedOutputs, columns: tuple[Column, ...]) -> LineScale:

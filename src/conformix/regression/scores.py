@@ -31,10 +31,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from conformix.errors import InvalidInput
-from conformix.kernels.arrays import FloatArray
+from conformix.kernels.arrays import FloatArray, constant, is_tensor, to_device, to_host
 from conformix.kernels.elementary import log
 from conformix.registry import Registry
-from conformix.regression.regressed import SAME_LEVEL, SMALLEST, Regressed
+from conformix.regression.regressed import SAME_LEVEL, SMALLEST, Regressed, at_least
 from conformix.scores.names import Column, Notation, distinct, listed_scores
 from conformix.scores.score import is_number, text_of
 
@@ -84,6 +84,7 @@ class RegressionScore(ABC):
     name: ClassVar[str]
     needs: ClassVar[tuple[str, ...]] = ("mean",)
     learns: ClassVar[bool] = False
+    on_device: ClassVar[bool] = False  # whether `vees` and `spread` take tensors on a device
 
     @abstractmethod
     def vees(self, model: Regressed, floor: float = 0.0) -> Vees:
@@ -105,8 +106,42 @@ class RegressionScore(ABC):
         return text_of(self)
 
 
+def vees_of(score: Any, model: Regressed, floor: float = 0.0) -> Vees:
+    """Return the score of the rows of a model, where these are.
+
+    Scores of the library are computed on the device of tensors, all others as arrays, and sent
+    over.
+    """
+    if not model.on_device or getattr(score, "on_device", False):
+        return score.vees(model, floor)  # type: ignore[no-any-return]
+    found = score.vees(model.on_host(), floor)
+    return Vees(*(to_device(np.array(part), model.some) for part in found))
+
+
+def spread_of(score: Any, model: Regressed) -> FloatArray | None:
+    """Return the spreads (n,) of a score in host memory; None where it has none."""
+    here = getattr(score, "on_device", False)
+    return to_host(score.spread(model if here else model.on_host()))  # type: ignore[no-any-return]
+
+
 def _flat(model: Regressed, value: float) -> FloatArray:
-    return np.full(len(model), value)
+    if model.on_device:
+        return model.some.new_full((1,), value).expand(len(model))  # type: ignore[no-any-return]
+    return constant(value, len(model))
+
+
+def _lifted(spread: FloatArray, least: float) -> FloatArray:
+    """Return spreads, none smaller than `least`."""
+    return at_least(spread, least) if least > 0 else spread  # type: ignore[no-any-return]
+
+
+def _log(values: Any) -> FloatArray:
+    """Return the logarithms of an array or a tensor, the same bits."""
+    if not is_tensor(values):
+        return log(values)
+    from conformix.kernels.device import elementary  # noqa: PLC0415  PyTorch loads late
+
+    return elementary.log(values)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -120,10 +155,12 @@ class Abs(RegressionScore):
     """
 
     name: ClassVar[str] = "abs"
+    on_device: ClassVar[bool] = True
 
     def vees(self, model: Regressed, floor: float = 0.0) -> Vees:
         """Return the residuals, in units of the response."""
-        return Vees(model.mean, _flat(model, 0.0), _flat(model, 1.0), _flat(model, 1.0))
+        slope = _flat(model, 1.0)
+        return Vees(model.mean, _flat(model, 0.0), slope, slope)
 
 
 @dataclass(frozen=True)
@@ -148,10 +185,11 @@ class Norm(_InSigmas):
     """
 
     name: ClassVar[str] = "norm"
+    on_device: ClassVar[bool] = True
 
     def vees(self, model: Regressed, floor: float = 0.0) -> Vees:
         """Return the residuals in units of sigma."""
-        slope = 1 / np.maximum(model.sigma, floor)
+        slope = 1 / _lifted(model.sigma, floor)
         return Vees(model.mean, _flat(model, 0.0), slope, slope)
 
 
@@ -166,11 +204,13 @@ class Laplace(_InSigmas):
     """
 
     name: ClassVar[str] = "laplace"
+    on_device: ClassVar[bool] = True
 
     def vees(self, model: Regressed, floor: float = 0.0) -> Vees:
         """Return the residuals in units of sigma, on top of its logarithm."""
-        sigma = np.maximum(model.sigma, floor)
-        return Vees(model.mean, log(sigma), 1 / sigma, 1 / sigma)
+        sigma = _lifted(model.sigma, floor)
+        slope = 1 / sigma
+        return Vees(model.mean, _log(sigma), slope, slope)
 
 
 @dataclass(frozen=True)
@@ -184,11 +224,13 @@ class LogSigma(RegressionScore):
     """
 
     name: ClassVar[str] = "log_sigma"
+    on_device: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]] = ("mean", "sigma")
 
     def vees(self, model: Regressed, floor: float = 0.0) -> Vees:
         """Return the logarithms, with slopes of zero."""
-        return Vees(model.mean, log(model.sigma), _flat(model, 0.0), _flat(model, 0.0))
+        slope = _flat(model, 0.0)
+        return Vees(model.mean, _log(model.sigma), slope, slope)
 
 
 @dataclass(frozen=True)
@@ -203,6 +245,7 @@ class _OfQuantiles(RegressionScore):
     """
 
     needs: ClassVar[tuple[str, ...]] = ("quantiles",)
+    on_device: ClassVar[bool] = True
 
     low: float | None = None
 
@@ -248,7 +291,8 @@ class Cqr(_OfQuantiles):
     def vees(self, model: Regressed, floor: float = 0.0) -> Vees:
         """Return the distances, in units of the response."""
         low, high = self.ends(model)
-        return Vees(low / 2 + high / 2, low / 2 - high / 2, _flat(model, 1.0), _flat(model, 1.0))
+        slope = _flat(model, 1.0)
+        return Vees(low / 2 + high / 2, low / 2 - high / 2, slope, slope)
 
 
 @dataclass(frozen=True)
@@ -272,8 +316,9 @@ class CqrR(_OfQuantiles):
     def vees(self, model: Regressed, floor: float = 0.0) -> Vees:
         """Return the distances in units of the gap."""
         low, high = self.ends(model)
-        gap = np.maximum(high - low, max(floor, SMALLEST))
-        return Vees(low / 2 + high / 2, -(high - low) / gap / 2, 1 / gap, 1 / gap)
+        gap = _lifted(high - low, max(floor, SMALLEST))
+        slope = 1 / gap
+        return Vees(low / 2 + high / 2, -(high - low) / gap / 2, slope, slope)
 
     def spread(self, model: Regressed) -> FloatArray:
         """Return the gap between the two quantiles."""
@@ -310,13 +355,18 @@ class CqrM(_OfQuantiles):
     def sides(self, model: Regressed) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the median and its distances to the lower and the upper quantile, at least 0."""
         low, high = self.ends(model)
-        middle = model.quantile(0.5) if _has_median(model) else np.clip(model.mean, low, high)
+        if _has_median(model):
+            middle = model.quantile(0.5)
+        elif model.on_device:
+            middle = model.mean.clamp(low, high)
+        else:
+            middle = np.clip(model.mean, low, high)
         return middle, middle - low, high - middle
 
     def vees(self, model: Regressed, floor: float = 0.0) -> Vees:
         """Return the distances in units of the two gaps."""
         middle, *gaps = self.sides(model)
-        below, above = (np.maximum(gap, max(floor, SMALLEST)) for gap in gaps)
+        below, above = (_lifted(gap, max(floor, SMALLEST)) for gap in gaps)
         return Vees(middle, _flat(model, -1.0), 1 / below, 1 / above)
 
     def spread(self, model: Regressed) -> FloatArray:
@@ -349,8 +399,8 @@ class LogGap(_OfQuantiles):
     def vees(self, model: Regressed, floor: float = 0.0) -> Vees:
         """Return the logarithms, with slopes of zero."""
         low, high = self.ends(model)
-        gap = np.maximum(high - low, SMALLEST)
-        return Vees(low / 2 + high / 2, log(gap), _flat(model, 0.0), _flat(model, 0.0))
+        slope = _flat(model, 0.0)
+        return Vees(low / 2 + high / 2, _log(_lifted(high - low, SMALLEST)), slope, slope)
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,8 @@ from conformix.search.weights import MOST_GRID_SCORES
 AROUND = (0.5, 1.0, 1.5, 2.0)
 # Weights averaged over so many searches, each on so large a random part of the rows.
 BAGS, SHARE = 4, 2 / 3
+# What NumPy takes for a width, in products of a weight and a score: about so many passes.
+PASSES = 12
 # Weights that one thread takes at a time.
 BLOCK = 256
 
@@ -168,12 +170,16 @@ def order_statistics(
     ``-inf`` for k = 0, ``inf`` for k larger than the rows.
     """
     n = len(scores)
-    scores = to_host(scores)
     falling = -scores  # a sum of negated products is the negated sum
     found = np.empty((len(ranks), len(weights)))
     for place, k in enumerate(ranks):
         if k < 1 or k > n:
             found[place] = -np.inf if k < 1 else np.inf
+            continue
+        if is_tensor(scores):
+            from conformix.kernels.device.engine import thresholds_of  # noqa: PLC0415  late
+
+            found[place] = -thresholds_of(falling, k, weights)
             continue
         kernels = host_kernels("engine", scores.size * len(weights))
         found[place] = -kernels.counts_and_thresholds(falling, (), k, weights, threads)[1]
@@ -226,7 +232,7 @@ def _add_widths(
         widths.add_widths(*everything)
         return totals
     work = planes.centre.size * m * len(thresholds)
-    kernels = host_kernels("widths", work)
+    kernels = host_kernels("widths", PASSES * work)
 
     def add(some: slice) -> None:
         kernels.add_widths(*knots, *rest, some.start, some.stop, totals)
@@ -351,6 +357,8 @@ class WidthSlope:
         self.y_range = objective.y_range
         order = np.argsort(planes.centre, axis=1, kind="stable")
         self.rows = (order, *planes.arrays)
+        # A descent asks once, for all of its steps: each by itself is small.
+        self.kernels = host_kernels("widths", PASSES * STEPS * order.size * len(self.ranks))
 
     def __call__(self, weights: FloatArray) -> tuple[float, FloatArray]:
         """Return the width of weights (d,), and its slope (d,)."""
@@ -363,8 +371,7 @@ class WidthSlope:
                 half = min(max(3, round(NEAR * self.n)), k - 1, self.n - k)
                 moves[place] = self.scores[order[k - 1 - half : k + half]].mean(axis=0)
         totals, slopes = np.zeros(len(cuts)), np.zeros(len(weights))
-        kernels = host_kernels("widths", self.rows[0].size * len(cuts))
-        kernels.add_slopes(*self.rows, weights, cuts, moves, *self.y_range, totals, slopes)
+        self.kernels.add_slopes(*self.rows, weights, cuts, moves, *self.y_range, totals, slopes)
         return float(totals.sum()) / self.n_size, slopes / self.n_size
 
 

@@ -13,7 +13,7 @@ from conformix.data.row_data import RowData
 from conformix.fit.drift import DriftReport
 from conformix.fit.verdict import LabelledRows, Pooled
 from conformix.intervals import Intervals
-from conformix.kernels.arrays import BoolArray, FloatArray
+from conformix.kernels.arrays import BoolArray, FloatArray, to_host
 from conformix.regression.regressed import check_responses
 from conformix.regression.rule import LineRule, Responses
 from conformix.regression.scale import LineScale
@@ -37,7 +37,7 @@ class PooledResponses(Pooled):
         planes = self.scale(self.rows.outputs)
         objective = WidthObjective(planes, self.rows.y, [float(alpha)], self.y_range)
         best = int(np.argmin(objective(self.weights)))  # the first of equals
-        values = -planes.combined(self.weights[best], self.rows.y)
+        values = -to_host(planes.combined(self.weights[best], self.rows.y))
         return values, kth_largest(values, k)
 
 

@@ -129,7 +129,7 @@ def parse_score(text: str) -> Score:
 
 
 def _parse_options(text: str, options: str) -> dict[str, Any]:
-    if not options:
+    if not options.strip():
         return {}
     try:
         call = ast.parse(f"f({options})", mode="eval").body

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from conformix.errors import InvalidInput
+from conformix.kernels.arrays import to_host
 
 # No number of anything in a model is larger than an int64 holds.
 LARGEST = 2**63
@@ -122,7 +123,7 @@ class Arrays:
 
     def put(self, values: Any) -> dict[str, Any]:
         """Return the JSON form of an array."""
-        array = np.ascontiguousarray(values)
+        array = np.ascontiguousarray(to_host(values))
         document: dict[str, Any] = {"dtype": array.dtype.name, "shape": list(array.shape)}
         if array.size <= INLINE:
             return document | {"data": [_number_out(x) for x in array.ravel().tolist()]}

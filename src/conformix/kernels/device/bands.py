@@ -21,8 +21,8 @@ def fill_bands(
     torch = torch_module()
     cuts = to_device(thresholds, centre)
     sums = roundings(weights)
-    lower, upper = torch.full_like(cuts, -INFINITE), torch.full_like(cuts, INFINITE)
-    empty = torch.ones_like(cuts, dtype=torch.bool)
+    lower = cuts.new_full((len(cuts), len(centre)), -INFINITE)
+    upper, empty = torch.full_like(lower, INFINITE), torch.ones_like(lower, dtype=torch.bool)
     for knot in centre.unbind(dim=1):
         value, slack, left, left_error, right, right_error = _support(
             centre, offset, below, above, weights, knot, sums

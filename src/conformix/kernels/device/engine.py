@@ -62,8 +62,7 @@ def counts_and_thresholds(
     rows = as_tensor(true_scores).to(home, torch.float64)
     counter, n_cells = pair_counter(rows)
     few = true_scores[:: 1 + len(true_scores) // ANCHOR_ROWS]
-    (apart,) = weight_cells(weights, THRESHOLD_CELLS)
-    thresholds = all_thresholds(rows, k, weights, apart.anchored(few))
+    thresholds = thresholds_of(rows, k, weights)
     levels = [cells.anchored(few) for cells in weight_cells(weights, *n_cells)]
     ends = [end for tensor in tensors if len(tensor) for end in tensor.aminmax()]
     scale = max((abs(float(end)) for end in ends), default=0.0)
@@ -72,6 +71,16 @@ def counts_and_thresholds(
     for planes in _planes(tensors):
         counts += to_host(counter(planes, weights, thresholds, levels, brackets))
     return counts, thresholds
+
+
+def thresholds_of(rows: Any, k: int, weights: FloatArray) -> FloatArray:
+    """Return the k-th largest of ``combine(rows, w)`` for weights (M, d), in host memory, (M,).
+
+    `rows` is a tensor (n, d), and ``1 <= k <= n``.
+    """
+    few = to_host(rows[:: 1 + len(rows) // ANCHOR_ROWS])
+    (apart,) = weight_cells(weights, THRESHOLD_CELLS)
+    return all_thresholds(rows, k, weights, apart.anchored(few))
 
 
 def candidate_counts(

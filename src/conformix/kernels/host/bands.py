@@ -55,12 +55,13 @@ def fill_bands(
 ) -> None:
     """Write the ends of ``{y : combined(y) <= thresholds[l, i]}``, outward, to (L, n) arrays.
 
-    Planes are (n, d), weights (d,). An interval without an end on some side ends at ``-inf`` or
-    ``inf`` there; an empty one is ``(inf, -inf)``.
+    Planes are (n, d), weights (d,), thresholds (L, n), or (L, 1) for all rows alike. An interval
+    without an end on some side ends at ``-inf`` or ``inf`` there; an empty one is ``(inf, -inf)``.
     """
     n, d = centre.shape
     levels = len(thresholds)
     sums = _roundings(weights)
+    each = thresholds.shape[1] > 1
     empty = np.empty(levels, dtype=np.bool_)
     for r in range(n):
         for s in range(levels):
@@ -73,7 +74,7 @@ def fill_bands(
                 centre[r], offset[r], below[r], above[r], weights, knot, sums
             )
             for s in range(levels):
-                t = thresholds[s, r]
+                t = thresholds[s, r if each else 0]
                 room = (t - value) + slack
                 empty[s] &= room < 0
                 step = _step(room, -left, left_error, sums)

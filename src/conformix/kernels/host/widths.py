@@ -53,6 +53,10 @@ def add_widths(
         end = min(begin + TOGETHER, stop)
         for r in range(n):
             total = totals[r % len(totals)]
+            if d == 3 and len(thresholds) == 1:
+                _three_once(order[r], centre[r], first[r], below[r], above[r], weights, begin, end,
+                            thresholds[0, begin:end], low, high, total[0, begin:end])  # fmt: skip
+                continue
             if d == 3:
                 _draw_three(order[r], centre[r], first[r], below[r], above[r],
                             weights, begin, end, lines)  # fmt: skip
@@ -235,6 +239,67 @@ def _measure_three(
         width = upper - lower
         width = width if width > 0.0 else 0.0
         totals[e] += width if lines[e + 3 * TOGETHER] <= cuts[e] else 0.0
+
+
+@inner
+def _three_once(
+    order: IntArray,
+    centre: FloatArray,
+    first: FloatArray,
+    below: FloatArray,
+    above: FloatArray,
+    weights: FloatArray,
+    begin: int,
+    end: int,
+    cuts: FloatArray,
+    low: float,
+    high: float,
+    totals: FloatArray,
+) -> None:
+    """`_draw_three` and `_measure_three` for one threshold: the same numbers, none written down."""
+    one = weights[order[0], begin:end]
+    two = weights[order[1], begin:end]
+    three = weights[order[2], begin:end]
+    f_1, f_2, f_3 = first[0], first[1], first[2]
+    a_1, a_2, a_3 = below[0], below[1], below[2]
+    b_1, b_2, b_3 = above[0], above[1], above[2]
+    knot_1, knot_2, knot_3 = centre[0], centre[1], centre[2]
+    gap_1, gap_2 = knot_2 - knot_1, knot_3 - knot_2
+    for e in range(end - begin):
+        value = one[e] * f_1 + two[e] * f_2 + three[e] * f_3
+        down_2 = three[e] * a_3
+        down_1 = down_2 + two[e] * a_2
+        down_0 = down_1 + one[e] * a_1
+        up_1 = one[e] * b_1
+        up_2 = up_1 + two[e] * b_2
+        up_3 = up_2 + three[e] * b_3
+        slope_1 = up_1 - down_1
+        slope_2 = up_2 - down_2
+        second = value + slope_1 * gap_1
+        third = second + slope_2 * gap_2
+        lowest = second if second < value else value
+        lowest = third if third < lowest else lowest
+        cut = cuts[e]
+        room = cut - value
+        reach = knot_1 + room * np.divide(-1.0, down_0)
+        left = reach if down_0 > FLAT else low
+        lower = left if left > low else low
+        reach = knot_1 + room * np.divide(1.0, slope_1)
+        left = reach if slope_1 < -FLAT else low
+        right = reach if slope_1 > FLAT else high
+        lower = left if left > lower else lower
+        upper = right if right < high else high
+        reach = knot_2 + (cut - second) * np.divide(1.0, slope_2)
+        left = reach if slope_2 < -FLAT else low
+        right = reach if slope_2 > FLAT else high
+        lower = left if left > lower else lower
+        upper = right if right < upper else upper
+        reach = knot_3 + (cut - third) * np.divide(1.0, up_3)
+        right = reach if up_3 > FLAT else high
+        upper = right if right < upper else upper
+        width = upper - lower
+        width = width if width > 0.0 else 0.0
+        totals[e] += width if lowest <= cut else 0.0
 
 
 @compiled
