@@ -178,7 +178,8 @@ class Monitor:
         control = self.stream._controls()[place]
         steps = self.labels if labels is None else labels
         most = self.late if late is None else late
-        return bound_of(control, steps, most, len(self.alphas)) if steps else math.inf
+        m = len(self.alphas)
+        return bound_of(control, steps, most, m, above=m - 1 - place) if steps else math.inf
 
     def curves(self) -> Curves:
         """Return the stream in stretches of equal numbers of labels, the last one as it stands."""

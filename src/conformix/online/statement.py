@@ -53,13 +53,15 @@ def stream_guarantee(
     if late:
         count += f", which came up to {late:,} labels late"
     parts, kind = [], "exact"
-    for control, alpha, wrong in zip(controls, alphas, errors, strict=True):
-        bound = bound_of(control, steps, late, len(controls))
+    several = len(controls)
+    for place, (control, alpha, wrong) in enumerate(zip(controls, alphas, errors, strict=True)):
+        bound = bound_of(control, steps, late, several, above=several - 1 - place)
         ceiling = ceiling_of(control, steps, late)
-        if math.isfinite(bound):
+        if math.isfinite(bound) and ceiling < bound:
+            ends = f"-{at_most(bound)} <= share of errors - {alpha:g} <= {at_most(ceiling)}"
+            part = f"{ends} {count}"
+        elif math.isfinite(bound):
             part = f"|share of errors - {alpha:g}| <= {at_most(bound)} {count}"
-        elif math.isfinite(ceiling):
-            part = f"share of errors - {alpha:g} <= {at_most(ceiling)} {count}"
         else:
             kind = "none"
             part = f"no bound on the share of errors at alpha = {alpha:g} is known {count}"
