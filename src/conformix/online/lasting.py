@@ -32,6 +32,7 @@ from conformix.online.log import (
     RecordedStep,
     Ticket,
     begun,
+    check_record,
     fresh_folder,
     log_folder,
     recorded_steps,
@@ -74,7 +75,7 @@ class LastingStream(Surface):
     _late: int
     _forgotten: int
     _log: Log | None
-    _recording: tuple[Any, int] | None  # where a log begins with the next row
+    _recording: tuple[Any, int, int] | None  # where and how a log begins with the next row
 
     def __init__(self, scores: Any, **options: Any) -> None:
         raise NotImplementedError
@@ -123,7 +124,11 @@ class LastingStream(Surface):
             raise NotFitted("no row was seen yet; there is nothing to save.")
         self._write_state(path)
 
-    def _write_state(self, path: str | os.PathLike[str], place: int = 0) -> None:
+    def _write_state(self, path: str | os.PathLike[str], log: Log | None = None) -> None:
+        """Write where the stream stands; that of a log is never ahead of what the disk has of it.
+        """
+        if log is not None:
+            log.sync()
         controls = self._controls()
         state = {one: getattr(self, one) for one in SETTINGS}
         adaptive = self._weights
@@ -143,9 +148,9 @@ class LastingStream(Surface):
             "waiting_depth": [one.depth for one in waiting],
             "waiting_pvalues": [one.pvalues for one in waiting],
             "sums": self._learners.sums, "due": self._learners.due,
-            "place": place,
+            "place": 0 if log is None else log.place,
         }  # fmt: skip
-        write_online(state, path)
+        write_online(state, path, durable=log is not None)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) -> Self:
@@ -208,12 +213,16 @@ class LastingStream(Surface):
             self._pending[ticket] = Pending(*numbers, *arrays)
         return self, state["place"]
 
-    def record(self, folder: str | os.PathLike[str], *, every: int = EVERY) -> Self:
+    def record(
+        self, folder: str | os.PathLike[str], *, every: int = EVERY, durable: bool | int = False
+    ) -> Self:
         """Append everything that comes to a log, from which the stream can be resumed.
 
-        Every row, set and label is on disk before it is returned, so a process may be killed at any
-        moment: `OnlineAverage.resume` goes on with the same bits. ``conformix monitor`` shows a log
-        while it grows. What the system has not yet put on the disk is lost if its power fails.
+        Every row, set and label is the system's before it is returned, so a process may be killed
+        at any moment: `OnlineAverage.resume` goes on with the same bits. ``conformix monitor``
+        shows a log while it grows. If the power fails, what the system had not yet put on the disk
+        is lost, at most what came since the last state; with ``durable=True`` nothing that was
+        returned is.
 
         Parameters
         ----------
@@ -221,6 +230,8 @@ class LastingStream(Surface):
             A new folder, or an empty one.
         every : int
             After how many records the state is written, from which resuming starts.
+        durable : bool or int
+            Whether every record waits for the disk, or after how many one does.
 
         Examples
         --------
@@ -238,7 +249,8 @@ class LastingStream(Surface):
             raise InvalidInput("this stream is being recorded already; close() it first.")
         for control in self._controls():
             control_name(control)
-        self._recording = fresh_folder(as_path(folder)), every
+        often = check_record(every, durable)
+        self._recording = fresh_folder(as_path(folder)), *often
         if self._shape is not None:
             self._begin_log()
         return self
@@ -247,12 +259,14 @@ class LastingStream(Surface):
         """End the log of this stream; it can be resumed."""
         if self._log is not None and self._log.is_open:
             self._record(Ended())
-            self._write_state(self._log.folder / STATE, self._log.place)
+            self._write_state(self._log.folder / STATE, self._log)
             self._log.close()
         self._log = self._recording = None
 
     @classmethod
-    def resume(cls, folder: str | os.PathLike[str], *, every: int = EVERY) -> Self:
+    def resume(
+        cls, folder: str | os.PathLike[str], *, every: int = EVERY, durable: bool | int = False
+    ) -> Self:
         """Return the stream of a log, where it was when its process ended, and go on recording.
 
         ``rows_`` says how many rows were issued, ``pending_`` which of them wait for their labels.
@@ -261,11 +275,11 @@ class LastingStream(Surface):
         ----------
         folder : path
             The log, which no process is writing.
-        every : int
+        every, durable
             As in `record`.
         """
         path = log_folder(folder)
-        log = Log(path, every)
+        log = Log(path, every, durable)
         try:
             self, place = cls._loaded(begun(path))
             for step, after in recorded_steps(path, self._log_shape(), place):
@@ -334,10 +348,9 @@ class LastingStream(Surface):
         """Write how the stream stands before its first recorded row."""
         if self._recording is None:
             return
-        folder, every = self._recording
-        log = Log(folder, every)
+        log = Log(*self._recording)
         for name in (START, STATE):
-            self._write_state(folder / name, log.place)
+            self._write_state(log.folder / name, log)
         self._log, self._recording = log, None
 
     def _record(self, step: RecordedStep) -> None:
@@ -347,4 +360,4 @@ class LastingStream(Surface):
     def _keep_state(self) -> None:
         """Take the step for made; write the state from time to time."""
         if self._log is not None and self._log.settle():
-            self._write_state(self._log.folder / STATE, self._log.place)
+            self._write_state(self._log.folder / STATE, self._log)

@@ -7,6 +7,10 @@ numbers. A record is written by one call before anybody sees its set, so a proce
 any moment: a record that is not whole is cut off, those after ``state.json`` are played again, and
 the stream goes on with the same bits. Nothing in these files is ever executed, and every length is
 checked before memory is asked for.
+
+A written record is the system's, which puts it on the disk when it likes. ``durable`` waits for the
+disk: after every record, or after every so many. In any case the log is put on the disk before a
+state, and a state before it bears its name, so that no state is ahead of its log.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from conformix.atomic import as_path
+from conformix.atomic import as_path, sync_folder
 from conformix.data.files.opening import opened
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray
@@ -244,21 +248,24 @@ class Log:
         Its folder, which exists.
     every : int
         Records after which the state is due.
+    durable : bool or int
+        After how many records the disk is waited for: True for each, False for none.
     """
 
-    def __init__(self, folder: Path, every: int = EVERY) -> None:
+    def __init__(self, folder: Path, every: int = EVERY, durable: bool | int = False) -> None:
         self._file: Any = None
-        whole = isinstance(every, int | np.integer) and not isinstance(every, bool)
-        if not whole or every < 1:
-            raise InvalidInput(f"every must be a positive number of records; got {every!r}.")
-        self.folder, self.every = folder, int(every)
+        self.folder, self.every, self.durable = folder, *check_record(every, durable)
         self._file = (folder / ROWS).open("ab", buffering=0)
         self._alone()
         self.place = os.fstat(self._file.fileno()).st_size
-        self._since = 0
+        self._since = self._unsafe = 0  # records since the last state, and since the disk had all
         self._within = False  # a step is recorded, and not yet made
         if not self.place:
             self._write(MAGIC)
+            if self.durable:
+                self.sync()
+                sync_folder(folder)
+                sync_folder(folder.parent)
 
     def _alone(self) -> None:
         """Refuse a second writer, where the system has locks; a process that ends lets go."""
@@ -284,6 +291,9 @@ class Log:
         self._write(as_record(step))
         self._within = True
         self._since += 1
+        self._unsafe += 1
+        if self.durable and self._unsafe >= self.durable:
+            self.sync()
 
     def settle(self) -> bool:
         """Take the step for made, and return whether the state should be written."""
@@ -305,6 +315,15 @@ class Log:
             raise
         self.place += len(content)
 
+    def sync(self) -> None:
+        """Wait until the disk has every record."""
+        try:
+            os.fsync(self._file.fileno())
+        except BaseException:
+            self.close()  # nobody knows what the disk has
+            raise
+        self._unsafe = 0
+
     def cut(self, place: int) -> None:
         """Take away what follows a place: half a record, at most."""
         if place < self.place:
@@ -325,6 +344,18 @@ class Log:
     def __del__(self) -> None:
         with contextlib.suppress(OSError):
             self.close()
+
+
+def check_record(every: Any, durable: Any) -> tuple[int, int]:
+    """Return after how many records the state is written, and the disk waited for; 0 for never."""
+    whole = isinstance(every, int | np.integer) and not isinstance(every, bool)
+    if not whole or every < 1:
+        raise InvalidInput(f"every must be a positive number of records; got {every!r}.")
+    if not isinstance(durable, bool | int | np.integer) or durable < 0:
+        raise InvalidInput(
+            f"durable must be True, False or a number of records; got {durable!r}."
+        )
+    return int(every), int(durable)
 
 
 def fresh_folder(path: Path) -> Path:

@@ -39,7 +39,9 @@ _ONLINE = {
 }  # fmt: skip
 
 
-def write_online(state: dict[str, Any], path: str | os.PathLike[str]) -> None:
+def write_online(
+    state: dict[str, Any], path: str | os.PathLike[str], *, durable: bool = False
+) -> None:
     """Write the state of a stream as JSON; scores of the user's own cannot be saved."""
     arrays = Arrays()
     named = SimpleNamespace(columns=state["columns"], scored_models=tuple(state["models"]))
@@ -75,7 +77,7 @@ def write_online(state: dict[str, Any], path: str | os.PathLike[str]) -> None:
         },
     }  # fmt: skip
     document = {"format": FORMAT, "schema": SCHEMA, "version": __version__, "online": online}
-    write_document(document, arrays, as_path(path))
+    write_document(document, arrays, as_path(path), durable=durable)
 
 
 def read_online(

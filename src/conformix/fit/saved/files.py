@@ -40,9 +40,9 @@ def memory_limits(max_memory: int | str) -> Limits:
     return Limits(parse_size(str(max_memory)))
 
 
-def write(target: Path, content: bytes) -> None:
-    """Write all of the content, or nothing."""
-    write_whole(target, lambda file: file.write(content))
+def write(target: Path, content: bytes, *, durable: bool = False) -> None:
+    """Write all of the content, or nothing; on the disk by the end, where it is `durable`."""
+    write_whole(target, lambda file: file.write(content), durable=durable)
 
 
 # What a file calls itself stands first in it.
