@@ -78,12 +78,16 @@ class Unchecked:
 
     def settled(self, part: Outputs, start: int) -> Outputs:
         """Return a block of rows whose numbers are fine; `start` is where it begins."""
+        self.check(part, start)
+        return replace(part, unchecked=None)
+
+    def check(self, part: Outputs, start: int) -> None:
+        """Refuse a block of rows whose numbers are not fine."""
         for key, tolerance in self.tolerances.items():
             block = part.models[key]
             if not on_device(block) or is_suspect(block, form=self.form, tolerance=tolerance):
                 text, first = called(self.name, key), self.first + start
                 check_values(to_host(block), self.form, text, first, tolerance)
-        return replace(part, unchecked=None)
 
 
 class Source(Protocol):
@@ -229,11 +233,17 @@ class Outputs(ReadHere):
     def settled(self) -> Outputs:
         """Return the outputs with all numbers checked."""
         if self.unchecked is not None and self.unchecked.tolerances:
-            models = {name: self.models[name] for name in self.unchecked.tolerances}
             for rows in self.blocks():
-                replace(self, models=models).read(rows)
+                whole = rows.start == 0 and rows.stop == self.n
+                self.unchecked.check(self if whole else self._dense_rows(rows), rows.start)
                 self.release_pages()
         return replace(self, unchecked=None)
+
+    def _dense_rows(self, rows: slice) -> Outputs:
+        """Return some rows of the models that are still to be checked."""
+        assert self.unchecked is not None
+        models = {name: self.models[name] for name in self.unchecked.tolerances}
+        return replace(self, models=models).rows(rows)
 
     def release_pages(self) -> None:
         """Give up the memory of rows that have been read from a memory-mapped file."""

@@ -19,6 +19,7 @@ def stream_guarantee(
     *,
     late: int = 0,
     unlabelled: int = 0,
+    noun: str = "set",
 ) -> Guarantee:
     """Return what is promised of the sets whose labels have come, and of all sets.
 
@@ -36,6 +37,8 @@ def stream_guarantee(
         How many labels came, at most, between a set and its own label.
     unlabelled : int
         Sets whose labels have not come, or never will.
+    noun : str
+        What an answer is called: a set, or an interval.
 
     Examples
     --------
@@ -68,10 +71,12 @@ def stream_guarantee(
         parts.append(f"{part}; it is {wrong / steps:.4f}")
         if unlabelled:
             ends = [wrong / (steps + unlabelled), (wrong + unlabelled) / (steps + unlabelled)]
-            sets = "set has" if unlabelled == 1 else "sets have"
+            sets = f"{noun} has" if unlabelled == 1 else f"{noun}s have"
             parts[-1] += (
-                f"; {unlabelled:,} {sets} no label, so of all sets a share between {ends[0]:.4f} "
+                f"; {unlabelled:,} {sets} no label, so of all {noun}s a share between {ends[0]:.4f} "
                 f"and {ends[1]:.4f} missed"
             )
-    needs = f"any sequence of rows, drifting or adversarial; {LABELS}"
+    needs = "any sequence of rows, drifting or adversarial"
+    if noun == "set":
+        needs += f"; {LABELS}"
     return Guarantee(kind, "; ".join(parts), needs)  # type: ignore[arg-type]

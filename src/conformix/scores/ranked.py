@@ -229,6 +229,9 @@ class Ranked:
             return self._untempered._ties
         step = self._rising[:, 1:] != self._rising[:, :-1]
         rows = np.flatnonzero(~step.all(axis=1))
+        if not len(rows):
+            none = np.empty((0, self.n_classes), dtype=np.intp)
+            return rows, none, none
         places = np.arange(self.n_classes)
         first = np.zeros((len(rows), self.n_classes), dtype=np.intp)
         first[:, 1:] = np.where(step[rows], places[1:], 0)
@@ -258,7 +261,8 @@ class Ranked:
     def _positions(self, in_tied_rows: IntArray) -> IntArray:
         """Return sorted positions in label order (n, K), those of tied rows as given."""
         positions = np.tile(np.arange(self.n_classes), (len(self.probs), 1))
-        positions[self._ties[0]] = in_tied_rows
+        if len(in_tied_rows):
+            positions[self._ties[0]] = in_tied_rows
         return self._in_label_order(positions)
 
     def _in_label_order(self, rising: Any) -> Any:
@@ -287,7 +291,9 @@ class Ranked:
     def mass_up_to(self) -> FloatArray:
         """Mass of the labels no likelier than y, shape (n, K); added from the smallest up."""
         rows, _, last = self._ties
-        mass = self.running_mass if not len(rows) else self.running_mass.copy()
+        if not len(rows):
+            return self._in_label_order(self.running_mass)
+        mass = self.running_mass.copy()
         mass[rows] = np.take_along_axis(mass[rows], last, axis=1)
         return self._in_label_order(mass)
 
