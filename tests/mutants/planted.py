@@ -592,7 +592,7 @@ BUGS = [
     Bug("intervals that end at a start are not held there", "regression/cross.py",
         'np.searchsorted(stops, starts, side="left")',
         'np.searchsorted(stops, starts, side="right")'),
-    Bug("an evaluated stream goes on", "online/average.py",
+    Bug("an evaluated stream goes on", "online/stream.py",
         "copy.deepcopy(self).run(X, y)", "self.run(X, y)"),
     Bug("a stream that is loaded forgets its charges", "online/lasting.py",
         "self._weights.recall(", "(lambda *_: None)("),

@@ -7,7 +7,6 @@ drifting or adversarial. The loop is that of every stream (`conformix.online.str
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -19,14 +18,12 @@ from conformix.data.labels import class_names
 from conformix.data.outputs import Form, Outputs, check_labels, check_outputs
 from conformix.errors import InvalidInput, NotFitted
 from conformix.estimators.surface import Surface
-from conformix.fit.evaluation import Evaluation
 from conformix.fit.explanation import Explanation, explanation_of
-from conformix.guarantees.verdict import Law, Verdict
+from conformix.guarantees import LABELS
 from conformix.kernels import combine
 from conformix.kernels.arrays import FloatArray, IntArray, as_generator, host_array
-from conformix.metrics import measures, share_interval
 from conformix.online.learning import Learners
-from conformix.online.log import Issued, LogShape, Ticket
+from conformix.online.log import Issued, LogShape, Ticket, raw_arrays
 from conformix.online.saved import SETS
 from conformix.online.stream import LEARNT_WINDOWS, Judged, Stream, Trace
 from conformix.scores import score_columns
@@ -167,39 +164,6 @@ class OnlineAverage(Stream, Surface):
         row = self._scaled(self._checked_row(outputs))[0]
         past = np.sort(self._past())
         return conformity_ranks(past, combine(row, self.weights_))[None, :] / (len(past) + 1)
-
-    def evaluate(self, X: Any, y: Any, *, alpha: float | None = None, **rows: Any) -> Evaluation:
-        """Measure the sets that the next labelled rows would get, one after the other.
-
-        They are run through a copy: this estimator stays where it is in its stream.
-
-        Parameters
-        ----------
-        X, y
-            Outputs and labels of the rows that come next, in their order.
-        alpha : float, optional
-            Which level, of a stream that has several.
-        """
-        if rows or (alpha is not None) != self._several:
-            raise InvalidInput(
-                f"a stream of several levels is measured at one: give alpha, of {self._alphas}."
-                if self._several and not rows
-                else "a stream has steered its errors to one alpha and asks nothing else of rows; "
-                "give outputs and labels alone."
-            )
-        trace = copy.deepcopy(self).run(X, y)
-        target = self._alphas[0] if alpha is None else float(simple_fraction(alpha))
-        mask = np.asarray(trace.sets.at(target) if self._several else trace.sets)
-        labels = check_labels(y, *mask.shape)
-        hits = int(mask[np.arange(len(mask)), labels].sum())
-        law = Law(
-            "rows of a stream may follow any law; what holds is the bound in guarantee_", None
-        )
-        asked = float(1 - simple_fraction(target))
-        interval = share_interval(hits, len(mask))
-        verdict = Verdict(hits / len(mask), len(mask), asked, None, law, interval)
-        results = measures(mask, labels, alpha=target)
-        return Evaluation(tuple(results), verdict, None, float(target))
 
     def explain(
         self,
@@ -365,10 +329,11 @@ class OnlineAverage(Stream, Surface):
     def _told(self, answer: SetAnswer) -> Any:
         return [int((answer.depth > place).sum()) for place in range(len(self._alphas))]
 
-    def _raw(self, outputs: Any) -> dict[str, Any]:
-        outputs = on_host(outputs)
-        named = outputs if isinstance(outputs, Mapping) else {"": outputs}
-        return {name: np.atleast_2d(values) for name, values in named.items()}
+    def _raw(self, outputs: Any, row: Outputs) -> dict[str, Any]:
+        return raw_arrays(on_host(outputs))
+
+    def _bare(self, answers: Any) -> Any:
+        return np.asarray(answers)
 
     def _own_state(self) -> dict[str, Any]:
         models, n_classes = self._shape
@@ -391,6 +356,10 @@ class OnlineAverage(Stream, Surface):
     def _log_shape(self) -> LogShape:
         models, n_classes = self._shape
         return LogShape(len(self._alphas), len(self._columns), models, n_classes)
+
+    @property
+    def _assumes(self) -> str:
+        return LABELS
 
     def _described(self) -> dict[str, str]:
         """Return what else a page says about the stream."""

@@ -114,7 +114,7 @@ class LastingStream:
         """Return what a log holds of an answer."""
         raise NotImplementedError
 
-    def _raw(self, outputs: Any) -> dict[str, Any]:
+    def _raw(self, outputs: Any, row: Any) -> dict[str, Any]:
         """Return the numbers of a row by model, as a log holds them."""
         raise NotImplementedError
 
@@ -135,6 +135,11 @@ class LastingStream:
 
     def _recall(self, state: dict[str, Any]) -> None:
         """Take over what `_own_state` has written."""
+        raise NotImplementedError
+
+    @property
+    def _assumes(self) -> str:
+        """What is assumed of truths, beside nothing."""
         raise NotImplementedError
 
     def _described(self) -> dict[str, str]:

@@ -16,6 +16,7 @@ state, and a state before it bears its name, so that no state is ahead of its lo
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import struct
 import zlib
@@ -37,7 +38,7 @@ MAGIC = b"conformix stream log 1\n"
 EVERY = 2000
 LONGEST_TICKET = 2**16
 _FRAME = struct.Struct("<IIBI")  # bytes of the rest, their checksum, what it is; that of these
-_ISSUE, _LABEL, _FORGET, _END = 1, 2, 3, 4
+_ISSUE, _LABEL, _FORGET, _END, _INTERVAL, _RESPONSE = 1, 2, 3, 4, 5, 6
 _DTYPES = ("<f8", "<f4", "<f2", "<i8", "<i4", "<i2", "|i1", "<u8", "<u4", "<u2", "|u1", "|b1")
 
 Ticket = int | str | None
@@ -49,18 +50,28 @@ class LogShape(NamedTuple):
     levels: int
     weights: int
     models: tuple[str, ...]
-    n_classes: int
+    n_classes: int | None  # of sets; intervals have none
+    columns: tuple[int, ...] = ()  # numbers by model, where these are not the classes
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """How many numbers a row has of every model."""
+        each = self.columns or (self.n_classes or 0,) * len(self.models)
+        return dict(zip(self.models, each, strict=True))
 
     @property
     def longest(self) -> int:
         """Bytes of a record, at most."""
-        numbers = 2 * self.levels + self.weights + len(self.models) * self.n_classes
+        numbers = 3 * self.levels + self.weights + sum(self.numbers.values())
         return 8 * numbers + LONGEST_TICKET + 64
 
 
 @dataclass(frozen=True, eq=False)
 class Issued:
-    """A set that was issued: for which row, at which levels, with which weights."""
+    """An answer that was issued: to which row, at which levels, with which weights.
+
+    `sizes` are those of sets (m,); of intervals the ends, m lower and m upper ones.
+    """
 
     number: int
     ticket: Ticket
@@ -68,6 +79,20 @@ class Issued:
     weights: FloatArray
     sizes: Any
     outputs: dict[str, Any]
+
+    @property
+    def is_interval(self) -> bool:
+        """Whether it is no set."""
+        return np.asarray(self.sizes).dtype.kind == "f"
+
+    @property
+    def extent(self) -> Any:
+        """How large the answer is at every level, (m,): labels, or a width."""
+        if not self.is_interval:
+            return self.sizes
+        lower, upper = np.reshape(self.sizes, (2, -1))
+        empty = lower > upper
+        return np.where(empty, 0.0, np.where(empty, 0.0, upper) - np.where(empty, 0.0, lower))
 
 
 @dataclass(frozen=True)
@@ -79,7 +104,7 @@ class Labelled:
     """
 
     number: int
-    label: int
+    label: int | float  # a whole number of a class, a float of a response
     errors: tuple[bool, ...]
     late: int
     score: float
@@ -100,6 +125,9 @@ class Ended:
 RecordedStep = Issued | Labelled | Forgotten | Ended
 
 
+_TRUTH = {_LABEL: "<QIId", _RESPONSE: "<QdId"}
+
+
 def as_record(step: RecordedStep) -> bytes:
     """Return the bytes of a step, framed.
 
@@ -112,11 +140,12 @@ def as_record(step: RecordedStep) -> bytes:
     """
     match step:
         case Issued():
-            what, body = _ISSUE, _issued_bytes(step)
+            what, body = _INTERVAL if step.is_interval else _ISSUE, _issued_bytes(step)
         case Labelled():
             flags = bytes(step.errors)
-            what = _LABEL
-            body = struct.pack("<QIId", step.number, step.label, step.late, step.score) + flags
+            what = _RESPONSE if isinstance(step.label, float) else _LABEL
+            form = _TRUTH[what]
+            body = struct.pack(form, step.number, step.label, step.late, step.score) + flags
         case Forgotten():
             what, body = _FORGET, struct.pack("<Q", step.number)
         case _:
@@ -148,7 +177,7 @@ def _issued_bytes(step: Issued) -> bytes:
         struct.pack("<QB", step.number, _DTYPES.index(dtype)),
         np.asarray(step.levels, dtype="<f8").tobytes(),
         np.asarray(step.weights, dtype="<f8").tobytes(),
-        np.asarray(step.sizes, dtype="<u4").tobytes(),
+        np.asarray(step.sizes, dtype="<f8" if step.is_interval else "<u4").tobytes(),
         *(array.tobytes() for array in arrays),
         named,
     ])  # fmt: skip
@@ -157,12 +186,13 @@ def _issued_bytes(step: Issued) -> bytes:
 def step_of(body: bytes, what: int, shape: LogShape) -> RecordedStep:
     """Return the step that a record holds; its checksum was right."""
     try:
-        if what == _ISSUE:
+        if what == (_INTERVAL if shape.n_classes is None else _ISSUE):
             return _issued(body, shape)
-        if what == _LABEL:
-            number, label, late, score = struct.unpack_from("<QIId", body)
-            flags = body[struct.calcsize("<QIId") :]
-            if len(flags) != shape.levels or label >= shape.n_classes or max(flags) > 1:
+        if what == (_RESPONSE if shape.n_classes is None else _LABEL):
+            number, label, late, score = struct.unpack_from(_TRUTH[what], body)
+            flags = body[struct.calcsize(_TRUTH[what]) :]
+            fits = math.isfinite(label) if shape.n_classes is None else label < shape.n_classes
+            if len(flags) != shape.levels or not fits or max(flags) > 1:
                 raise ValueError
             return Labelled(number, label, tuple(map(bool, flags)), late, score)
         if what == _FORGET:
@@ -185,9 +215,10 @@ def _issued(body: bytes, shape: LogShape) -> Issued:
         return values
 
     levels, weights = take("<f8", shape.levels), take("<f8", shape.weights)
-    sizes = take("<u4", shape.levels)
+    interval = shape.n_classes is None
+    sizes = take("<f8", 2 * shape.levels) if interval else take("<u4", shape.levels)
     dtype = _DTYPES[code]
-    outputs = {model: take(dtype, shape.n_classes)[None, :] for model in shape.models}
+    outputs = {model: take(dtype, count)[None, :] for model, count in shape.numbers.items()}
     kind, rest = body[place], body[place + 1 :]
     ticket: Ticket = None
     if kind == 1:

@@ -22,7 +22,9 @@ from conformix.fit.saved.files import MAX_MEMORY, memory_limits, read_json
 from conformix.fit.saved.folder import read_whole
 from conformix.fit.saved.migrations import SCHEMA
 from conformix.fit.saved.model import array_in, reading, write_document
-from conformix.fit.saved.settings import normalize_out, score_names
+from conformix.fit.saved.settings import normalize_out, score_names, score_out
+from conformix.regression.regressed import PARTS, Regressed, Shape, check_range
+from conformix.regression.scores import NOTATION
 from conformix.scores.learnt import RowSums
 
 # No row has more classes: an array of its scores would not fit into any memory.
@@ -260,4 +262,104 @@ SETS = Kind(
 )  # fmt: skip
 
 
-__all__ = ["SETS", "Kind", "read_online", "write_online"]
+# Intervals.
+
+
+def one_row(shape: Shape) -> Regressed:
+    """Return some row of a model that predicts so much: what has a shape has columns."""
+    return Regressed(
+        mean=[0.0] if "mean" in shape.has else None,
+        sigma=[1.0] if "sigma" in shape.has else None,
+        quantiles=np.zeros((1, len(shape.levels))) if shape.levels else None,
+        levels=shape.levels or None,
+    )
+
+
+def _intervals_out(state: State, arrays: Arrays) -> State:
+    normalize, ends = state["normalize"], state["y_range"]
+    texts = [
+        f"{column.model}.{score_out(column.score, NOTATION)}" if column.model
+        else score_out(column.score, NOTATION)
+        for column in state["columns"]
+    ]  # fmt: skip
+    return {
+        "scores": texts,
+        "normalize": normalize if isinstance(normalize, str) else [float(x) for x in normalize],
+        "y_range": None if ends is None else arrays.put(np.array(ends)),
+        "models": [
+            {"name": name, "has": list(shape.has), "levels": list(shape.levels)}
+            for name, shape in state["models"].items()
+        ],
+        "spreads": arrays.put(state["spreads"]),
+    }
+
+
+def _intervals_in(online: State, state: State, arrays: Arrays) -> None:
+    shapes = dict(_shape_in(one) for one in state["models"])
+    require(len(shapes) == len(state["models"]) > 0, "its models are not distinct")
+    state["models"] = shapes
+    if state["y_range"] is not None:
+        state["y_range"] = check_range(array_in(online, "y_range", arrays, "online"))
+    state["spreads"] = array_in(online, "spreads", arrays, "online")
+
+
+def _shape_in(document: Any) -> tuple[str, Shape]:
+    where = "online.models"
+    check_type(document, "dict", where)
+    refuse_unknown(document, ("name", "has", "levels"), where)
+    has = field_of(document, "has", "list", where)
+    parts = tuple(check_type(part, "str", where) for part in has)
+    require(bool(parts) and set(parts) <= set(PARTS[:3]), f"its {where} predict what no model does")
+    levels = field_of(document, "levels", "list", where)
+    numbers = tuple(float(check_type(level, "float", where)) for level in levels)
+    require(bool(numbers) == ("quantiles" in parts), f"its {where} have no levels of quantiles")
+    return field_of(document, "name", "str", where), Shape(parts, numbers)
+
+
+def _check_intervals(state: State, levels: int) -> None:
+    sums, unit = state["spreads"], state["unit"]
+    fine = sums.ndim == 1 and sums.dtype == np.float64 and np.isfinite(sums).all()
+    require(fine and (sums >= 0).all() and state["counted"] >= 0, "its online.spreads are no sums")
+    require(unit is None or (math.isfinite(unit) and unit > 0), "its online.unit is no width")
+    most_charged(state, 2**62 // state["window"])
+    n, d, window = len(state["tickets"]), state["true"].shape[1], state["window"]
+    shapes = {"planes": (n, 4, d), "ends": (n, 2, levels), "weights": (n, d)}
+    require(all(state[f"waiting_{k}"].shape == shape for k, shape in shapes.items()), WAITING)
+    past = state["waiting_past"]
+    require(past.shape in ((n, 0), (n, window)), WAITING)
+    planes, weights = state["waiting_planes"], state["waiting_weights"]
+    require(bool(np.isfinite(planes).all() and (planes[:, 2:] >= 0).all()), WAITING)
+    require(bool(np.isfinite(weights).all() and (weights >= 0).all()), WAITING)
+    require(not np.isnan(state["waiting_ends"]).any(), WAITING)
+    require(not np.isnan(past).any() and bool((np.diff(past) >= 0).all()), WAITING)
+
+
+INTERVALS = Kind(
+    format="conformix online regression",
+    fields={
+        "scores": "list", "alpha": "float | list", "window": "int", "candidates": "int | dict",
+        "adapt": "str | None", "normalize": "str | list", "y_range": "dict | None",
+        "max_pending": "int", "models": "list", "control": "str", "issued": "int", "steps": "int",
+        "errors": "int | list", "late": "int", "forgotten": "int", "charged": "int",
+        "state": "dict | list", "tickets": "list", "spreads": "dict", "counted": "int",
+        "unit": "float | None", "place": "int", **dict.fromkeys(_COMMON, "dict"),
+        "waiting_planes": "dict", "waiting_ends": "dict", "waiting_weights": "dict",
+        "waiting_past": "dict",
+    },
+    arrays={
+        "true": lambda state: (0, _d(state)),
+        "sizes": lambda state: np.shape(state["sizes"]),
+        "waiting": lambda state: (0, 2),
+        "waiting_planes": lambda state: (0, 4, _d(state)),
+        "waiting_ends": lambda state: (0, 2, len(state["errors"])),
+        "waiting_weights": lambda state: (0, _d(state)),
+        "waiting_past": lambda state: (len(state["tickets"]), 0),
+    },
+    write=_intervals_out,
+    read=_intervals_in,
+    check=_check_intervals,
+    needs=lambda state: 8 * state["window"] * len(state["tickets"]),
+)  # fmt: skip
+
+
+__all__ = ["INTERVALS", "SETS", "Kind", "read_online", "write_online"]

@@ -20,6 +20,7 @@ def stream_guarantee(
     late: int = 0,
     unlabelled: int = 0,
     noun: str = "set",
+    assumes: str = LABELS,
 ) -> Guarantee:
     """Return what is promised of the sets whose labels have come, and of all sets.
 
@@ -39,6 +40,8 @@ def stream_guarantee(
         Sets whose labels have not come, or never will.
     noun : str
         What an answer is called: a set, or an interval.
+    assumes : str
+        What is assumed of truths, if anything.
 
     Examples
     --------
@@ -76,7 +79,5 @@ def stream_guarantee(
                 f"; {unlabelled:,} {sets} no label, so of all {noun}s a share between {ends[0]:.4f} "
                 f"and {ends[1]:.4f} missed"
             )
-    needs = "any sequence of rows, drifting or adversarial"
-    if noun == "set":
-        needs += f"; {LABELS}"
+    needs = "any sequence of rows, drifting or adversarial" + (f"; {assumes}" if assumes else "")
     return Guarantee(kind, "; ".join(parts), needs)  # type: ignore[arg-type]

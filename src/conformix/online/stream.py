@@ -10,6 +10,7 @@ ask for next (`conformix.online.controllers`), the weights follow the sizes of t
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,9 +20,12 @@ import numpy as np
 
 from conformix.conformal import conformal_rank, kth_largest, simple_fraction
 from conformix.errors import InvalidInput, NotFitted
+from conformix.fit.evaluation import Evaluation
 from conformix.guarantees import Guarantee
+from conformix.guarantees.verdict import Law, Verdict
 from conformix.kernels import combine
-from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
+from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, host_array
+from conformix.metrics import measures, share_interval
 from conformix.online.controllers import Ladder, resolve_control, tell
 from conformix.online.lasting import LastingStream, Pending
 from conformix.online.log import Forgotten, Issued, Labelled, Ticket, check_ticket
@@ -100,6 +104,10 @@ class Stream(LastingStream):
         self._log = None
         self._recording = None
 
+    def run(self, outputs: Any, y: Any) -> Trace:
+        """Answer rows and take their truths, one after the other."""
+        raise NotImplementedError
+
     # What an answer is.
 
     def _checked_row(self, outputs: Any) -> Any:
@@ -150,7 +158,7 @@ class Stream(LastingStream):
         levels, past = self._levels(), self._past()
         answer = self._answered(row, [self._threshold_among(past, one) for one in levels], past)
         if self._log is not None:
-            told, raw = self._told(answer), self._raw(outputs)
+            told, raw = self._told(answer), self._raw(outputs, row)
             self._record(
                 Issued(self._issued, ticket, np.array(levels), self.weights_, told, raw)
             )
@@ -213,6 +221,42 @@ class Stream(LastingStream):
         self._forgotten += 1
         self._keep_state()
 
+    def evaluate(self, X: Any, y: Any, *, alpha: float | None = None, **rows: Any) -> Evaluation:
+        """Measure the answers that the next labelled rows would get, one after the other.
+
+        They are run through a copy: this estimator stays where it is in its stream.
+
+        Parameters
+        ----------
+        X, y
+            Outputs and labels of the rows that come next, in their order.
+        alpha : float, optional
+            Which level, of a stream that has several.
+        """
+        if rows or (alpha is not None) != self._several:
+            raise InvalidInput(
+                f"a stream of several levels is measured at one: give alpha, of {self._alphas}."
+                if self._several and not rows
+                else "a stream has steered its errors to one alpha and asks nothing else of rows; "
+                "give outputs and labels alone."
+            )
+        trace = copy.deepcopy(self).run(X, y)
+        target = self._alphas[0] if alpha is None else float(simple_fraction(alpha))
+        answers = trace.sets.at(target) if self._several else trace.sets
+        missed = trace.errors[:, self._alphas.index(target)] if self._several else trace.errors
+        n, hits = len(missed), int((~missed).sum())
+        law = Law(
+            "rows of a stream may follow any law; what holds is the bound in guarantee_", None
+        )
+        asked = float(1 - simple_fraction(target))
+        verdict = Verdict(hits / n, n, asked, None, law, share_interval(hits, n))
+        results = measures(self._bare(answers), host_array(y, "y"), alpha=target)
+        return Evaluation(tuple(results), verdict, None, float(target))
+
+    def _bare(self, answers: Any) -> Any:
+        """Return answers as measures take them."""
+        return answers
+
     def _waiting(self, ticket: Ticket) -> Pending:
         if ticket not in self._pending:
             raise NotFitted(
@@ -263,7 +307,7 @@ class Stream(LastingStream):
         """What holds for the errors so far, whatever the stream."""
         return stream_guarantee(
             self._controls(), self._alphas, self._steps, self._errors, late=self._late,
-            unlabelled=self._issued - self._steps, noun=self._noun,
+            unlabelled=self._issued - self._steps, noun=self._noun, assumes=self._assumes,
         )  # fmt: skip
 
     def _controls(self) -> list[Any]:

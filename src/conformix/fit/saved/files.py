@@ -53,6 +53,7 @@ READERS = {
     "conformix model": "conformix.load",
     "conformix cross model": "conformix.CrossAverage.load",
     "conformix online model": "conformix.OnlineAverage.load",
+    "conformix online regression": "conformix.OnlineRegression.load",
     "conformix regression model": "conformix.RegressionAverage.load",
 }
 
