@@ -30,23 +30,37 @@ y = rng.integers(4, size=n)
 raw = np.exp(rng.normal(size=(n, 4)) + 2 * np.eye(4)[y])
 probs = (raw / raw.sum(axis=1, keepdims=True)).astype(np.float32)
 
+kind = {"sets": cx.OnlineAverage, "intervals": cx.OnlineRegression}[sys.argv[5]]
+if kind is cx.OnlineRegression:
+    spread = rng.uniform(0.5, 2, size=n)
+    y = rng.normal(size=n) * spread
+    model = cx.Regressed(mean=np.zeros(n), sigma=spread)
+
 def begin(folder):
     if (folder / "state.json").exists():
-        return cx.OnlineAverage.resume(folder, every=17)
+        return kind.resume(folder, every=17)
     for left in folder.glob("*"):
         left.unlink()  # killed before the first row was whole
-    online = cx.OnlineAverage(
-        ("thr", "aps", "rarity"), alpha=[0.1, 0.3], control=DtACI(memory=50), window=40,
-        candidates=3, adapt="fading", random_state=7, max_pending=5,
+    options = dict(
+        alpha=[0.1, 0.3], control=DtACI(memory=50), window=40, candidates=3, adapt="fading",
+        max_pending=5,
     )
+    if kind is cx.OnlineRegression:
+        return kind(**options).record(folder, every=17)
+    online = kind(("thr", "aps", "rarity"), random_state=7, **options)
     return online.record(folder, every=17)
+
+def issue(online, i, ticket):
+    if kind is cx.OnlineRegression:
+        return online.predict_interval(model[i], ticket=ticket)
+    return online.predict_set(probs[i], ticket=ticket)
 
 def live(folder):
     # Labels come three rows late; every seventh never does.
     online = begin(folder)
     for i in range(n):
         if i >= online.rows_:
-            online.predict_set(probs[i], ticket=i)
+            issue(online, i, i)
         if i >= 3 and (i - 3) % 7 and i - 3 in online.pending_:
             online.update(y[i - 3], ticket=i - 3)
     return online
@@ -78,10 +92,10 @@ while len(at) < kills:
     at.append(there)
 live(cut)
 assert (whole / "rows.log").read_bytes() == (cut / "rows.log").read_bytes()
-one, other = (cx.OnlineAverage.replay(f) for f in (whole, cut))
-third = cx.OnlineAverage.resume(cut)
+one, other = (kind.replay(f) for f in (whole, cut))
+third = kind.resume(cut)
 for online in (one, other, third):
-    online.predict_set(probs[0], ticket="next")
+    issue(online, 0, "next")
     online.update(y[0], ticket="next")
 def told(o):
     return repr((o.level_.tolist(), o.weights_.tolist(), str(o.guarantee_), o.pending_))
@@ -91,10 +105,10 @@ print(len(at), "kills at", at, "of", size)
 """
 
 
-def killed(folder: Path, kills: int, rows: int, seed: int = 0) -> str:
+def killed(folder: Path, kills: int, rows: int, seed: int = 0, kind: str = "sets") -> str:
     """Kill a stream that often, each time at another place of its log, and compare with a whole."""
     done = subprocess.run(
-        [sys.executable, "-c", LIFE, str(folder), str(kills), str(rows), str(seed)],
+        [sys.executable, "-c", LIFE, str(folder), str(kills), str(rows), str(seed), kind],
         capture_output=True, text=True, check=False, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
@@ -107,9 +121,21 @@ def test_a_stream_killed_twice_goes_on_with_the_same_bits(tmp_path: Path) -> Non
 
 
 @posix
+def test_a_stream_of_responses_killed_twice_goes_on_with_the_same_bits(tmp_path: Path) -> None:
+    assert killed(tmp_path, kills=2, rows=80, kind="intervals").startswith("2 kills")
+
+
+@posix
 @pytest.mark.long(short="test_a_stream_killed_twice_goes_on_with_the_same_bits")
 def test_a_stream_killed_ten_times_goes_on_with_the_same_bits(tmp_path: Path) -> None:
     assert killed(tmp_path, kills=10, rows=1500, seed=1).startswith("10 kills")
+
+
+@posix
+@pytest.mark.long(short="test_a_stream_of_responses_killed_twice_goes_on_with_the_same_bits")
+def test_a_stream_of_responses_killed_ten_times_goes_on_with_the_same_bits(tmp_path: Path) -> None:
+    killed_often = killed(tmp_path, kills=10, rows=900, seed=1, kind="intervals")
+    assert killed_often.startswith("10 kills")
 
 
 def rows(n: int) -> tuple[np.ndarray, np.ndarray]:

@@ -208,6 +208,10 @@ class OnlineRegression(Stream):
         self._plain = still / still.sum() if still.any() else None
         self._shape = shapes
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave behind what can be worked out again."""
+        return super().__getstate__() | {"_met": (None, None)}
+
     @property
     def _columns(self) -> Any:
         return self._scale.columns
