@@ -394,6 +394,22 @@ def check_outputs(
     return checked if later else checked.settled()
 
 
+def check_row_like(row: Any, like: tuple[int, Any], kind: Form) -> Outputs | None:
+    """Return one row of one model, checked in its numbers, where its form is that of a known one.
+
+    For streams, whose rows look alike: an array (K,) or (1, K) of the length and type `like`. None
+    for anything else, which `check_outputs` looks at.
+    """
+    n_classes, dtype = like
+    if type(row) is not np.ndarray or row.dtype != dtype or kind not in ("probs", "logits"):
+        return None
+    block = row[None] if row.ndim == 1 else row
+    if block.shape != (1, n_classes) or dtype not in (np.float64, np.float32):
+        return None
+    check_values(block, kind, "outputs", 0, SUM_TOLERANCE)
+    return Outputs({"": block}, KIND_OF[kind], form=kind)
+
+
 def matching(new: Outputs, models: tuple[str, ...], n_classes: int, name: str) -> Outputs:
     """Return `new` in the order of the fitted models, or say how it differs from them."""
     check_models(tuple(new.models), new.n_classes, models, n_classes, name)

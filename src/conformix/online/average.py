@@ -15,7 +15,13 @@ import numpy as np
 from conformix.conformal import conformity_ranks, simple_fraction
 from conformix.data.checks import on_host
 from conformix.data.labels import class_names
-from conformix.data.outputs import Form, Outputs, check_labels, check_outputs
+from conformix.data.outputs import (
+    Form,
+    Outputs,
+    check_labels,
+    check_outputs,
+    check_row_like,
+)
 from conformix.errors import InvalidInput, NotFitted
 from conformix.estimators.surface import Surface
 from conformix.fit.explanation import Explanation, explanation_of
@@ -131,6 +137,7 @@ class OnlineAverage(Stream, Surface):
         )  # fmt: skip
         self.scores, self.kind = scores, kind
         self._key = draw_key(as_generator(random_state))
+        self._like: Any = None  # length and type of the last row that was looked at in full
 
     def predict_set(self, outputs: Any, *, ticket: Ticket = None) -> Any:
         """Return the set of the next row, shape (1, K); then call `update` with its label.
@@ -243,6 +250,10 @@ class OnlineAverage(Stream, Surface):
 
     def _checked_row(self, outputs: Any) -> Outputs:
         """Return one row, checked; the first row says what there is."""
+        if self._like is not None:
+            alike = check_row_like(outputs, self._like, self.kind)
+            if alike is not None:
+                return alike
         outputs = on_host(outputs)
         several = isinstance(outputs, Mapping)
         try:
@@ -257,6 +268,9 @@ class OnlineAverage(Stream, Surface):
         if checked.n != 1:
             raise InvalidInput(f"predict_set takes one row of a stream; got {checked.n}.")
         self._check_shape(checked)
+        values: Any = checked.models.get("")
+        if type(values) is np.ndarray:
+            self._like = checked.n_classes, values.dtype
         return checked
 
     def _scaled(self, checked: Outputs) -> FloatArray:
@@ -314,6 +328,8 @@ class OnlineAverage(Stream, Surface):
         return NestedSets(depth, self._alphas) if self._several else PredictionSets(depth > 0)
 
     def _truth(self, y: Any, answer: SetAnswer) -> int:
+        if type(y) in (int, np.int64) and 0 <= y < len(answer.scores):
+            return int(y)
         return int(check_labels(np.atleast_1d(host_array(y, "y")), 1, len(answer.scores))[0])
 
     def _judged(self, answer: SetAnswer, truth: int) -> Judged:
@@ -323,7 +339,7 @@ class OnlineAverage(Stream, Surface):
 
     def _sizes(self, answer: SetAnswer, thresholds: FloatArray) -> IntArray:
         assert self._weights is not None
-        combined = combine(answer.scores[:, None, :], self._weights.candidates)
+        combined = combine(answer.scores[:, None, :], self._weights.planes)
         return (combined >= thresholds).sum(axis=0)  # type: ignore[no-any-return]
 
     def _told(self, answer: SetAnswer) -> Any:

@@ -229,7 +229,7 @@ class OnlineRegression(Stream):
 
     def _played(self, weights: FloatArray) -> FloatArray:
         factors = self._scale.factors
-        if self._weights is None or weights is not self._weights.candidates:
+        if self._weights is None or weights is not self._weights.planes:
             return weights * factors
         if self._met[0] is not factors:
             self._met = factors, weights * factors
@@ -271,7 +271,7 @@ class OnlineRegression(Stream):
     def _sizes(self, answer: IntervalAnswer, thresholds: FloatArray) -> IntArray:
         """Return the widths under every candidate, in units: one row per candidate."""
         assert self._weights is not None
-        candidates = self._played(self._weights.candidates)
+        candidates = self._played(self._weights.planes)
         centre, *others = answer.planes
         planes = Planes(
             np.broadcast_to(centre, candidates.shape), *(part * candidates for part in others)

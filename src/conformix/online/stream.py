@@ -188,8 +188,9 @@ class Stream(LastingStream):
         truth = self._truth(y, waiting.answer)
         errors, scores, pvalue = self._judged(waiting.answer, truth)
         late = max(self._late, self._steps - waiting.labels)
-        score = float(combine(scores, self._plain)) if self._plain is not None else math.nan
-        self._record(Labelled(waiting.number, truth, tuple(errors), late, score))
+        if self._log is not None:
+            score = math.nan if self._plain is None else float(combine(scores, self._plain))
+            self._record(Labelled(waiting.number, truth, tuple(errors), late, score))
         del self._pending[ticket]
         self._late = late
         if self._weights is not None:
@@ -352,7 +353,7 @@ class Stream(LastingStream):
         n = len(self._window)
         place = n - conformal_rank(n, target)
         if place >= 0:
-            cuts = self._window.thresholds(self._played(weights.candidates), place)
+            cuts = self._window.thresholds(self._played(weights.planes), place)
             weights.charge(self._sizes(answer, cuts), self._largest)
 
 

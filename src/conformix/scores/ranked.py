@@ -23,6 +23,8 @@ from conformix.kernels.twins import loops
 def rising_order(values: FloatArray) -> IntArray:
     """Return the places of the rising entries of every row, in any order among equal ones."""
     n_classes = values.shape[1]
+    if len(values) == 1:  # a row of a stream: one call instead of ten
+        return np.argsort(values, axis=1)
     room = (1 << (n_classes - 1).bit_length()) - 1
     bits = values.view(np.int64)
     keys = bits >> 63
@@ -255,7 +257,10 @@ class Ranked:
             probs = self.probs if self.probs.flags.writeable else self.probs.copy()
             loop.ranks_into(probs, self.order, below, rank)
             return below, rank
-        _, first, last = self._ties
+        tied, first, last = self._ties
+        if not len(tied):
+            below = self._positions(first)
+            return below, self.n_classes - below
         return self._positions(first), self.n_classes - self._positions(last)
 
     def _positions(self, in_tied_rows: IntArray) -> IntArray:
