@@ -19,7 +19,7 @@ from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.online.alarm import Alarm
 from conformix.fit.saved.files import format_of
 from conformix.online.average import OnlineAverage
-from conformix.online.controllers import bound_of
+from conformix.online.controllers import bound_of, ceiling_of
 from conformix.online.log import START, Ended, Issued, Labelled, log_folder, recorded_steps
 from conformix.online.regression import OnlineRegression
 from conformix.online.statement import stream_guarantee
@@ -43,6 +43,8 @@ class Curves:
         The share of sets that held the truth in the stretch, and up to its end; what the running
         share can differ by from what was asked for, ``inf`` where nothing is promised; mean size,
         of intervals the mean width of those that are bounded, NaN where none is; mean level.
+    ceiling : float64 array of shape (T, m)
+        By how much the running share can be below what was asked for, where that is less.
     weights : float64 array of shape (T, d)
         Mean weights.
     evidence : float64 array of shape (T,)
@@ -58,6 +60,7 @@ class Curves:
     coverage: FloatArray
     running: FloatArray
     bound: FloatArray
+    ceiling: FloatArray
     size: FloatArray
     level: FloatArray
     weights: FloatArray
@@ -201,12 +204,18 @@ class Monitor:
         labels = np.array([part[1] for part in parts], dtype=np.int64)
         wrong = np.array([part[2] for part in parts], dtype=np.float64).reshape(-1, m)
         bounds = [[self.bound(j, part[1], part[3]) for j in range(m)] for part in parts]
+        ceilings = [
+            [min(bound, ceiling_of(control, part[1], part[3]))
+             for bound, control in zip(row, self.stream._controls(), strict=True)]
+            for row, part in zip(bounds, parts, strict=True)
+        ]  # fmt: skip
         means = sums[:, 1:] / sums[:, :1]
         return Curves(
             labels=labels,
             coverage=1 - means[:, :m],
             running=1 - wrong / np.maximum(labels, 1)[:, None],
             bound=np.array(bounds).reshape(-1, m),
+            ceiling=np.array(ceilings).reshape(-1, m),
             size=_mean_of(sums[:, 1 + m : 1 + 2 * m], sums[:, 1 + 2 * m : 1 + 3 * m]),
             level=means[:, 3 * m : 4 * m],
             weights=means[:, 4 * m :],

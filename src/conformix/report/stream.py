@@ -164,7 +164,7 @@ def _charts(monitor: Monitor, curves: Curves) -> list[Chart]:
                "label, thin in each stretch. "
                "Dashed: what was asked for. Shaded: where the thick line must lie, whatever the "
                "stream.", marks=[1 - alpha for alpha in alphas],
-               bands=[(1 - a - curves.bound[:, j], 1 - a + curves.bound[:, j])
+               bands=[(1 - a - curves.ceiling[:, j], 1 - a + curves.bound[:, j])
                       for j, a in enumerate(alphas)], ends=(0.0, 1.0)),
         _chart("Set size" if sets else "Width", curves.labels,
                [Line(f"mean {'size' if sets else 'width'}{named[j]}", curves.size[:, j],
