@@ -240,3 +240,8 @@ def test_rows_of_any_number_type_get_the_sets_of_their_numbers(dtype) -> None:
     for row, label in zip(rows, rng.integers(3, size=30).tolist(), strict=True):
         assert_array_equal(one.predict_set(row).mask, other.predict_set({"": row}).mask)
         assert one.update(label) == other.update(np.array(label))
+
+
+def test_a_blend_on_a_stream_is_refused_for_its_memory() -> None:
+    with pytest.raises(cx.InvalidInput, match="K times the memory; name the scores"):
+        cx.OnlineAverage("auto").predict_set([0.5, 0.5])

@@ -288,6 +288,12 @@ class OnlineAverage(Stream, Surface):
             raise InvalidInput("outputs must have the models and classes of the first row.")
 
     def _begin(self, models: tuple[str, ...], n_classes: int) -> None:
+        if isinstance(self.scores, str) and self.scores == "auto":
+            raise InvalidInput(
+                'scores="auto" fits a blend to all outputs of labelled rows, so that a stream would '
+                "have to keep every label of its window and of the rows that wait instead of the "
+                'true one, K times the memory; name the scores, such as ("thr", "likeness").'
+            )
         columns = score_columns(models, self.scores)
         d = len(columns)
         normalizer = resolve_normalizer(self.normalize, separate=False)
