@@ -10,9 +10,10 @@ process of their own with default settings, whose peak of resident memory (VmHWM
 each. Another process takes the first rows into memory and fits them there; the mapped fit of the
 same rows must agree to the last bit, and so must the sets.
 
-``--beside`` names the ``src`` of another version, such as that of a worktree of 0.1.0. Both versions
-fit ``--scores`` to the file and predict its first rows, each in a process of its own, which is ended
-at ``--seconds`` or ``--memory`` GB of resident memory; a job that was ended says so in its row.
+``--beside`` names the ``src`` of another version, such as that of a worktree of 0.1.0. Both
+versions fit ``--scores`` to the file and predict its first rows, each in a process of its own,
+which is ended at ``--seconds`` or ``--memory`` GB of resident memory; a job that was ended says so
+in its row.
 """
 
 from __future__ import annotations
@@ -256,7 +257,9 @@ def main() -> None:
     )
     parser.add_argument("--subset", type=int, default=2_500, help="rows compared with memory")
     parser.add_argument("--beside", type=Path, help="src of another version, for the same job")
-    parser.add_argument("--scores", default="auto", help="of --beside, such as auto or thr,aps,rank")
+    parser.add_argument(
+        "--scores", default="auto", help="of --beside, such as auto or thr,aps,rank"
+    )
     parser.add_argument("--predict", type=int, default=2_000, help="rows predicted by --beside")
     parser.add_argument("--seconds", type=float, default=1800, help="time limit of --beside")
     parser.add_argument("--memory", type=float, default=12, help="memory limit of --beside, in GB")

@@ -68,9 +68,7 @@ def check_writable(target: Path) -> None:
         raise InvalidInput(f"{target} is a link of the system; name a file.")
 
 
-def write_whole(
-    target: Path, fill: Callable[[IO[bytes]], Any], *, durable: bool = False
-) -> None:
+def write_whole(target: Path, fill: Callable[[IO[bytes]], Any], *, durable: bool = False) -> None:
     """Write under a temporary name in the same folder, then rename: all of the file or nothing.
 
     A `durable` file is on the disk, its name too, when this returns; what bears a name is whole

@@ -1196,7 +1196,7 @@ BUGS = [
     Bug("a replay takes every set for the right one", "online/lasting.py",
         "        if not same:\n", "        if not same and step is None:\n"),
     Bug("a resumed stream forgets the rows that wait", "online/lasting.py",
-        "self._pending[ticket] = Pending(*numbers, cls._answer_of(*arrays))", "pass"),
+        "self._pending[ticket] = Pending(numbers[0], numbers[1], cls._answer_of(*arrays))", "pass"),
     Bug("a copy of a stream writes its log", "online/lasting.py",
         'return vars(self) | {"_log": None, "_recording": None}', "return vars(self)"),
     Bug("a durable record is returned before the disk has it", "online/log.py",

@@ -267,7 +267,9 @@ def test_several_levels_give_nested_sets_with_a_bound_each(control: str) -> None
     assert told.statement.count("after 200 steps") == 3
     two_sided = told.statement.count("|share of errors")
     assert two_sided == (3 if control == "aci" else 1)  # the last has no level above it
-    both_ends = re.findall(r"-([0-9.]+) <= share of errors - [0-9.]+ <= ([0-9.]+) after", told.statement)
+    both_ends = re.findall(
+        r"-([0-9.]+) <= share of errors - [0-9.]+ <= ([0-9.]+) after", told.statement
+    )
     assert len(both_ends) == 3 - two_sided
     if control == "dtaci":
         each = online.control_.controls

@@ -405,7 +405,7 @@ def watched_disk(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     fsync, replace, write = os.fsync, Path.replace, Log._write
 
     def waits(handle: int) -> None:
-        name = Path(os.readlink(f"/proc/self/fd/{handle}")).name
+        name = Path(f"/proc/self/fd/{handle}").readlink().name
         told.append("disk " + re.sub(r"^\.(.+)\.[0-9a-f]{8}-\d+-[0-9a-f]{8}\.part$", r"\1", name))
         fsync(handle)
 

@@ -11,10 +11,10 @@ import pytest
 
 import conformix as cx
 from conformix import metrics
+from conformix.cli import main
 from conformix.experiments import compare
 from conformix.report import build_report, compare_report
 from conformix.report.page import fixed
-from conformix.cli import main
 from report.by_hand import counted
 
 Open = Callable[..., Any]

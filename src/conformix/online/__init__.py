@@ -1,4 +1,4 @@
-"""Streams: sets or intervals for one row at a time, whose errors come out right on every sequence of rows."""
+"""Streams: sets or intervals for one row at a time, whose errors come out right on every stream."""
 
 from conformix.online.alarm import Alarm
 from conformix.online.average import OnlineAverage

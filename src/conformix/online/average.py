@@ -46,7 +46,7 @@ class SetAnswer(NamedTuple):
     pvalues: FloatArray  # (K,), or none where no controller asks
 
 
-class OnlineAverage(Stream, Surface):
+class OnlineAverage(Stream, Surface):  # type: ignore[misc]  # a file holds no options
     """Averaged scores on a stream: the level adapts to errors, the weights to sizes.
 
     At step t the set holds the labels whose combined score is at least the threshold at level
@@ -246,7 +246,7 @@ class OnlineAverage(Stream, Surface):
         rows = [checked.rows(slice(t, t + 1)) for t in range(checked.n)]
         each = [row.models[""] if set(row.models) == {""} else row.models for row in rows]
         self._check_shape(checked)
-        return self._ran(list(zip(each, rows, strict=True)), labels)
+        return self._ran(list(zip(each, rows, strict=True)), labels.tolist())
 
     def _checked_row(self, outputs: Any) -> Outputs:
         """Return one row, checked; the first row says what there is."""
@@ -290,9 +290,9 @@ class OnlineAverage(Stream, Surface):
     def _begin(self, models: tuple[str, ...], n_classes: int) -> None:
         if isinstance(self.scores, str) and self.scores == "auto":
             raise InvalidInput(
-                'scores="auto" fits a blend to all outputs of labelled rows, so that a stream would '
-                "have to keep every label of its window and of the rows that wait instead of the "
-                'true one, K times the memory; name the scores, such as ("thr", "likeness").'
+                'scores="auto" fits a blend to all outputs of labelled rows, so that a stream '
+                "would have to keep every label of its window and of the rows that wait, not the true "
+                'one alone: K times the memory; name the scores, such as ("thr", "likeness").'
             )
         columns = score_columns(models, self.scores)
         d = len(columns)

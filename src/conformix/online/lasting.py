@@ -40,6 +40,7 @@ from conformix.online.saved import Kind, read_online, write_online
 from conformix.online.weights import AdaptiveWeights
 from conformix.online.window import Window
 
+
 class Pending(NamedTuple):
     """A row that was answered and whose truth has not come."""
 
@@ -160,8 +161,7 @@ class LastingStream:
         self._write_state(path)
 
     def _write_state(self, path: str | os.PathLike[str], log: Log | None = None) -> None:
-        """Write where the stream stands; that of a log is never ahead of what the disk has of it.
-        """
+        """Write where the stream stands; a state is never ahead of what the disk has of its log."""
         if log is not None:
             log.sync()
         controls = self._controls()
@@ -242,7 +242,7 @@ class LastingStream:
         for ticket, numbers, *arrays in zip(
             state["tickets"], state["waiting"], *(state[name] for name in parts), strict=True
         ):
-            self._pending[ticket] = Pending(*numbers, cls._answer_of(*arrays))
+            self._pending[ticket] = Pending(numbers[0], numbers[1], cls._answer_of(*arrays))
         return self, state["place"]
 
     def record(

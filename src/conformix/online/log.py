@@ -383,9 +383,7 @@ def check_record(every: Any, durable: Any) -> tuple[int, int]:
     if not whole or every < 1:
         raise InvalidInput(f"every must be a positive number of records; got {every!r}.")
     if not isinstance(durable, bool | int | np.integer) or durable < 0:
-        raise InvalidInput(
-            f"durable must be True, False or a number of records; got {durable!r}."
-        )
+        raise InvalidInput(f"durable must be True, False or a number of records; got {durable!r}.")
     return int(every), int(durable)
 
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from conformix.fit.saved.files import format_of
 from conformix.guarantees import Guarantee
 from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.online.alarm import Alarm
-from conformix.fit.saved.files import format_of
 from conformix.online.average import OnlineAverage
 from conformix.online.controllers import bound_of, ceiling_of
 from conformix.online.log import START, Ended, Issued, Labelled, log_folder, recorded_steps

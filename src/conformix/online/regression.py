@@ -386,9 +386,7 @@ class FollowedScale:
         if not np.array_equal(factors, self.factors):
             floors = np.where(known, LEAST * factors, 0.0)
             self.factors = factors
-            self._floored = LineScale(
-                self.columns, (1.0,) * len(factors), tuple(floors.tolist())
-            )
+            self._floored = LineScale(self.columns, (1.0,) * len(factors), tuple(floors.tolist()))
 
 
 def _in_a_row(values: Any) -> Any:

@@ -86,7 +86,9 @@ def _in(kind: Kind, source: Path, document: State, limits: Limits) -> State:
     with reading(source, document, limits, _DOCUMENT) as arrays:
         online = field_of(document, "online", "dict", "contents")
         refuse_unknown(online, kind.fields, "online")
-        state = {name: field_of(online, name, types, "online") for name, types in kind.fields.items()}
+        state = {
+            name: field_of(online, name, types, "online") for name, types in kind.fields.items()
+        }
         state["scores"] = tuple(check_type(s, "str", "online.scores") for s in state["scores"])
         if isinstance(state["normalize"], list):
             widths = [check_type(w, "float", "online.normalize") for w in state["normalize"]]

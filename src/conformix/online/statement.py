@@ -64,8 +64,8 @@ def stream_guarantee(
         bound = bound_of(control, steps, late, several, above=several - 1 - place)
         ceiling = ceiling_of(control, steps, late)
         if math.isfinite(bound) and ceiling < bound:
-            ends = f"-{at_most(bound)} <= share of errors - {alpha:g} <= {at_most(ceiling)}"
-            part = f"{ends} {count}"
+            sides = f"-{at_most(bound)} <= share of errors - {alpha:g} <= {at_most(ceiling)}"
+            part = f"{sides} {count}"
         elif math.isfinite(bound):
             part = f"|share of errors - {alpha:g}| <= {at_most(bound)} {count}"
         else:
@@ -76,8 +76,8 @@ def stream_guarantee(
             ends = [wrong / (steps + unlabelled), (wrong + unlabelled) / (steps + unlabelled)]
             sets = f"{noun} has" if unlabelled == 1 else f"{noun}s have"
             parts[-1] += (
-                f"; {unlabelled:,} {sets} no label, so of all {noun}s a share between {ends[0]:.4f} "
-                f"and {ends[1]:.4f} missed"
+                f"; {unlabelled:,} {sets} no label, so of all {noun}s a share between "
+                f"{ends[0]:.4f} and {ends[1]:.4f} missed"
             )
     needs = "any sequence of rows, drifting or adversarial" + (f"; {assumes}" if assumes else "")
     return Guarantee(kind, "; ".join(parts), needs)  # type: ignore[arg-type]

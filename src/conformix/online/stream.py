@@ -159,9 +159,7 @@ class Stream(LastingStream):
         answer = self._answered(row, [self._threshold_among(past, one) for one in levels], past)
         if self._log is not None:
             told, raw = self._told(answer), self._raw(outputs, row)
-            self._record(
-                Issued(self._issued, ticket, np.array(levels), self.weights_, told, raw)
-            )
+            self._record(Issued(self._issued, ticket, np.array(levels), self.weights_, told, raw))
         self._pending[ticket] = Pending(self._issued, self._steps, answer)
         self._issued += 1
         if len(self._pending) > self.max_pending:

@@ -259,8 +259,8 @@ class Ranked:
             return below, rank
         tied, first, last = self._ties
         if not len(tied):
-            below = self._positions(first)
-            return below, self.n_classes - below
+            less_likely = self._positions(first)
+            return less_likely, self.n_classes - less_likely
         return self._positions(first), self.n_classes - self._positions(last)
 
     def _positions(self, in_tied_rows: IntArray) -> IntArray:
