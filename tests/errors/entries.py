@@ -251,6 +251,9 @@ ENTRIES: dict[str, Entry] = {
     ).run(outputs, y),
     "OnlineAverage.predict_set": lambda row=P[0]: cx.OnlineAverage(window=20).predict_set(row),
     "OnlineAverage.update": update_online,
+    "OnlineRegression.run": lambda predicted=MODEL, responses=R, alpha=0.2: cx.OnlineRegression(
+        ("abs", "norm", "cqr"), alpha=alpha, window=20, candidates=1
+    ).run(predicted, responses),
     "CrossAverage.fit": fit_folds,
     "CrossAverage.predict_set": lambda outputs=P, alpha=None: crossed().predict_set(
         [P, outputs], alpha=alpha
