@@ -191,6 +191,18 @@ def test_the_scale_is_the_power_of_two_next_to_the_mean_spread_and_fades() -> No
     assert online._scale.factors[1] == 2.0 ** round(math.log2(64 * mean))
 
 
+@pytest.mark.parametrize("unit", [1.0, 8.0, 0.3])
+def test_no_spread_counts_for_less_than_a_hundredth_of_the_scale(unit: float) -> None:
+    """A row that a model is all too sure of has a score that others can be compared with."""
+    online = cx.OnlineRegression("norm", alpha=0.1, window=9)
+    for _ in range(20):
+        online.predict_interval(cx.Regressed(mean=[0.0], sigma=[unit]))
+        online.update(0.0)
+    online.predict_interval(cx.Regressed(mean=[0.0], sigma=[1e-9 * unit]))
+    slopes = online._pending[None].answer.planes[2:]
+    assert_allclose(slopes, 100 / online._scale.factors[0])
+
+
 def test_weights_follow_the_model_whose_intervals_are_narrow() -> None:
     rng = np.random.default_rng(1)
     y = rng.normal(size=600)

@@ -384,9 +384,10 @@ class FollowedScale:
         known = np.array(self.learns) & (self.sums > 0)
         factors = np.where(known, nearest, self._given)
         if not np.array_equal(factors, self.factors):
-            floors = np.where(known, LEAST * factors, 0.0)
             self.factors = factors
-            self._floored = LineScale(self.columns, (1.0,) * len(factors), tuple(floors.tolist()))
+        floors = tuple(np.where(known, LEAST * factors, 0.0).tolist())
+        if floors != self._floored.floors:
+            self._floored = LineScale(self.columns, self._floored.means, floors)
 
 
 def _in_a_row(values: Any) -> Any:
