@@ -231,7 +231,14 @@ if __name__ == "__main__":
     kept = []
     if asked.what != "controllers":
         for row in flat(asked.rows, asked.log, responses=asked.responses):
-            kept.append({"what": "flat", "responses": asked.responses, "recorded": asked.log is not None, **row})
+            kept.append(
+                {
+                    "what": "flat",
+                    "responses": asked.responses,
+                    "recorded": asked.log is not None,
+                    **row,
+                }
+            )
             print(json.dumps(kept[-1]), flush=True)
         print(f"peak {high_water()} MB")
     if asked.what != "flat":

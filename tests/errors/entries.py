@@ -94,6 +94,12 @@ def update_online(y: Any = 0) -> object:
     return online.update(y)
 
 
+def update_responses(responses: Any = 0.5) -> object:
+    online = cx.OnlineRegression("abs", alpha=0.2, window=20)
+    online.predict_interval(0.0)
+    return online.update(responses)
+
+
 def grouped(strata: Any = STRATA, new_strata: Any = STRATA) -> object:
     cp = good(calibration="group").fit(P, Y, strata=strata)
     return cp.predict_set(P, strata=new_strata)
@@ -254,6 +260,15 @@ ENTRIES: dict[str, Entry] = {
     "OnlineRegression.run": lambda predicted=MODEL, responses=R, alpha=0.2: cx.OnlineRegression(
         ("abs", "norm", "cqr"), alpha=alpha, window=20, candidates=1
     ).run(predicted, responses),
+    "OnlineRegression.predict_interval": lambda predicted=MODEL: cx.OnlineRegression(
+        ("abs", "norm", "cqr")
+    ).predict_interval(
+        predicted[:1] if isinstance(predicted, cx.Regressed | np.ndarray) else predicted
+    ),
+    "OnlineRegression.update": update_responses,
+    "OnlineRegression.evaluate": lambda predicted=MODEL, responses=R: cx.OnlineRegression(
+        ("abs", "norm", "cqr"), window=20, candidates=1
+    ).evaluate(predicted, responses),
     "CrossAverage.fit": fit_folds,
     "CrossAverage.predict_set": lambda outputs=P, alpha=None: crossed().predict_set(
         [P, outputs], alpha=alpha

@@ -363,6 +363,7 @@ ELSEWHERE = {
     "PredictionSets.": "tests/sets/test_exports.py",
     "Intervals.to_": "tests/regression/test_intervals.py",
     "RegressionAverage.save": "as ScoreAverage.save: tests/regression",
+    "OnlineRegression.save": "as ScoreAverage.save: tests/online/test_intervals.py",
     **dict.fromkeys(("metrics.empty_interval_rate", "metrics.mean_width", "metrics.median_width"),
                     "responses unused: tests/metrics"),
     "RegressionScoreContract.": "for test suites",

@@ -243,5 +243,7 @@ def test_rows_of_any_number_type_get_the_sets_of_their_numbers(dtype) -> None:
 
 
 def test_a_blend_on_a_stream_is_refused_for_its_memory() -> None:
-    with pytest.raises(cx.InvalidInput, match="K times the memory; name the scores"):
+    with pytest.raises(
+        cx.InvalidInput, match=r'^scores="auto" stands alone.*K times the memory; name the scores'
+    ):
         cx.OnlineAverage("auto").predict_set([0.5, 0.5])

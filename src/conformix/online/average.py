@@ -290,9 +290,10 @@ class OnlineAverage(Stream, Surface):  # type: ignore[misc]  # a file holds no o
     def _begin(self, models: tuple[str, ...], n_classes: int) -> None:
         if isinstance(self.scores, str) and self.scores == "auto":
             raise InvalidInput(
-                'scores="auto" fits a blend to all outputs of labelled rows, so that a stream '
-                "would have to keep every label of its window and of the rows that wait, not the true "
-                'one alone: K times the memory; name the scores, such as ("thr", "likeness").'
+                'scores="auto" stands alone, and goes with ScoreAverage and ConformalClassifier: '
+                "it fits a blend to all outputs of labelled rows, of which a stream keeps those of "
+                "the true label, and all of them would take K times the memory; name the scores, "
+                'such as ("thr", "likeness").'
             )
         columns = score_columns(models, self.scores)
         d = len(columns)
