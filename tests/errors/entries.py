@@ -94,6 +94,13 @@ def update_online(y: Any = 0) -> object:
     return online.update(y)
 
 
+def first_row(predicted: Any) -> Any:
+    """Return the first row of what is fine so far; the others stay as they are."""
+    plain = type(predicted) is np.ndarray and predicted.dtype.kind == "f"
+    fine = isinstance(predicted, cx.Regressed) or (plain and np.isfinite(predicted).all())
+    return predicted[:1] if fine else predicted
+
+
 def update_responses(responses: Any = 0.5) -> object:
     online = cx.OnlineRegression("abs", alpha=0.2, window=20)
     online.predict_interval(0.0)
@@ -262,9 +269,7 @@ ENTRIES: dict[str, Entry] = {
     ).run(predicted, responses),
     "OnlineRegression.predict_interval": lambda predicted=MODEL: cx.OnlineRegression(
         ("abs", "norm", "cqr")
-    ).predict_interval(
-        predicted[:1] if isinstance(predicted, cx.Regressed | np.ndarray) else predicted
-    ),
+    ).predict_interval(first_row(predicted)),
     "OnlineRegression.update": update_responses,
     "OnlineRegression.evaluate": lambda predicted=MODEL, responses=R: cx.OnlineRegression(
         ("abs", "norm", "cqr"), window=20, candidates=1
