@@ -51,11 +51,15 @@ format: $(STAMP) ## apply the formatter and the safe fixes
 # The targets below take WHAT=...; each name is a target of its own, e.g. bench-gpu.
 chosen = @$(MAKE) --no-print-directory $(addprefix $(1)-,$(or $(WHAT),$(2)))
 
-pages: ## pictures of the docs: WHAT="plots screens" (screens need chromium)
+pages: ## pictures of the docs: WHAT="plots drawings starts screens" (screens need chromium)
 	$(call chosen,pages,plots)
 pages-plots: $(STAMP)
 	@$(BIN)/python examples/plots.py --out docs/images/plots
 	@$(BIN)/python docs/contact_sheet.py
+pages-drawings: $(STAMP)
+	@$(BIN)/python docs/drawings.py --out docs/images
+pages-starts: $(STAMP)
+	@$(BIN)/python docs/starts.py
 pages-screens: $(STAMP)
 	@$(BIN)/python docs/screens.py
 	@$(BIN)/python docs/contact_sheet.py
@@ -79,7 +83,7 @@ results-frontier: $(STAMP)
 results-regression: $(STAMP)
 	@$(BIN)/python -m studies.regression docs/results/regression
 
-bench: ## speed, rows in benchmarks/results: WHAT="search startup scale gpu learnt regression peers end-to-end versions streams" (OLD=a revision)
+bench: ## speed, rows in benchmarks/results: WHAT="search startup scale gpu learnt regression peers end-to-end at-a-glance versions streams" (OLD=a revision)
 	$(call chosen,bench,search)
 bench-search: $(STAMP)
 	@$(BIN)/python -m benchmarks
@@ -123,6 +127,8 @@ bench-peers: $(PUNCC)/.tried
 	@$(PEERS)/bin/python -W ignore benchmarks/sets.py
 	@$(PEERS)/bin/python -W ignore benchmarks/interval_peers.py
 # Writes the tables of docs/end_to_end.md too; OPTIONS="--parts times --rounds 3" measures less.
+bench-at-a-glance: $(PEERS)/.installed
+	@$(PEERS)/bin/python -W ignore -m benchmarks.at_a_glance --keep
 bench-end-to-end: $(PEERS)/.installed
 	@$(PEERS)/bin/python -m benchmarks.end_to_end $(OPTIONS)
 

@@ -99,7 +99,7 @@ def ours(
     name: str, scores: Any, case: Case, threads: int, *, kind: str = "probs", **settings: Any
 ) -> Contender:
     outputs, half = getattr(case, kind), case.half
-    settings |= {"alpha": ALPHA, "kind": kind, "threads": threads, "random_state": 0}
+    settings = {"alpha": ALPHA, **settings, "kind": kind, "threads": threads, "random_state": 0}
     return Contender(
         f"conformix {name}",
         lambda: cx.ScoreAverage(scores, **settings).fit(outputs[:half], case.y[:half]),
@@ -108,7 +108,7 @@ def ours(
     )
 
 
-def mapie(score: str, case: Case) -> Contender:
+def mapie(score: str, case: Case, alpha: float = ALPHA) -> Contender:
     from mapie.classification import SplitConformalClassifier
 
     from benchmarks.peer_stubs import probabilities_as_features
@@ -116,7 +116,7 @@ def mapie(score: str, case: Case) -> Contender:
     def fit() -> Any:
         settings = {"conformity_score": score.lower(), "prefit": True, "random_state": 0}
         model = SplitConformalClassifier(
-            probabilities_as_features(case.probs.shape[1]), confidence_level=1 - ALPHA, **settings
+            probabilities_as_features(case.probs.shape[1]), confidence_level=1 - alpha, **settings
         )
         return model.conformalize(case.probs[: case.half], case.y[: case.half])
 
@@ -128,7 +128,7 @@ def mapie(score: str, case: Case) -> Contender:
     )
 
 
-def torchcp(score: str, case: Case, kind: str = "probs") -> Contender:
+def torchcp(score: str, case: Case, kind: str = "probs", alpha: float = ALPHA) -> Contender:
     import torch
 
     from benchmarks.peer_stubs import import_torchcp
@@ -145,8 +145,8 @@ def torchcp(score: str, case: Case, kind: str = "probs") -> Contender:
     model.register_parameter("place", torch.nn.Parameter(torch.zeros(1, device=outputs.device)))
 
     def fit() -> Any:
-        predictor = SplitPredictor(getattr(scores, score)(**settings), model, alpha=ALPHA)
-        predictor.calculate_threshold(outputs[: case.half], labels[: case.half], ALPHA)
+        predictor = SplitPredictor(getattr(scores, score)(**settings), model, alpha=alpha)
+        predictor.calculate_threshold(outputs[: case.half], labels[: case.half], alpha)
         return predictor
 
     return Contender(

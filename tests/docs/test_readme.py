@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import at_a_glance
+
 README = Path(__file__).parents[2] / "README.md"
 FENCE = re.compile(r"^```(?:python|py|pycon)\b[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
@@ -66,3 +68,17 @@ def test_it_tells_of_an_installation_that_works_from_a_clone() -> None:
     for page in (README, *(README.parent / "docs").rglob("*.md")):
         for named in re.findall(r"pip install '\.\[([\w,]+)\]'", page.read_text(encoding="utf-8")):
             assert set(named.split(",")) <= set(known), page.name
+
+
+def test_the_table_at_a_glance_is_that_of_the_committed_rows() -> None:
+    shown = README.read_text("utf-8").split(at_a_glance.BEGIN)[1].split(at_a_glance.END)[0]
+    assert shown.strip() == at_a_glance.table(at_a_glance.read_rows())
+
+
+def test_every_line_of_that_table_is_a_mean_over_as_many_halves_as_the_page_says() -> None:
+    rows = at_a_glance.read_rows()
+    halves = {(row["method"], row["alpha"]): set() for row in rows}
+    for row in rows:
+        halves[row["method"], row["alpha"]].add(row["half"])
+    told = int(re.search(r"means over (\d+) random halves", README.read_text("utf-8"))[1])
+    assert {len(some) for some in halves.values()} == {told}

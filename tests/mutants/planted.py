@@ -91,7 +91,7 @@ BUGS = [
     Bug("per cents that pass for logits", "data/inspection.py",
         "(np.abs(sums - 100) <= 100 * ROUNDED).all()", "False"),
     Bug("counters that pass for outputs", "data/inspection.py",
-        "(steps >= 1).all() and ranges[j] >= n - 1", "False"),
+        "whole[j] and ranges[j] >= n - 1 and (np.diff(np.sort(column)) >= 1).all()", "False"),
     Bug("forests that are called rounded", "data/inspection.py",
         "elif inside and (off <= ROUNDED).all() and (off > SUM_TOLERANCE).any():",
         "elif inside and (off <= ROUNDED).all() and not look.continuous.all():"),
