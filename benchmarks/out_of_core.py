@@ -3,17 +3,24 @@
     python -m benchmarks.out_of_core                    # K = 20,000, n = 50,000, float32: 4 GB
     python -m benchmarks.out_of_core --kind logits
     python -m benchmarks.out_of_core --rows 6000 --subset 2500
+    python -m benchmarks.out_of_core --beside OLD/src   # the same job by two versions, with auto
 
 The file is written in blocks to a temporary folder and removed at the end. Fit and predict run in a
 process of their own with default settings, whose peak of resident memory (VmHWM) is read after
 each. Another process takes the first rows into memory and fits them there; the mapped fit of the
 same rows must agree to the last bit, and so must the sets.
+
+``--beside`` names the ``src`` of another version, such as that of a worktree of 0.1.0. Both
+versions fit ``--scores`` to the file and predict its first rows, each in a process of its own,
+which is ended at ``--seconds`` or ``--memory`` GB of resident memory; a job that was ended says so
+in its row.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -142,6 +149,87 @@ def subset(folder: Path, kind: str, max_rows: int, n: int) -> dict:
     }
 
 
+def job(folder: Path, kind: str, scores: str, n_predicted: int) -> dict:
+    """Fit the file and predict its first rows by what every version has; tell each stage at once.
+
+    Pages of the file that a process has read count as its memory, as they do for whoever watches.
+    """
+    import conformix as cx
+
+    outputs = np.load(folder / "outputs.npy", mmap_mode="r")
+    y = np.load(folder / "labels.npy")
+    told: dict = {"version": cx.__version__}
+    names = scores if "," not in scores else tuple(scores.split(","))
+    cp = cx.ScoreAverage(names, alpha=0.1, kind=kind, random_state=0)
+    stages(lambda: cp.fit(outputs, y), told, "fit")
+    print(json.dumps(told), flush=True)
+
+    def predicted() -> tuple[int, int]:
+        labels = hits = 0
+        for start in range(0, n_predicted, BLOCK):
+            rows = slice(start, min(n_predicted, start + BLOCK))
+            sets = np.asarray(cp.predict_set(outputs[rows]))
+            labels += int(sets.sum())
+            hits += int(sets[np.arange(len(sets)), y[rows]].sum())
+        return labels, hits
+
+    labels, hits = stages(predicted, told, "predict")
+    told |= {"predicted": n_predicted, "mean_size": labels / n_predicted}
+    return told | {"coverage_of_these": hits / n_predicted}
+
+
+def watched(source: Path, arguments: list[str], seconds: float, memory: float) -> dict:
+    """Run a job by the conformix in `source`, ended at a time or memory limit; return its row."""
+    names = os.environ | {"PYTHONPATH": f"{source}:{ROOT}"}
+    command = [sys.executable, "-m", "benchmarks.out_of_core", "job", *arguments]
+    start, peak, ended = time.perf_counter(), 0.0, ""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
+        child = subprocess.Popen(command, cwd=ROOT, env=names, stdout=out, stderr=errors)
+        while child.poll() is None and not ended:
+            peak = max(peak, resident_of(child.pid))
+            if time.perf_counter() - start > seconds:
+                ended = f"not finished in {seconds:g} s"
+            elif peak > memory:
+                ended = f"ended at {memory:g} GB of memory"
+            time.sleep(0.05)
+        if ended:
+            child.kill()
+        child.wait()
+        out.seek(0)
+        errors.seek(0)
+        lines = [json.loads(line) for line in out if line.startswith("{")]
+        said = errors.read().strip().splitlines()
+    row = {"source": str(source.parent.name), "ended": ended or "finished"}
+    if not ended and child.returncode:
+        row["ended"] = f"failed: {said[-1][:200] if said else child.returncode}"
+    took = round(time.perf_counter() - start, 1)
+    return row | (lines[-1] if lines else {}) | {"seconds": took, "peak_gb": round(peak, 3)}
+
+
+def resident_of(process: int) -> float:
+    """Return the resident memory of a process in GB; 0 where it is gone."""
+    try:
+        lines = Path(f"/proc/{process}/status").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0.0
+    return next((int(s.split()[1]) * 1024 / 1e9 for s in lines if s.startswith("VmRSS")), 0.0)
+
+
+def beside(chosen: argparse.Namespace, folder: Path) -> list[dict]:
+    """Return the rows of the same job by this version and another."""
+    arguments = [str(folder), chosen.kind, chosen.scores, str(min(chosen.predict, chosen.rows))]
+    rows = []
+    for source in (ROOT / "src", chosen.beside.resolve()):
+        with tempfile.TemporaryDirectory() as small:  # what is compiled is kept for the job
+            write_case(Path(small), 400, min(chosen.classes, 2000), chosen.kind)
+            watched(source, [small, *arguments[1:3], "400"], chosen.seconds, chosen.memory)
+        row = {"case": "out_of_core_beside", "n": chosen.rows, "K": chosen.classes}
+        row |= {"kind": chosen.kind, "scores": chosen.scores}
+        rows.append(row | watched(source, arguments, chosen.seconds, chosen.memory))
+        print(json.dumps(rows[-1]), flush=True)
+    return rows
+
+
 def in_a_process(step: str, folder: Path, kind: str, *numbers: int) -> dict:
     command = [sys.executable, "-m", "benchmarks.out_of_core", step, str(folder), kind]
     done = subprocess.run(
@@ -152,6 +240,10 @@ def in_a_process(step: str, folder: Path, kind: str, *numbers: int) -> dict:
 
 def main() -> None:
     steps = {"mapped": mapped, "subset": subset}
+    if len(sys.argv) > 1 and sys.argv[1] == "job":
+        folder, kind, scores, count = sys.argv[2:]
+        print(json.dumps(job(Path(folder), kind, scores, int(count))))
+        return
     if len(sys.argv) > 1 and sys.argv[1] in steps:
         numbers = map(int, sys.argv[4:])
         print(json.dumps(steps[sys.argv[1]](Path(sys.argv[2]), sys.argv[3], *numbers)))
@@ -164,7 +256,23 @@ def main() -> None:
         "--max-rows", type=int, default=0, help="rows that tune, if not the default"
     )
     parser.add_argument("--subset", type=int, default=2_500, help="rows compared with memory")
+    parser.add_argument("--beside", type=Path, help="src of another version, for the same job")
+    parser.add_argument(
+        "--scores", default="auto", help="of --beside, such as auto or thr,aps,rank"
+    )
+    parser.add_argument("--predict", type=int, default=2_000, help="rows predicted by --beside")
+    parser.add_argument("--seconds", type=float, default=1800, help="time limit of --beside")
+    parser.add_argument("--memory", type=float, default=12, help="memory limit of --beside, in GB")
     chosen = parser.parse_args()
+    if chosen.beside is not None:
+        if not (chosen.beside / "conformix").is_dir():
+            raise SystemExit(f"{chosen.beside} holds no conformix; name the src of a version.")
+        with tempfile.TemporaryDirectory() as name:
+            write_case(Path(name), chosen.rows, chosen.classes, chosen.kind)
+            found = [row | surroundings() for row in beside(chosen, Path(name))]
+        with RESULTS.open("a", encoding="utf-8") as file:
+            file.writelines(json.dumps(row) + "\n" for row in found)
+        return
     row: dict = {"case": "out_of_core", "n": chosen.rows, "K": chosen.classes, "d": 3}
     row |= {"kind": chosen.kind, "max_rows": chosen.max_rows or "default"}
     with tempfile.TemporaryDirectory() as name:

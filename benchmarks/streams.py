@@ -3,6 +3,7 @@
     python -m benchmarks.streams                      # both, small
     python -m benchmarks.streams flat --rows 1000000  # time per row and memory, in ten parts
     python -m benchmarks.streams flat --log FOLDER    # the same, recorded
+    python -m benchmarks.streams flat --responses     # the same of intervals
     python -m benchmarks.streams controllers          # coverage, size, regret; drift or none
 
 CPU seconds are told: on a busy machine they are the steadier ones. Controllers are compared on the
@@ -48,18 +49,38 @@ def resident() -> float:
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
 
 
-def flat(rows: int, log: Path | None = None, parts: int = 10, **options) -> list[dict]:
+def drifting_responses(n: int, seed: int = 0) -> Iterator[tuple[object, float]]:
+    """Yield what a model predicts and the response, whose spread grows and shrinks slowly."""
+    import conformix as cx
+
+    rng = np.random.default_rng(seed)
+    for first in range(0, n, 10_000):
+        size = min(10_000, n - first)
+        mean, sigma = rng.normal(size=size), rng.uniform(0.5, 2, size=size)
+        wide = 1.5 + np.cos(2 * np.pi * (first + np.arange(size)) / 200_000)
+        y = mean + wide * sigma * rng.normal(size=size)
+        model = cx.Regressed(mean=mean, sigma=sigma)
+        for t in range(size):
+            yield model[t], float(y[t])
+
+
+def flat(
+    rows: int, log: Path | None = None, parts: int = 10, responses: bool = False, **options
+) -> list[dict]:
     """Return CPU microseconds per row and memory of every part of a stream."""
     import conformix as cx
 
     settings = {"window": 200, "candidates": 4, "control": "dtaci", "adapt": "fading"} | options
-    online = cx.OnlineAverage("thr", alpha=ALPHA, **settings)
+    kind = cx.OnlineRegression if responses else cx.OnlineAverage
+    online = kind(("abs", "norm") if responses else "thr", alpha=ALPHA, **settings)
     if log is not None:
         online.record(log)
+    issue = online.predict_interval if responses else online.predict_set
     told, errors = [], 0
     start = time.process_time()
-    for t, (row, label) in enumerate(drifting_rows(rows), start=1):
-        online.predict_set(row)
+    stream = drifting_responses(rows) if responses else drifting_rows(rows)
+    for t, (row, label) in enumerate(stream, start=1):
+        issue(row)
         errors += online.update(label)
         if t % (rows // parts) == 0:
             now = time.process_time()
@@ -204,12 +225,20 @@ if __name__ == "__main__":
     parser.add_argument("--steps", type=int, default=3000)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--log", type=Path)
+    parser.add_argument("--responses", action="store_true", help="flat of intervals")
     parser.add_argument("--keep", action="store_true", help=f"append to {RESULTS.name}")
     asked = parser.parse_args()
     kept = []
     if asked.what != "controllers":
-        for row in flat(asked.rows, asked.log):
-            kept.append({"what": "flat", "recorded": asked.log is not None, **row})
+        for row in flat(asked.rows, asked.log, responses=asked.responses):
+            kept.append(
+                {
+                    "what": "flat",
+                    "responses": asked.responses,
+                    "recorded": asked.log is not None,
+                    **row,
+                }
+            )
             print(json.dumps(kept[-1]), flush=True)
         print(f"peak {high_water()} MB")
     if asked.what != "flat":

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from conformix.guarantees import oracle
     from conformix.intervals import Intervals, NestedIntervals
     from conformix.online.average import OnlineAverage
+    from conformix.online.regression import OnlineRegression
     from conformix.regression import Regressed, RegressionAverage
     from conformix.regression.cross import CrossConformalRegressor
     from conformix.regression.regressor import ConformalRegressor
@@ -111,6 +112,7 @@ _NAMES = {
     "NestedSets": "sets",
     "NotFitted": "errors",
     "OnlineAverage": "online.average",
+    "OnlineRegression": "online.regression",
     "PredictionSets": "sets",
     "RefitWarning": "estimators.classifier",
     "Regressed": "regression",
@@ -147,6 +149,7 @@ __all__ = [
     "NestedSets",
     "NotFitted",
     "OnlineAverage",
+    "OnlineRegression",
     "PredictionSets",
     "RefitWarning",
     "Regressed",

@@ -68,19 +68,40 @@ def check_writable(target: Path) -> None:
         raise InvalidInput(f"{target} is a link of the system; name a file.")
 
 
-def write_whole(target: Path, fill: Callable[[IO[bytes]], Any]) -> None:
-    """Write under a temporary name in the same folder, then rename: all of the file or nothing."""
+def write_whole(target: Path, fill: Callable[[IO[bytes]], Any], *, durable: bool = False) -> None:
+    """Write under a temporary name in the same folder, then rename: all of the file or nothing.
+
+    A `durable` file is on the disk, its name too, when this returns; what bears a name is whole
+    even if the power fails in between.
+    """
     target = as_path(target)
     check_writable(target)
     handle, part = _begun(target)
     try:
         with os.fdopen(handle, "wb") as file:
             fill(file)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         part.replace(target)
+        if durable:
+            sync_folder(target.parent)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
     _clear(target)
+
+
+def sync_folder(folder: Path) -> None:
+    """Put the names in a folder on the disk, where the system opens folders."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:  # Windows, which keeps names by itself
+        return
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _begun(target: Path) -> tuple[int, Path]:

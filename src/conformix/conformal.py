@@ -44,6 +44,9 @@ __all__ = [
 # taken when it is this close.
 SNAP_DISTANCE = Fraction(1, 10**12)
 SNAP_DENOMINATOR = 10**6
+# Of so few rows, a product that is as far from a whole number has the floor of its exact value:
+# neither rounding nor the nearest simple fraction moves it by half of that.
+FEW_ROWS, CLEAR = 2**20, 1e-5
 
 
 def simple_fraction(alpha: float, name: str = "alpha") -> Fraction:
@@ -116,6 +119,11 @@ def last_rank_out(n: int, alpha: float) -> int:
     >>> last_rank_out(99, alpha=0.1), last_rank_out(8, alpha=0.1)
     (10, 0)
     """
+    if type(alpha) is float and 0 < alpha < 1 and type(n) is int and 0 <= n < FEW_ROWS:
+        product = (n + 1) * alpha
+        whole = int(product)
+        if CLEAR < product - whole < 1 - CLEAR:  # as every level of a stream is, a new one each row
+            return whole
     level = simple_fraction(alpha)
     return (_row_count(n) + 1) * level.numerator // level.denominator
 

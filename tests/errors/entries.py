@@ -94,6 +94,19 @@ def update_online(y: Any = 0) -> object:
     return online.update(y)
 
 
+def first_row(predicted: Any) -> Any:
+    """Return the first row of what is fine so far; the others stay as they are."""
+    plain = type(predicted) is np.ndarray and predicted.dtype.kind == "f"
+    fine = isinstance(predicted, cx.Regressed) or (plain and np.isfinite(predicted).all())
+    return predicted[:1] if fine else predicted
+
+
+def update_responses(responses: Any = 0.5) -> object:
+    online = cx.OnlineRegression("abs", alpha=0.2, window=20)
+    online.predict_interval(0.0)
+    return online.update(responses)
+
+
 def grouped(strata: Any = STRATA, new_strata: Any = STRATA) -> object:
     cp = good(calibration="group").fit(P, Y, strata=strata)
     return cp.predict_set(P, strata=new_strata)
@@ -251,6 +264,16 @@ ENTRIES: dict[str, Entry] = {
     ).run(outputs, y),
     "OnlineAverage.predict_set": lambda row=P[0]: cx.OnlineAverage(window=20).predict_set(row),
     "OnlineAverage.update": update_online,
+    "OnlineRegression.run": lambda predicted=MODEL, responses=R, alpha=0.2: cx.OnlineRegression(
+        ("abs", "norm", "cqr"), alpha=alpha, window=20, candidates=1
+    ).run(predicted, responses),
+    "OnlineRegression.predict_interval": lambda predicted=MODEL: cx.OnlineRegression(
+        ("abs", "norm", "cqr")
+    ).predict_interval(first_row(predicted)),
+    "OnlineRegression.update": update_responses,
+    "OnlineRegression.evaluate": lambda predicted=MODEL, responses=R: cx.OnlineRegression(
+        ("abs", "norm", "cqr"), window=20, candidates=1
+    ).evaluate(predicted, responses),
     "CrossAverage.fit": fit_folds,
     "CrossAverage.predict_set": lambda outputs=P, alpha=None: crossed().predict_set(
         [P, outputs], alpha=alpha

@@ -369,6 +369,7 @@ ELSEWHERE = {
          for method in ("contributions", "explain", "report")),
         "ask what the methods of RegressionAverage check: tests/regression",
     ),
+    "OnlineRegression.save": "as ScoreAverage.save: tests/online/test_intervals.py",
     **dict.fromkeys(("metrics.empty_interval_rate", "metrics.mean_width", "metrics.median_width"),
                     "responses unused: tests/metrics"),
     "RegressionScoreContract.": "for test suites",

@@ -264,6 +264,28 @@ def go_on_with(path: Path) -> object:
 
 
 @cache
+def response_stream_seeds() -> list[bytes]:
+    """Streams of responses under two controllers, with rows that wait."""
+    rng = np.random.default_rng(0)
+    told = cx.Regressed(mean=rng.normal(size=30), sigma=rng.uniform(0.5, 2, size=30))
+    found = []
+    for control in ("aci", "dtaci"):
+        online = cx.OnlineRegression(alpha=0.4, control=control, window=12, y_range=(-20, 20))
+        online.run(told, rng.normal(size=30))
+        online.predict_interval(told[0], ticket=1)
+        found.append(saved_alone(online))
+    return found
+
+
+def go_on_with_responses(path: Path) -> object:
+    """Load a stream of responses and go on with it."""
+    online = cx.OnlineRegression.load(path)
+    interval = online.predict_interval(cx.Regressed(mean=np.zeros(1), sigma=np.ones(1)))
+    online.update(0.5)
+    return interval, repr(online.guarantee_)
+
+
+@cache
 def interval_seeds() -> list[bytes]:
     """Averages on the real line: a rule, bins of difficulty, and the exact split."""
     rng = np.random.default_rng(0)
@@ -300,6 +322,7 @@ TARGETS = {
         Target("arrays", ".npz", arrays_seeds, predict_with_arrays),
         Target("folds", ".json", cross_seeds, predict_with_folds),
         Target("stream", ".json", stream_seeds, go_on_with),
+        Target("responses", ".json", response_stream_seeds, go_on_with_responses),
         Target("intervals", ".json", interval_seeds, interval_with),
     )
 }

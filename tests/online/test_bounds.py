@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -60,13 +61,18 @@ class Game:
 
     def check(self) -> None:
         m = len(self.alphas)
-        for control, alpha, errors in zip(
-            self.ladder.controls, self.alphas, self.errors, strict=True
+        for j, (control, alpha, errors) in enumerate(
+            zip(self.ladder.controls, self.alphas, self.errors, strict=True)
         ):
             excess = Fraction(errors, self.labels) - simple_fraction(alpha)
-            bound = bound_of(control, self.labels, self.late, m)
+            bounds = [
+                bound_of(control, self.labels, self.late, m),
+                bound_of(control, self.labels, self.late, m, above=m - 1 - j),
+            ]
             ceiling = ceiling_of(control, self.labels, self.late)
-            assert math.isinf(bound) or abs(excess) <= Fraction(bound)
+            for bound in bounds:
+                assert math.isinf(bound) or abs(excess) <= Fraction(bound)
+            assert bounds[1] <= bounds[0]
             assert math.isinf(ceiling) or excess <= Fraction(ceiling)
 
 
@@ -147,6 +153,41 @@ def test_an_adversary_between_two_levels_breaks_nothing(control, delay: int) -> 
                 game.label(0)
 
 
+@pytest.mark.parametrize("alphas", [[0.1, 0.2], [0.3, 0.31], [0.29, 0.3, 0.31]], ids=str)
+@pytest.mark.parametrize("delay", [0, 3])
+def test_dtaci_among_several_levels_is_bounded_from_below_but_not_as_one_alone(
+    alphas, delay: int
+) -> None:
+    """The level above is made to err as often as it may, and then no set misses any more.
+
+    The lowest level has had too few errors by then and asks for empty sets, but it gets those of
+    the level above, which is full. Nothing but its floor holds then.
+    """
+    game, broken = Game(DtACI(room=1.0), alphas), 0
+    for t in range(1500):
+        levels = game.ladder.levels
+        many = game.errors[-1] - alphas[-1] * game.labels > 0.99 * math.sqrt(max(game.labels, 1))
+        pushes = t < 900 or not (many or broken)
+        between = pushes and levels[0] < levels[-1] and 0 < levels[-1] < 1
+        game.issue(levels[-1] if between else NEVER)
+        if len(game.waiting) > delay:
+            game.label(0)  # checks the bounds of all levels
+            control = game.ladder.controls[0]
+            share = game.errors[0] / game.labels - alphas[0]
+            broken += share < -control.ceiling(game.labels, game.late)
+    assert broken > 10
+
+
+def test_the_floor_of_a_level_counts_the_levels_above_it() -> None:
+    """(1 + 2 above) room sqrt(T), and as often what one step can do, late ones counted."""
+    control = DtACI(room=2.0).start(0.1)
+    assert control.floor(100) == control.ceiling(100) == control.bound(100)
+    assert control.floor(100, above=1) == pytest.approx((3 * 2 * 10 + 3) / 100)
+    assert control.floor(100, late=4, above=2) == pytest.approx((5 * 2 * 10 + 5 * 5) / 100)
+    assert control.late_bound(100, 4, levels=3) == control.floor(100, 4, 2)
+    assert DtACI(room=math.inf).start(0.1).floor(100, above=1) == math.inf
+
+
 def test_the_bound_of_late_labels_is_nearly_reached() -> None:
     """An adversary who sits on labels gets within a step of what ACI's bound allows."""
     game = Game(ACI(0.5), [0.1])
@@ -225,7 +266,16 @@ def test_several_levels_give_nested_sets_with_a_bound_each(control: str) -> None
     assert told.kind == "exact"
     assert told.statement.count("after 200 steps") == 3
     two_sided = told.statement.count("|share of errors")
-    assert two_sided == (3 if control == "aci" else 0)
+    assert two_sided == (3 if control == "aci" else 1)  # the last has no level above it
+    both_ends = re.findall(
+        r"-([0-9.]+) <= share of errors - [0-9.]+ <= ([0-9.]+) after", told.statement
+    )
+    assert len(both_ends) == 3 - two_sided
+    if control == "dtaci":
+        each = online.control_.controls
+        assert [float(low) for low, _ in both_ends] == [
+            pytest.approx(each[j].floor(200, above=2 - j), abs=1e-4) for j in (0, 1)
+        ]
     assert 0.7 < online.evaluate(probs, y, alpha=0.2)["coverage"] < 0.9
     with pytest.raises(cx.InvalidInput, match="measured at one: give alpha"):
         online.evaluate(probs, y)

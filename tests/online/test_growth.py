@@ -53,8 +53,9 @@ def test_a_monitor_holds_no_more_of_a_longer_stream(tmp_path: Path, monkeypatch)
     assert bytes_held[1] - bytes_held[0] < 300
 
 
-def test_the_benchmark_tells_time_and_memory_of_every_part(tmp_path: Path) -> None:
-    told = flat(60, tmp_path / "log", parts=3)
+@pytest.mark.parametrize("responses", [False, True])
+def test_the_benchmark_tells_time_and_memory_of_every_part(tmp_path: Path, responses) -> None:
+    told = flat(60, tmp_path / "log", parts=3, responses=responses)
     assert [row["rows"] for row in told] == [20, 40, 60]
     assert all(abs(row["share_of_errors"] - ALPHA) <= row["bound"] for row in told)
     assert told[-1]["memory_mb"] > 0
@@ -79,3 +80,26 @@ def test_dtaci_is_near_the_best_step_whichever_that_is(drift: bool) -> None:
     assert abs(own["coverage"] - 0.9) < 0.015
     if drift:
         assert own["loss"] < played(Betting().start(ALPHA), pvalues, p)["loss"]
+
+
+def test_dtaci_has_less_regret_than_as_published_over_several_seeds() -> None:
+    """With drift and without; regret is the loss beyond that of the best of three steps."""
+    for drift in (False, True):
+        regrets = []
+        for seed in range(1, 5):
+            p = np.random.default_rng(seed).uniform(size=1200)
+            if drift:
+                p[400:800] **= 4
+            found = {
+                name: played(one, p[:, None], p)["loss"]
+                for name, one in {
+                    **{f"step {gamma}": ACI(gamma).start(ALPHA) for gamma in (0.001, 0.008, 0.064)},
+                    "ours": DtACI().start(ALPHA), "published": Published(seed),
+                }.items()
+            }  # fmt: skip
+            best = min(loss for name, loss in found.items() if "step" in name)
+            worst = max(loss for name, loss in found.items() if "step" in name)
+            regrets.append([found["ours"] - best, found["published"] - best, worst - best])
+        ours, published, largest = np.mean(regrets, axis=0)
+        assert ours < published
+        assert ours < 0.25 * largest

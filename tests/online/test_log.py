@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -29,23 +30,37 @@ y = rng.integers(4, size=n)
 raw = np.exp(rng.normal(size=(n, 4)) + 2 * np.eye(4)[y])
 probs = (raw / raw.sum(axis=1, keepdims=True)).astype(np.float32)
 
+kind = {"sets": cx.OnlineAverage, "intervals": cx.OnlineRegression}[sys.argv[5]]
+if kind is cx.OnlineRegression:
+    spread = rng.uniform(0.5, 2, size=n)
+    y = rng.normal(size=n) * spread
+    model = cx.Regressed(mean=np.zeros(n), sigma=spread)
+
 def begin(folder):
     if (folder / "state.json").exists():
-        return cx.OnlineAverage.resume(folder, every=17)
+        return kind.resume(folder, every=17)
     for left in folder.glob("*"):
         left.unlink()  # killed before the first row was whole
-    online = cx.OnlineAverage(
-        ("thr", "aps", "rarity"), alpha=[0.1, 0.3], control=DtACI(memory=50), window=40,
-        candidates=3, adapt="fading", random_state=7, max_pending=5,
+    options = dict(
+        alpha=[0.1, 0.3], control=DtACI(memory=50), window=40, candidates=3, adapt="fading",
+        max_pending=5,
     )
+    if kind is cx.OnlineRegression:
+        return kind(**options).record(folder, every=17)
+    online = kind(("thr", "aps", "rarity"), random_state=7, **options)
     return online.record(folder, every=17)
+
+def issue(online, i, ticket):
+    if kind is cx.OnlineRegression:
+        return online.predict_interval(model[i], ticket=ticket)
+    return online.predict_set(probs[i], ticket=ticket)
 
 def live(folder):
     # Labels come three rows late; every seventh never does.
     online = begin(folder)
     for i in range(n):
         if i >= online.rows_:
-            online.predict_set(probs[i], ticket=i)
+            issue(online, i, i)
         if i >= 3 and (i - 3) % 7 and i - 3 in online.pending_:
             online.update(y[i - 3], ticket=i - 3)
     return online
@@ -77,10 +92,10 @@ while len(at) < kills:
     at.append(there)
 live(cut)
 assert (whole / "rows.log").read_bytes() == (cut / "rows.log").read_bytes()
-one, other = (cx.OnlineAverage.replay(f) for f in (whole, cut))
-third = cx.OnlineAverage.resume(cut)
+one, other = (kind.replay(f) for f in (whole, cut))
+third = kind.resume(cut)
 for online in (one, other, third):
-    online.predict_set(probs[0], ticket="next")
+    issue(online, 0, "next")
     online.update(y[0], ticket="next")
 def told(o):
     return repr((o.level_.tolist(), o.weights_.tolist(), str(o.guarantee_), o.pending_))
@@ -90,10 +105,10 @@ print(len(at), "kills at", at, "of", size)
 """
 
 
-def killed(folder: Path, kills: int, rows: int, seed: int = 0) -> str:
+def killed(folder: Path, kills: int, rows: int, seed: int = 0, kind: str = "sets") -> str:
     """Kill a stream that often, each time at another place of its log, and compare with a whole."""
     done = subprocess.run(
-        [sys.executable, "-c", LIFE, str(folder), str(kills), str(rows), str(seed)],
+        [sys.executable, "-c", LIFE, str(folder), str(kills), str(rows), str(seed), kind],
         capture_output=True, text=True, check=False, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
@@ -106,9 +121,21 @@ def test_a_stream_killed_twice_goes_on_with_the_same_bits(tmp_path: Path) -> Non
 
 
 @posix
+def test_a_stream_of_responses_killed_twice_goes_on_with_the_same_bits(tmp_path: Path) -> None:
+    assert killed(tmp_path, kills=2, rows=80, kind="intervals").startswith("2 kills")
+
+
+@posix
 @pytest.mark.long(short="test_a_stream_killed_twice_goes_on_with_the_same_bits")
 def test_a_stream_killed_ten_times_goes_on_with_the_same_bits(tmp_path: Path) -> None:
     assert killed(tmp_path, kills=10, rows=1500, seed=1).startswith("10 kills")
+
+
+@posix
+@pytest.mark.long(short="test_a_stream_of_responses_killed_twice_goes_on_with_the_same_bits")
+def test_a_stream_of_responses_killed_ten_times_goes_on_with_the_same_bits(tmp_path: Path) -> None:
+    killed_often = killed(tmp_path, kills=10, rows=900, seed=1, kind="intervals")
+    assert killed_often.startswith("10 kills")
 
 
 def rows(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -370,3 +397,100 @@ def test_outputs_are_logged_as_they_came() -> None:
             assert found.outputs["b"].tolist() == [[0, 1, 2]]
             assert as_record(found) == record
     assert START != STATE
+
+
+def watched_disk(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Note in order what is written to a log, what waits for the disk, and what gets a name."""
+    told: list[str] = []
+    fsync, replace, write = os.fsync, Path.replace, Log._write
+
+    def waits(handle: int) -> None:
+        name = Path(f"/proc/self/fd/{handle}").readlink().name
+        told.append("disk " + re.sub(r"^\.(.+)\.[0-9a-f]{8}-\d+-[0-9a-f]{8}\.part$", r"\1", name))
+        fsync(handle)
+
+    def named(part: Path, target: Path) -> Path:
+        told.append(f"name {target.name}")
+        return replace(part, target)
+
+    def written(log: Log, content: bytes) -> None:
+        write(log, content)
+        told.append("record")
+
+    monkeypatch.setattr(os, "fsync", waits)
+    monkeypatch.setattr(Path, "replace", named)
+    monkeypatch.setattr(Log, "_write", written)
+    return told
+
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, absent here")
+
+
+@linux
+@pytest.mark.parametrize("durable", [False, True, 3], ids=["as it comes", "each", "every third"])
+def test_a_durable_log_waits_for_the_disk_before_a_set_is_returned(
+    durable, tmp_path: Path, monkeypatch
+) -> None:
+    probs, y = rows(6)
+    online = cx.OnlineAverage("thr", alpha=0.2, window=5)
+    online.record(tmp_path / "log", durable=durable)
+    told = watched_disk(monkeypatch)
+    online.predict_set(probs[0])
+    assert told[0] == "record"  # that it is a log
+    names = [one for one in told if one.startswith("name")]
+    assert names == ["name start.json", "name state.json"]
+    if durable:  # the folder's name in its own, too
+        assert told[1:4] == ["disk rows.log", "disk log", f"disk {tmp_path.name}"]
+    unsafe = told[told.index("name state.json") :].count("record")
+    assert unsafe == 1
+    for t in range(5):
+        told.clear()
+        online.update(y[t])
+        online.predict_set(probs[t + 1])
+        waits = [place for place, one in enumerate(told) if one == "disk rows.log"]
+        assert told.count("record") == 2
+        if durable is True:
+            assert told == ["record", "disk rows.log"] * 2
+        else:
+            expected = {False: 0, 3: (2 * t + 3) // 3 - (2 * t + 1) // 3}[durable]
+            assert len(waits) == expected
+    online.close()
+
+
+@linux
+def test_a_state_has_its_name_after_the_disk_has_it_and_all_records_before_it(
+    tmp_path: Path, monkeypatch
+) -> None:
+    """Whatever the power does, no state is ahead of its log: durable or not."""
+    probs, y = rows(3)
+    online = cx.OnlineAverage("thr", alpha=0.2, window=5).record(tmp_path / "log", every=2)
+    online.predict_set(probs[0])
+    told = watched_disk(monkeypatch)
+    online.update(y[0])
+    assert told == [
+        "record", "disk rows.log", "disk state.json", "name state.json", "disk log",
+    ]  # fmt: skip
+    told.clear()
+    online.close()
+    assert told[:4] == ["record", "disk rows.log", "disk state.json", "name state.json"]
+
+
+def test_a_disk_that_fails_closes_the_log(tmp_path: Path, monkeypatch) -> None:
+    online = cx.OnlineAverage("thr", alpha=0.2, window=5).record(tmp_path / "log", durable=True)
+    online.predict_set([0.5, 0.5])
+
+    def fails(handle: int) -> None:
+        raise OSError(5, "the disk is gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fails)
+        with pytest.raises(OSError, match="the disk is gone"):
+            online.update(0)
+    with pytest.raises(cx.InvalidInput, match="resume it to go on"):
+        online.update(0)
+
+
+@pytest.mark.parametrize("durable", [-1, 2.5, "yes", None])
+def test_what_a_log_waits_for_is_a_number_of_records(durable, tmp_path: Path) -> None:
+    with pytest.raises(cx.InvalidInput, match="durable must be True, False or a number"):
+        cx.OnlineAverage("thr").record(tmp_path / "log", durable=durable)

@@ -71,6 +71,8 @@ def test_a_monitor_says_of_a_stream_what_the_stream_says_of_itself(alpha, tmp_pa
     assert (
         np.abs(curves.running[:150] - (1 - np.array(watched.alphas))) <= curves.bound[:150]
     ).all()
+    assert (curves.running >= 1 - np.array(watched.alphas) - curves.ceiling).all()
+    assert (curves.ceiling <= curves.bound).all()
 
 
 def test_stretches_are_put_together_and_lose_nothing(tmp_path: Path, monkeypatch) -> None:

@@ -198,3 +198,52 @@ def test_pvalues_of_the_first_row_are_one_and_issue_nothing() -> None:
         learns.predict_pvalues([0.7, 0.3])
     learns.predict_set([0.7, 0.3])
     assert learns.predict_pvalues([0.7, 0.3]).shape == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "row", "said"),
+    [
+        ("probs", [0.5, 0.6, 0.2], "rows sum to 1"),
+        ("probs", [-0.5, 1.2, 0.3], "between 0 and 1"),
+        ("probs", [np.nan, 0.5, 0.5], "must be finite"),
+        ("probs", [0.5, 0.5], "models and classes of the first row"),
+        ("probs", [0.0, 0.0, 0.0, 1.0], "models and classes of the first row"),
+        ("logits", [np.inf, 0.0, 1.0], "must be finite"),
+        ("logits", [-np.inf, -np.inf, -np.inf], "must leave a class"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("form", [np.float64, np.float32, list])
+def test_rows_that_look_like_those_before_are_looked_at_all_the_same(kind, row, said, form) -> None:
+    online = cx.OnlineAverage("thr", kind=kind)
+    fine = [0.2, 0.3, 0.5]
+    for _ in range(3):
+        online.predict_set(np.array(fine))
+        online.update(1)
+    wrong = row if form is list else np.array(row, dtype=form)
+    for shape in (lambda x: x, lambda x: [x] if form is list else x[None]):
+        with pytest.raises(cx.InvalidInput, match=said):
+            online.predict_set(shape(wrong))
+    for label in (3, -1, True, 1.0, "1"):
+        online.predict_set(np.array(fine), ticket=str(label))
+        with pytest.raises(cx.InvalidInput):
+            online.update(label, ticket=str(label))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int64])
+def test_rows_of_any_number_type_get_the_sets_of_their_numbers(dtype) -> None:
+    """By the short look at rows like those before, and by the long one at a mapping."""
+    rng = np.random.default_rng(0)
+    probs = np.eye(3)[rng.integers(3, size=30)] if dtype is np.int64 else rng.dirichlet([1] * 3, 30)
+    rows = probs.astype(dtype)
+    one, other = (cx.OnlineAverage(("thr", "rank"), window=9, alpha=0.3) for _ in range(2))
+    for row, label in zip(rows, rng.integers(3, size=30).tolist(), strict=True):
+        assert_array_equal(one.predict_set(row).mask, other.predict_set({"": row}).mask)
+        assert one.update(label) == other.update(np.array(label))
+
+
+def test_a_blend_on_a_stream_is_refused_for_its_memory() -> None:
+    with pytest.raises(
+        cx.InvalidInput, match=r'^scores="auto" stands alone.*K times the memory; name the scores'
+    ):
+        cx.OnlineAverage("auto").predict_set([0.5, 0.5])

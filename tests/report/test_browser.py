@@ -9,6 +9,7 @@ import pytest
 
 import conformix as cx
 from conformix import metrics
+from conformix.cli import main
 from conformix.experiments import compare
 from conformix.report import build_report, compare_report
 from conformix.report.page import fixed
@@ -313,3 +314,72 @@ def test_the_first_paragraph_follows_the_level(open_page, case, page_file) -> No
         said = page.locator(".plainly").text_content().replace("\u202f", " ")
         assert case.report.opening.sentences[level] in said
         assert case.report.methods.sentences[level] in said
+
+
+@pytest.fixture(scope="module", params=["set", "interval"])
+def stream_page(request, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
+    """The page of a stream whose model breaks, as ``conformix monitor -o`` writes it."""
+    folder, rng = tmp_path_factory.mktemp("stream"), np.random.default_rng(0)
+    broken = np.arange(300) >= 200
+    options = {"alpha": [0.1, 0.3], "control": "dtaci", "window": 50, "candidates": 2}
+    if request.param == "set":
+        y = rng.integers(4, size=300)
+        raw = np.exp(rng.normal(size=(300, 4)) + 3 * ~broken[:, None] * np.eye(4)[y])
+        probs = raw / raw.sum(axis=1, keepdims=True)
+        online = cx.OnlineAverage(("thr", "rank"), **options).record(folder / "log")
+        outputs = {"a model of a rather long name": probs, "b": probs}
+        online.run(outputs, y)
+        online.predict_set({name: values[0] for name, values in outputs.items()}, ticket=1)
+    else:
+        sigma = rng.uniform(0.3, 2, size=300)
+        model = cx.Regressed(mean=np.zeros(300), sigma=sigma)
+        online = cx.OnlineRegression(**options).record(folder / "log")
+        online.run(model, np.where(broken, 4, 1) * sigma * rng.normal(size=300))
+        online.predict_interval(model[0], ticket=1)
+    online.close()
+    assert main(["monitor", str(folder / "log"), "-o", str(folder / "page.html")]) == 0
+    return online, folder / "page.html"
+
+
+def test_the_page_of_a_stream_is_accessible_and_fits_a_narrow_dark_screen(
+    open_page, stream_page
+) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    online, path = stream_page
+    page = open_page(path, color_scheme="dark", width=360)
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 26)"
+    found = axe.Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+    assert page.locator("#guarantees").inner_text().count(online.guarantee_.statement) == 1
+    # No name in the first column is broken in the middle of a word.
+    lines = page.eval_on_selector_all(
+        "#settings tbody th",
+        "all => all.map(e => { const r = document.createRange(); r.selectNodeContents(e);"
+        " return r.getClientRects().length })",
+    )
+    assert set(lines) == {1}
+
+
+def test_the_curves_of_a_stream_lie_within_their_charts_and_no_script_runs(
+    open_page, stream_page
+) -> None:
+    online, path = stream_page
+    page = open_page(path)
+    charts = page.locator("#curves figure svg[role=img]")
+    assert charts.count() == 5
+    titles = page.locator("#curves h3").all_inner_texts()
+    assert titles[1] == ("Set size" if isinstance(online, cx.OnlineAverage) else "Width")
+    outside = page.eval_on_selector_all(
+        "#curves svg[role=img] .line",
+        """all => all.filter(e => { const b = e.getBBox(), v = e.ownerSVGElement.viewBox.baseVal;
+           return b.x < 0 || b.y < 0 || b.x + b.width > v.width || b.y + b.height > v.height })
+           .length""",
+    )
+    assert outside == 0
+    assert "NaN" not in page.content()
+    assert page.locator("script").count() == 0
+    words = page.locator("#promise").inner_text()
+    assert f"{1 - online._errors[0] / 300:.4f}" in words
+    assert "Without one\n1" in words
+    assert ("without ends" in words) == isinstance(online, cx.OnlineRegression)

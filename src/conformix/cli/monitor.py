@@ -35,7 +35,7 @@ AT_ONCE = 20_000
 
 
 def monitor(
-    log: Annotated[Path, typer.Argument(help="The folder that OnlineAverage.record writes.")],
+    log: Annotated[Path, typer.Argument(help="The folder that record(...) of a stream writes.")],
     *,
     once: Annotated[bool, typer.Option("--once", help="Show what is there, and end.")] = False,
     every: Annotated[float, typer.Option(help="Seconds between two looks.")] = 1.0,
@@ -45,7 +45,7 @@ def monitor(
     ] = None,
     as_json: Json = None,
 ) -> None:
-    """Watch a stream: coverage, sizes, weights, drift."""
+    """Watch a stream: coverage, sizes or widths, weights, drift."""
     from conformix.online.monitor import Monitor  # noqa: PLC0415  late
 
     if not every > 0:
@@ -104,8 +104,12 @@ def view(watched: Any, width: int) -> Table:
              curves.coverage[:, j])  # fmt: skip
         whole, late = told["mean_size"], told["recent_size"]
         sizes = curves.size[:, j]  # the first sets are full, and would make all others look alike
-        line(f"set size{at}", _number(whole and whole[j], 2), _number(late and late[j], 2),
-             np.minimum(sizes, 4 * np.median(sizes)) if len(sizes) else sizes)  # fmt: skip
+        known = sizes[np.isfinite(sizes)]
+        size = "set size" if told["answer"] == "set" else "width"
+        line(f"{size}{at}", _number(whole and whole[j], 2), _number(late and late[j], 2),
+             np.minimum(sizes, 4 * np.median(known)) if len(known) else sizes)  # fmt: skip
+        if told["unbounded"][j]:
+            line(f"unbounded{at}", f"{told['unbounded'][j]:,}", "", [])
         line(f"level{at}", f"{alpha:g}", _number(_last(curves.level[:, j]), 4), curves.level[:, j])
     for j, name in enumerate(watched.names):
         values = curves.weights[:, j]
@@ -140,13 +144,13 @@ def bars(values: Any, cells: int) -> str:
     '▁▂▃█'
     """
     numbers = np.asarray(values, dtype=np.float64)
-    if not len(numbers):
+    if not np.isfinite(numbers).any():
         return ""
-    parts = np.array_split(numbers, min(cells, len(numbers)))
-    means = np.array([part.mean() for part in parts])
-    low, high = means.min(), means.max()
+    parts = [part[np.isfinite(part)] for part in np.array_split(numbers, min(cells, len(numbers)))]
+    means = np.array([part.mean() if len(part) else np.nan for part in parts])
+    low, high = np.nanmin(means), np.nanmax(means)
     places = np.rint((means - low) / (high - low) * (len(BARS) - 1)) if high > low else 0 * means
-    return "".join(BARS[int(place)] for place in places)
+    return "".join(" " if np.isnan(place) else BARS[int(place)] for place in places)
 
 
 def _number(value: float | None, digits: int) -> str:

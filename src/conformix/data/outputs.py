@@ -78,12 +78,16 @@ class Unchecked:
 
     def settled(self, part: Outputs, start: int) -> Outputs:
         """Return a block of rows whose numbers are fine; `start` is where it begins."""
+        self.check(part, start)
+        return replace(part, unchecked=None)
+
+    def check(self, part: Outputs, start: int) -> None:
+        """Refuse a block of rows whose numbers are not fine."""
         for key, tolerance in self.tolerances.items():
             block = part.models[key]
             if not on_device(block) or is_suspect(block, form=self.form, tolerance=tolerance):
                 text, first = called(self.name, key), self.first + start
                 check_values(to_host(block), self.form, text, first, tolerance)
-        return replace(part, unchecked=None)
 
 
 class Source(Protocol):
@@ -229,11 +233,17 @@ class Outputs(ReadHere):
     def settled(self) -> Outputs:
         """Return the outputs with all numbers checked."""
         if self.unchecked is not None and self.unchecked.tolerances:
-            models = {name: self.models[name] for name in self.unchecked.tolerances}
             for rows in self.blocks():
-                replace(self, models=models).read(rows)
+                whole = rows.start == 0 and rows.stop == self.n
+                self.unchecked.check(self if whole else self._dense_rows(rows), rows.start)
                 self.release_pages()
         return replace(self, unchecked=None)
+
+    def _dense_rows(self, rows: slice) -> Outputs:
+        """Return some rows of the models that are still to be checked."""
+        assert self.unchecked is not None
+        models = {name: self.models[name] for name in self.unchecked.tolerances}
+        return replace(self, models=models).rows(rows)
 
     def release_pages(self) -> None:
         """Give up the memory of rows that have been read from a memory-mapped file."""
@@ -382,6 +392,22 @@ def check_outputs(
     unchecked = Unchecked(name, widths, first, form_of(kind))
     checked = Outputs(models, KIND_OF[kind], home, unchecked, form=kind)
     return checked if later else checked.settled()
+
+
+def check_row_like(row: Any, like: tuple[int, Any], kind: Form) -> Outputs | None:
+    """Return one row of one model, checked in its numbers, where its form is that of a known one.
+
+    For streams, whose rows look alike: an array (K,) or (1, K) of the length and type `like`. None
+    for anything else, which `check_outputs` looks at.
+    """
+    n_classes, dtype = like
+    if type(row) is not np.ndarray or row.dtype != dtype or kind not in ("probs", "logits"):
+        return None
+    block = row[None] if row.ndim == 1 else row
+    if block.shape != (1, n_classes) or dtype not in (np.float64, np.float32):
+        return None
+    check_values(block, kind, "outputs", 0, SUM_TOLERANCE)
+    return Outputs({"": block}, KIND_OF[kind], form=kind)
 
 
 def matching(new: Outputs, models: tuple[str, ...], n_classes: int, name: str) -> Outputs:

@@ -1,7 +1,7 @@
-"""Streams: sets for one row at a time, whose errors come out right on every sequence of rows."""
+"""Streams: sets or intervals for one row at a time, whose errors come out right on every stream."""
 
 from conformix.online.alarm import Alarm
-from conformix.online.average import OnlineAverage, Trace
+from conformix.online.average import OnlineAverage
 from conformix.online.controllers import (
     ACI,
     CONTROLLERS,
@@ -11,6 +11,8 @@ from conformix.online.controllers import (
     resolve_control,
 )
 from conformix.online.monitor import Curves, Monitor
+from conformix.online.regression import OnlineRegression
+from conformix.online.stream import Trace
 from conformix.online.weights import AdaptiveWeights
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "Ladder",
     "Monitor",
     "OnlineAverage",
+    "OnlineRegression",
     "Trace",
     "resolve_control",
 ]

@@ -1,86 +1,52 @@
 """Prediction sets on a stream, with a coverage that holds for every sequence of rows.
 
 `OnlineAverage` issues a set for one row at a time and learns the label afterwards: at once, later,
-in another order, or never. A controller says which level to ask for next, so that the errors come
-out right in the long run (`conformix.online.controllers`); the weights follow the sizes of the last
-sets (`conformix.online.weights`). Nothing is assumed about the data: the bounds hold for every
-sequence, drifting or adversarial. A stream can be recorded, stopped at any moment and resumed
-(`conformix.online.log`).
+in another order, or never. Nothing is assumed about the data: the bounds hold for every sequence,
+drifting or adversarial. The loop is that of every stream (`conformix.online.stream`).
 """
 
 from __future__ import annotations
 
-import copy
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from conformix.conformal import conformal_rank, conformity_ranks, kth_largest, simple_fraction
+from conformix.conformal import conformity_ranks, simple_fraction
 from conformix.data.checks import on_host
 from conformix.data.labels import class_names
-from conformix.data.outputs import Form, Outputs, check_labels, check_outputs
+from conformix.data.outputs import (
+    Form,
+    Outputs,
+    check_labels,
+    check_outputs,
+    check_row_like,
+)
 from conformix.errors import InvalidInput, NotFitted
-from conformix.fit.evaluation import Evaluation
+from conformix.estimators.surface import Surface
 from conformix.fit.explanation import Explanation, explanation_of
-from conformix.guarantees import Guarantee
-from conformix.guarantees.verdict import Law, Verdict
+from conformix.guarantees import LABELS
 from conformix.kernels import combine
-from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, as_generator, host_array
-from conformix.metrics import measures, share_interval
-from conformix.online.controllers import Ladder, resolve_control, tell
-from conformix.online.lasting import LastingStream, Pending
+from conformix.kernels.arrays import FloatArray, IntArray, as_generator, host_array
 from conformix.online.learning import Learners
-from conformix.online.log import Forgotten, Issued, Labelled, Ticket, check_ticket, raw_arrays
-from conformix.online.statement import stream_guarantee
-from conformix.online.weights import AdaptiveWeights, candidate_grid
+from conformix.online.log import Issued, LogShape, Ticket, raw_arrays
+from conformix.online.saved import SETS
+from conformix.online.stream import LEARNT_WINDOWS, Judged, Stream, Trace
 from conformix.scores import score_columns
 from conformix.scores.scale import Transform, resolve_normalizer
 from conformix.scores.tensor import draw_key, fill_tensor
 from conformix.sets import NestedSets, PredictionSets
 
-# Sums of scores that learn hold this many windows of rows.
-LEARNT_WINDOWS = 20
+
+class SetAnswer(NamedTuple):
+    """The set of a row, with what judging it needs."""
+
+    scores: FloatArray  # (K, d)
+    depth: IntArray  # (K,), at how many levels a label is in
+    pvalues: FloatArray  # (K,), or none where no controller asks
 
 
-@dataclass(frozen=True, eq=False)
-class Trace:
-    """What happened on a stream of T rows.
-
-    Parameters
-    ----------
-    sets : PredictionSets, or NestedSets of several levels
-        The issued sets.
-    errors : boolean array of shape (T,), or (T, m) of m levels
-        Whether each missed the truth.
-    levels : float64 array of the same shape
-        The level asked for at each step.
-    weights : float64 array of shape (T, d)
-        The weights in use at each step.
-
-    Examples
-    --------
-    >>> sets = PredictionSets(np.array([[True, False]]))
-    >>> Trace(sets, np.array([False]), np.array([0.1]), np.array([[1.0]])).coverage
-    1.0
-    """
-
-    sets: Any
-    errors: BoolArray
-    levels: FloatArray
-    weights: FloatArray
-
-    @property
-    def coverage(self) -> Any:
-        """Share of the rows whose set held the truth, one number per level."""
-        if self.errors.ndim == 2:
-            return 1 - self.errors.mean(axis=0)
-        return float(1 - self.errors.mean())
-
-
-class OnlineAverage(LastingStream):
+class OnlineAverage(Stream, Surface):  # type: ignore[misc]  # a file holds no options
     """Averaged scores on a stream: the level adapts to errors, the weights to sizes.
 
     At step t the set holds the labels whose combined score is at least the threshold at level
@@ -143,6 +109,8 @@ class OnlineAverage(LastingStream):
     """
 
     blend = None
+    _noun, _file, _answer_of = "set", SETS, SetAnswer
+    _settings = ("alpha", "window", "candidates", "adapt", "normalize", "kind", "max_pending")
     no_report = (
         "a report is about one rule, and that of a stream changes with every label; evaluate(...) "
         "has the measures of a stretch, run(...) its levels and weights, and conformix monitor the "
@@ -163,23 +131,13 @@ class OnlineAverage(LastingStream):
         random_state: Any = None,
         max_pending: int = 1000,
     ) -> None:
-        self._alphas, self._several = _targets(alpha)
-        for name, count in (("window", window), ("max_pending", max_pending)):
-            whole = isinstance(count, int | np.integer) and not isinstance(count, bool)
-            if not whole or count < 1:
-                raise InvalidInput(f"{name} must be a positive number of rows; got {count!r}.")
-        self.scores, self.alpha, self.window = scores, alpha, int(window)
-        self.candidates, self.adapt, self.normalize, self.kind = candidates, adapt, normalize, kind
-        self.max_pending = int(max_pending)
-        fresh = resolve_control(control)
-        self.control_: Any = Ladder(fresh, self._alphas) if self._several else fresh.start(alpha)
+        super().__init__(
+            alpha=alpha, control=control, window=window, candidates=candidates, adapt=adapt,
+            normalize=normalize, max_pending=max_pending,
+        )  # fmt: skip
+        self.scores, self.kind = scores, kind
         self._key = draw_key(as_generator(random_state))
-        self._shape = None
-        self._pending = {}
-        self._issued = self._steps = self._filled = self._late = self._forgotten = 0
-        self._errors = [0] * len(self._alphas)
-        self._log = None
-        self._recording = None
+        self._like: Any = None  # length and type of the last row that was looked at in full
 
     def predict_set(self, outputs: Any, *, ticket: Ticket = None) -> Any:
         """Return the set of the next row, shape (1, K); then call `update` with its label.
@@ -196,39 +154,7 @@ class OnlineAverage(LastingStream):
         -------
         PredictionSets, or NestedSets of several levels
         """
-        ticket = check_ticket(ticket)
-        if ticket in self._pending:
-            raise InvalidInput(
-                "the last set has no label yet; call update(y) first."
-                if ticket is None
-                else f"the set of ticket {ticket!r} has no label yet; name every row anew."
-            )
-        checked = self._checked_row(outputs)
-        self._begin_log()
-        self._learners.add(checked)
-        row = self._scaled(checked)[0]
-        combined, past = combine(row, self.weights_), self._past()
-        levels = self._levels()
-        depth = np.zeros(len(row), dtype=np.int64)
-        for level in levels:
-            depth += combined >= self._threshold_among(past, level)
-        pvalues = np.empty(0)
-        if getattr(self._controls()[0], "reads_pvalues", False):
-            pvalues = conformity_ranks(np.sort(past), combined) / (len(past) + 1)
-        waiting = Pending(self._issued, self._steps, row, depth, pvalues)
-        if self._log is not None:
-            sizes = [int((depth > place).sum()) for place in range(len(levels))]
-            raw = raw_arrays(on_host(outputs))
-            self._record(Issued(self._issued, ticket, np.array(levels), self.weights_, sizes, raw))
-        self._pending[ticket] = waiting
-        self._issued += 1
-        if len(self._pending) > self.max_pending:
-            del self._pending[next(iter(self._pending))]  # not recorded: it follows
-            self._forgotten += 1
-        self._keep_state()
-        if self._several:
-            return NestedSets(depth[None, :], self._alphas)
-        return PredictionSets(depth[None, :] > 0)
+        return self._shown([self._issue(outputs, ticket)])
 
     def predict_pvalues(self, outputs: Any) -> FloatArray:
         """Return the p-values of the next row, shape (1, K); nothing is issued, no label asked for.
@@ -244,40 +170,7 @@ class OnlineAverage(LastingStream):
         """
         row = self._scaled(self._checked_row(outputs))[0]
         past = np.sort(self._past())
-        return conformity_ranks(past, combine(row, self.weights_))[None, :] / (self._filled + 1)
-
-    def evaluate(self, X: Any, y: Any, *, alpha: float | None = None, **rows: Any) -> Evaluation:
-        """Measure the sets that the next labelled rows would get, one after the other.
-
-        They are run through a copy: this estimator stays where it is in its stream.
-
-        Parameters
-        ----------
-        X, y
-            Outputs and labels of the rows that come next, in their order.
-        alpha : float, optional
-            Which level, of a stream that has several.
-        """
-        if rows or (alpha is not None) != self._several:
-            raise InvalidInput(
-                f"a stream of several levels is measured at one: give alpha, of {self._alphas}."
-                if self._several and not rows
-                else "a stream has steered its errors to one alpha and asks nothing else of rows; "
-                "give outputs and labels alone."
-            )
-        trace = copy.deepcopy(self).run(X, y)
-        target = self._alphas[0] if alpha is None else float(simple_fraction(alpha))
-        mask = np.asarray(trace.sets.at(target) if self._several else trace.sets)
-        labels = check_labels(y, *mask.shape)
-        hits = int(mask[np.arange(len(mask)), labels].sum())
-        law = Law(
-            "rows of a stream may follow any law; what holds is the bound in guarantee_", None
-        )
-        asked = float(1 - simple_fraction(target))
-        interval = share_interval(hits, len(mask))
-        verdict = Verdict(hits / len(mask), len(mask), asked, None, law, interval)
-        results = measures(mask, labels, alpha=target)
-        return Evaluation(tuple(results), verdict, None, float(target))
+        return conformity_ranks(past, combine(row, self.weights_))[None, :] / (len(past) + 1)
 
     def explain(
         self,
@@ -337,68 +230,6 @@ class OnlineAverage(LastingStream):
     def _check_fitted(self) -> OnlineAverage:
         return self
 
-    def update(self, y: Any, *, ticket: Ticket = None) -> Any:
-        """Take the label of a row, and return whether its set missed it.
-
-        Parameters
-        ----------
-        y : int
-            The label.
-        ticket : int or str, optional
-            Of which row; without one, of the last.
-
-        Returns
-        -------
-        bool, or a boolean array of shape (m,) of several levels
-        """
-        waiting = self._waiting(ticket)
-        row, depth = waiting.scores, waiting.depth
-        label = int(check_labels(np.atleast_1d(host_array(y, "y")), 1, len(row))[0])
-        errors = [not depth[label] > place for place in range(len(self._alphas))]
-        late = max(self._late, self._steps - waiting.labels)
-        score = float(combine(row[label], self._plain)) if self._plain is not None else math.nan
-        self._record(Labelled(waiting.number, label, tuple(errors), late, score))
-        del self._pending[ticket]
-        self._late = late
-        if self._weights is not None:
-            self._charge(self._weights, row)
-        pvalue = float(waiting.pvalues[label]) if len(waiting.pvalues) else math.nan
-        if self._several:
-            self.control_.update(errors, pvalue)
-        else:
-            tell(self.control_, errors[0], pvalue)
-        self._true[self._steps % self.window] = row[label]
-        self._steps += 1
-        self._filled = min(self._steps, self.window)
-        self._errors = [one + error for one, error in zip(self._errors, errors, strict=True)]
-        self._keep_state()
-        return np.array(errors) if self._several else errors[0]
-
-    def forget(self, ticket: Ticket = None) -> None:
-        """Wait no longer for the label of a row: it will never come.
-
-        Nothing moves, and nothing is known of that set: ``guarantee_`` says what this leaves open.
-
-        Parameters
-        ----------
-        ticket : int or str, optional
-            Of which row; without one, of the last.
-        """
-        waiting = self._waiting(ticket)
-        self._record(Forgotten(waiting.number))
-        del self._pending[ticket]
-        self._forgotten += 1
-        self._keep_state()
-
-    def _waiting(self, ticket: Ticket) -> Pending:
-        if ticket not in self._pending:
-            raise NotFitted(
-                "there is no set to judge; call predict_set(outputs) first."
-                if ticket is None
-                else f"no set of ticket {ticket!r:.60} waits for a label; see pending_."
-            )
-        return self._pending[ticket]
-
     def run(self, outputs: Any, y: Any) -> Trace:
         """Predict and update along a stream of T labelled rows.
 
@@ -412,59 +243,17 @@ class OnlineAverage(LastingStream):
         outputs = on_host(outputs)
         checked = check_outputs(outputs, self.kind)
         labels = check_labels(y, checked.n, checked.n_classes)
-        depth = np.empty((checked.n, checked.n_classes), dtype=np.int64)
-        m, weights = len(self._alphas), []
-        errors, levels = np.empty((checked.n, m), dtype=bool), np.empty((checked.n, m))
-        for t in range(checked.n):
-            row = checked.rows(slice(t, t + 1)).models
-            levels[t] = self._levels()
-            issued = self.predict_set(row[""] if set(row) == {""} else row)
-            depth[t] = issued.depth[0] if self._several else issued.mask[0]
-            weights.append(self.weights_)
-            errors[t] = self.update(labels[t])
-        if self._several:
-            return Trace(NestedSets(depth, self._alphas), errors, levels, np.array(weights))
-        return Trace(PredictionSets(depth > 0), errors[:, 0], levels[:, 0], np.array(weights))
-
-    @property
-    def level_(self) -> Any:
-        """The level of the next set, one per alpha; outside (0, 1) it is full or empty."""
-        return np.array(self._levels()) if self._several else self.control_.level
-
-    @property
-    def rows_(self) -> int:
-        """How many sets were issued."""
-        return self._issued
-
-    @property
-    def pending_(self) -> list[Ticket]:
-        """Tickets of the rows that wait for their labels, oldest first."""
-        return list(self._pending)
-
-    @property
-    def weights_(self) -> FloatArray:
-        """The weights of the next set."""
-        if self._shape is None:
-            raise NotFitted("no row was seen yet; call predict_set(outputs) first.")
-        return self._fixed if self._weights is None else self._weights.current
-
-    @property
-    def guarantee_(self) -> Guarantee:
-        """What holds for the errors so far, whatever the stream."""
-        return stream_guarantee(
-            self._controls(), self._alphas, self._steps, self._errors, late=self._late,
-            unlabelled=self._issued - self._steps,
-        )  # fmt: skip
-
-    def _controls(self) -> list[Any]:
-        return self.control_.controls if self._several else [self.control_]
-
-    def _levels(self) -> list[float]:
-        """Return the levels of the next sets, none above a later one."""
-        return self.control_.levels if self._several else [self.control_.level]
+        rows = [checked.rows(slice(t, t + 1)) for t in range(checked.n)]
+        each = [row.models[""] if set(row.models) == {""} else row.models for row in rows]
+        self._check_shape(checked)
+        return self._ran(list(zip(each, rows, strict=True)), labels.tolist())
 
     def _checked_row(self, outputs: Any) -> Outputs:
         """Return one row, checked; the first row says what there is."""
+        if self._like is not None:
+            alike = check_row_like(outputs, self._like, self.kind)
+            if alike is not None:
+                return alike
         outputs = on_host(outputs)
         several = isinstance(outputs, Mapping)
         try:
@@ -479,6 +268,9 @@ class OnlineAverage(LastingStream):
         if checked.n != 1:
             raise InvalidInput(f"predict_set takes one row of a stream; got {checked.n}.")
         self._check_shape(checked)
+        values: Any = checked.models.get("")
+        if type(values) is np.ndarray:
+            self._like = checked.n_classes, values.dtype
         return checked
 
     def _scaled(self, checked: Outputs) -> FloatArray:
@@ -496,53 +288,105 @@ class OnlineAverage(LastingStream):
             raise InvalidInput("outputs must have the models and classes of the first row.")
 
     def _begin(self, models: tuple[str, ...], n_classes: int) -> None:
+        if isinstance(self.scores, str) and self.scores == "auto":
+            raise InvalidInput(
+                'scores="auto" stands alone, and goes with ScoreAverage and ConformalClassifier: '
+                "it fits a blend to all outputs of labelled rows, of which a stream keeps those of "
+                "the true label, and all of them would take K times the memory; name the scores, "
+                'such as ("thr", "likeness").'
+            )
         columns = score_columns(models, self.scores)
         d = len(columns)
         normalizer = resolve_normalizer(self.normalize, separate=False)
         if normalizer.learns:
             raise InvalidInput(f'normalize="{normalizer.name}" learns; a stream needs "scale".')
         self._transform: Transform = normalizer.fit(np.empty((1, n_classes, d)), columns)
-        grid = candidate_grid(self.candidates, d)
-        adaptive = AdaptiveWeights(grid, self.window, self.adapt or "leader")
-        self._fixed = adaptive.current
-        self._weights = None if self.adapt is None else adaptive
-        self._true = np.empty((self.window, d))  # scores of the true labels, a ring
+        self._begin_window(d)
         self._learners = Learners(columns, n_classes, LEARNT_WINDOWS * self.window)
         still = np.array([not column.score.learns for column in columns], dtype=np.float64)
         self._plain = still / still.sum() if still.any() else None
         self._shape = models, n_classes
 
-    def _past(self) -> FloatArray:
-        """Return the combined scores of the window's true labels."""
-        return combine(self._true[: self._filled], self.weights_)
+    @property
+    def _columns(self) -> Any:
+        return self._learners.columns
 
-    def _threshold_among(self, past: FloatArray, level: float) -> float:
-        """Return the threshold at a level: full sets below 0, empty ones from 1 on."""
-        if level >= 1:
-            return np.inf
-        if level <= 0 or not len(past):
-            return -np.inf
-        return kth_largest(past, conformal_rank(len(past), level))
+    @property
+    def _largest(self) -> int:
+        """No set has more labels."""
+        return int(self._shape[1])
 
-    def _charge(self, weights: AdaptiveWeights, row: FloatArray) -> None:
-        """Charge every candidate the size that it would have had at the nominal level."""
-        target = self.alpha[0] if self._several else self.alpha
-        n, place = self._filled, self._filled - conformal_rank(self._filled, target)
-        if place < 0:
-            return
-        past = combine(self._true[:n, None, :], weights.candidates)  # (n, M)
-        thresholds = np.partition(past, place, axis=0)[place]
-        sizes = (combine(row[:, None, :], weights.candidates) >= thresholds).sum(axis=0)
-        weights.charge(sizes, len(row))
+    def _learn(self, row: Outputs) -> None:
+        self._learners.add(row)
 
+    def _answered(self, row: Outputs, cuts: Sequence[float], past: FloatArray) -> SetAnswer:
+        scores = self._scaled(row)[0]
+        combined = combine(scores, self.weights_)
+        depth = np.zeros(len(scores), dtype=np.int64)
+        for cut in cuts:
+            depth += combined >= cut
+        pvalues = np.empty(0)
+        if self._reads_pvalues:
+            pvalues = conformity_ranks(np.sort(past), combined) / (len(past) + 1)
+        return SetAnswer(scores, depth, pvalues)
 
-def _targets(alpha: Any) -> tuple[list[float], bool]:
-    """Return the levels that are aimed at, rising, and whether several were named."""
-    if not isinstance(alpha, list | tuple | np.ndarray):
-        return [float(simple_fraction(alpha))], False
-    if not len(alpha):
-        raise InvalidInput("alpha must be a number strictly between 0 and 1, or several; got none.")
-    return sorted({float(simple_fraction(one)) for one in alpha}), True
+    def _shown(self, answers: Sequence[SetAnswer]) -> Any:
+        depth = np.array([answer.depth for answer in answers])
+        return NestedSets(depth, self._alphas) if self._several else PredictionSets(depth > 0)
+
+    def _truth(self, y: Any, answer: SetAnswer) -> int:
+        if type(y) in (int, np.int64) and 0 <= y < len(answer.scores):
+            return int(y)
+        return int(check_labels(np.atleast_1d(host_array(y, "y")), 1, len(answer.scores))[0])
+
+    def _judged(self, answer: SetAnswer, truth: int) -> Judged:
+        errors = [not answer.depth[truth] > place for place in range(len(self._alphas))]
+        pvalue = float(answer.pvalues[truth]) if len(answer.pvalues) else np.nan
+        return Judged(errors, answer.scores[truth], pvalue)
+
+    def _sizes(self, answer: SetAnswer, thresholds: FloatArray) -> IntArray:
+        assert self._weights is not None
+        combined = combine(answer.scores[:, None, :], self._weights.planes)
+        return (combined >= thresholds).sum(axis=0)  # type: ignore[no-any-return]
+
+    def _told(self, answer: SetAnswer) -> Any:
+        return [int((answer.depth > place).sum()) for place in range(len(self._alphas))]
+
+    def _raw(self, outputs: Any, row: Outputs) -> dict[str, Any]:
+        return raw_arrays(on_host(outputs))
+
+    def _bare(self, answers: Any) -> Any:
+        return np.asarray(answers)
+
+    def _own_state(self) -> dict[str, Any]:
+        models, n_classes = self._shape
+        return {
+            "models": models, "n_classes": n_classes, "key": int(self._key),
+            "sums": self._learners.sums, "due": self._learners.due,
+        }  # fmt: skip
+
+    def _recall(self, state: dict[str, Any]) -> None:
+        self._key = state["key"]
+        self._learners.recall(state["sums"], state["due"], begun=state["issued"] > 0)
+
+    def _begin_from(self, state: dict[str, Any]) -> None:
+        self._begin(state["models"], state["n_classes"])
+
+    def _replayed(self, step: Issued) -> Any:
+        row = step.outputs[""] if set(step.outputs) == {""} else step.outputs
+        return self._told(self._issue(row, step.ticket))
+
+    def _log_shape(self) -> LogShape:
+        models, n_classes = self._shape
+        return LogShape(len(self._alphas), len(self._columns), models, n_classes)
+
+    @property
+    def _assumes(self) -> str:
+        return LABELS
+
+    def _described(self) -> dict[str, str]:
+        """Return what else a page says about the stream."""
+        return {"classes": f"{self._shape[1]:,}"}
 
 
 __all__ = ["OnlineAverage", "Trace"]

@@ -287,14 +287,38 @@ class DtACI:
         """Return the bound after so many labels, of which some came late; as in `ACI.late_bound`.
 
         A set misses only if the budget allowed it, and up to `late` others may have missed since.
-        Of several levels there is a bound on one side only (`ceiling`).
+        Of several levels this is what holds for the lowest; the others have less (`floor`).
         """
-        return self.ceiling(steps, late) if levels == 1 else math.inf
+        return self.floor(steps, late, levels - 1)
 
     def ceiling(self, steps: int, late: int = 0) -> float:
         """Return how far the share of errors can lie above alpha, also among several levels."""
         last = (1 + late) * max(self.alpha, 1 - self.alpha)
         return (self.room * math.sqrt(steps) + last) / steps * (1 + ROUNDING)
+
+    def floor(self, steps: int, late: int = 0, above: int = 0) -> float:
+        """Return how far the share of errors can lie below alpha, with so many levels `above`.
+
+        A level that has too few errors asks for empty sets and gets those of the level above it,
+        so that both err together from the last step s on at which it was within its budget:
+        ``E_j(T) - E_j(s) >= E_j+1(T) - E_j+1(s) - (1 + late)``. On the right the level above has
+        at least ``a (T - s)`` less what it may lack at T and what it may have too many at s. So
+        every level above adds ``2 room sqrt(T) + 2 (1 + late)``, and no more.
+
+        Parameters
+        ----------
+        steps : int
+            Labels so far.
+        late : int
+            How many labels came, at most, between a set and its own label.
+        above : int
+            How many larger targets run beside this one.
+        """
+        if not above:
+            return self.ceiling(steps, late)
+        last = (1 + late) * (1 + 2 * above)
+        spent = (1 + 2 * above) * self.room * math.sqrt(steps)
+        return (spent + last) / steps * (1 + ROUNDING)
 
 
 class Ladder:
@@ -305,7 +329,9 @@ class Ladder:
     move apart again by the difference of their targets: no two neighbours are ever more than one
     step in the wrong order, and the bound of every level holds with a few steps more (cf. Ding,
     Gibbs & Tibshirani, 2025). Of other controllers the lower level is played, so that a full set
-    that one of them needs is full: what bounds errors from above goes on to hold.
+    that one of them needs is full: what bounds errors from above goes on to hold. An empty set that
+    one needs is no larger than that of the level above, which bounds errors from below
+    (`DtACI.floor`).
 
     Parameters
     ----------
@@ -371,8 +397,12 @@ def tell(control: Any, error: bool, pvalue: float) -> None:
         control.update(error)
 
 
-def bound_of(control: Any, steps: int, late: int = 0, levels: int = 1) -> float:
+def bound_of(
+    control: Any, steps: int, late: int = 0, levels: int = 1, above: int | None = None
+) -> float:
     """Return the bound of a controller on both sides, ``inf`` where it has none.
+
+    Of `levels` that run at once, `above` have larger targets; all others, where that is not said.
 
     Examples
     --------
@@ -381,6 +411,8 @@ def bound_of(control: Any, steps: int, late: int = 0, levels: int = 1) -> float:
     """
     if late == 0 and levels == 1:
         return float(control.bound(steps))
+    if hasattr(control, "floor") and above is not None:
+        return float(control.floor(steps, late, above))
     if not hasattr(control, "late_bound"):
         return math.inf
     return float(control.late_bound(steps, late, levels))

@@ -8,17 +8,15 @@ resumed goes on with the same bits.
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from conformix.atomic import as_path
 from conformix.errors import InvalidInput, NotFitted
-from conformix.estimators.surface import Surface
 from conformix.fit.saved import MAX_MEMORY
-from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.kernels.arrays import FloatArray
 from conformix.online.controllers import control_name, resumed, state_of
-from conformix.online.learning import Learners
 from conformix.online.log import (
     EVERY,
     START,
@@ -32,41 +30,42 @@ from conformix.online.log import (
     RecordedStep,
     Ticket,
     begun,
+    check_record,
     fresh_folder,
     log_folder,
     recorded_steps,
     same_numbers,
 )
-from conformix.online.saved import read_online, write_online
+from conformix.online.saved import Kind, read_online, write_online
 from conformix.online.weights import AdaptiveWeights
-
-SETTINGS = (
-    "alpha", "window", "candidates", "adapt", "normalize", "kind", "max_pending",
-)  # fmt: skip
+from conformix.online.window import Window
 
 
 class Pending(NamedTuple):
-    """A row whose set was issued and whose label has not come."""
+    """A row that was answered and whose truth has not come."""
 
     number: int  # of the row on its stream, from 0
     labels: int  # how many labels had come by then
-    scores: FloatArray  # (K, d)
-    depth: IntArray  # (K,), at how many levels a label is in
-    pvalues: FloatArray  # (K,)
+    answer: Any  # a tuple of arrays
 
 
-class LastingStream(Surface):
+class LastingStream:
     """What a stream consists of, and how that is kept."""
 
+    _noun: ClassVar[str]  # what an answer is called
+    _file: ClassVar[Kind]
+    _answer_of: ClassVar[Any]  # makes an answer of its parts
+    _settings: ClassVar[tuple[str, ...]]  # that a file holds
+
+    scores: Any
     control_: Any  # a controller, or a `Ladder` of them
     _alphas: list[float]
     _several: bool
-    _key: int
-    _shape: Any  # the models and the number of classes, None before the first row
-    _learners: Learners
+    _shape: Any  # what a row looks like, None before the first
     _weights: AdaptiveWeights | None
-    _true: FloatArray  # (window, d), scores of the true labels, a ring
-    _filled: int
+    _fixed: FloatArray
+    _plain: FloatArray | None  # weights of the scores that never learn, which the alarm reads
+    _window: Window
     _pending: dict[Ticket, Pending]
     _issued: int
     _steps: int  # labels that came
@@ -74,7 +73,7 @@ class LastingStream(Surface):
     _late: int
     _forgotten: int
     _log: Log | None
-    _recording: tuple[Any, int] | None  # where a log begins with the next row
+    _recording: tuple[Any, int, int] | None  # where and how a log begins with the next row
 
     def __init__(self, scores: Any, **options: Any) -> None:
         raise NotImplementedError
@@ -83,21 +82,17 @@ class LastingStream(Surface):
         """Leave the log behind: a copy of a stream is not recorded."""
         return vars(self) | {"_log": None, "_recording": None}
 
-    def predict_set(self, outputs: Any, *, ticket: Ticket = None) -> Any:
-        """Return the set of the next row."""
+    @property
+    def weights_(self) -> FloatArray:
+        """The weights of the next answer."""
         raise NotImplementedError
 
     def update(self, y: Any, *, ticket: Ticket = None) -> Any:
-        """Take the label of a row, and return whether its set missed it."""
+        """Take the truth of a row, and return whether its answer missed it."""
         raise NotImplementedError
 
     def forget(self, ticket: Ticket = None) -> None:
         """Wait no longer for the label of a row."""
-        raise NotImplementedError
-
-    @property
-    def weights_(self) -> FloatArray:
-        """The weights of the next set."""
         raise NotImplementedError
 
     def _controls(self) -> list[Any]:
@@ -106,10 +101,52 @@ class LastingStream(Surface):
     def _levels(self) -> list[float]:
         raise NotImplementedError
 
-    def _begin(self, models: tuple[str, ...], n_classes: int) -> None:
+    @property
+    def _columns(self) -> Any:
+        """Which score of which model every weight is of."""
         raise NotImplementedError
 
-    def save(self, path: str | os.PathLike[str]) -> None:  # type: ignore[override]
+    @property
+    def _largest(self) -> int:
+        """The largest size that a candidate can be charged."""
+        raise NotImplementedError
+
+    def _told(self, answer: Any) -> Any:
+        """Return what a log holds of an answer."""
+        raise NotImplementedError
+
+    def _raw(self, outputs: Any, row: Any) -> dict[str, Any]:
+        """Return the numbers of a row by model, as a log holds them."""
+        raise NotImplementedError
+
+    def _replayed(self, step: Issued) -> Any:
+        """Answer a row of a log again, and return what a log would hold of the answer."""
+        raise NotImplementedError
+
+    def _log_shape(self) -> LogShape:
+        raise NotImplementedError
+
+    def _own_state(self) -> dict[str, Any]:
+        """Return what this kind of stream needs to go on, beside what all of them do."""
+        raise NotImplementedError
+
+    def _begin_from(self, state: dict[str, Any]) -> None:
+        """Make room for rows such as those that a state is of."""
+        raise NotImplementedError
+
+    def _recall(self, state: dict[str, Any]) -> None:
+        """Take over what `_own_state` has written."""
+        raise NotImplementedError
+
+    @property
+    def _assumes(self) -> str:
+        """What is assumed of truths, beside nothing."""
+        raise NotImplementedError
+
+    def _described(self) -> dict[str, str]:
+        raise NotImplementedError
+
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write where the stream stands as JSON (`OnlineAverage.load`), never as a pickle.
 
         Rows that wait for their labels are in it.
@@ -123,29 +160,29 @@ class LastingStream(Surface):
             raise NotFitted("no row was seen yet; there is nothing to save.")
         self._write_state(path)
 
-    def _write_state(self, path: str | os.PathLike[str], place: int = 0) -> None:
+    def _write_state(self, path: str | os.PathLike[str], log: Log | None = None) -> None:
+        """Write where the stream stands; a state is never ahead of what the disk has of its log."""
+        if log is not None:
+            log.sync()
         controls = self._controls()
-        state = {one: getattr(self, one) for one in SETTINGS}
+        state = {one: getattr(self, one) for one in self._settings} | self._own_state()
         adaptive = self._weights
         waiting = list(self._pending.values())
         state |= {
-            "columns": self._learners.columns, "models": self._shape[0],
-            "n_classes": self._shape[1], "key": int(self._key), "issued": self._issued,
-            "steps": self._steps, "errors": self._errors, "late": self._late,
-            "forgotten": self._forgotten, "control": control_name(controls[0]),
+            "columns": self._columns, "issued": self._issued, "steps": self._steps,
+            "errors": self._errors, "late": self._late, "forgotten": self._forgotten,
+            "control": control_name(controls[0]),
             "state": [state_of(control) for control in controls],
             "charged": 0 if adaptive is None else adaptive.charged,
-            "true": self._true[: self._filled],
+            "true": self._window.scores,
             "sizes": np.zeros((0, 0), dtype=np.int64) if adaptive is None else adaptive.remembered,
             "tickets": list(self._pending),
             "waiting": [[one.number, one.labels] for one in waiting],
-            "waiting_scores": [one.scores for one in waiting],
-            "waiting_depth": [one.depth for one in waiting],
-            "waiting_pvalues": [one.pvalues for one in waiting],
-            "sums": self._learners.sums, "due": self._learners.due,
-            "place": place,
+            "place": 0 if log is None else log.place,
         }  # fmt: skip
-        write_online(state, path)
+        for place, name in enumerate(self._answer_of._fields):
+            state[f"waiting_{name}"] = [one.answer[place] for one in waiting]
+        write_online(self._file, state, path, durable=log is not None)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, max_memory: int | str = MAX_MEMORY) -> Self:
@@ -177,43 +214,47 @@ class LastingStream(Surface):
         cls, path: str | os.PathLike[str], max_memory: int | str = MAX_MEMORY
     ) -> tuple[Self, int]:
         """Return a saved stream, and the place in its log up to which it has come."""
-        state = read_online(path, max_memory=max_memory)
-        options = {name: state[name] for name in SETTINGS} | {"control": state["control"]}
+        state = read_online(cls._file, path, max_memory=max_memory)
+        options = {name: state[name] for name in cls._settings} | {"control": state["control"]}
         self = cls(state["scores"], **options)
-        self._begin(state["models"], state["n_classes"])
-        self._key, self._steps, self._errors = state["key"], state["steps"], state["errors"]
+        self._begin_from(state)
+        self._steps, self._errors = state["steps"], state["errors"]
         self._issued, self._late = state["issued"], state["late"]
-        self._forgotten, self._filled = state["forgotten"], len(state["true"])
+        self._forgotten = state["forgotten"]
         try:
             controls = [
                 resumed(state["control"], alpha, one)
                 for alpha, one in zip(self._alphas, state["state"], strict=True)
             ]
-            if state["true"].shape[1] != len(self._learners.columns):
+            if state["true"].shape[1] != len(self._columns):
                 raise InvalidInput("its online.true are not one number per score")
-            self._learners.recall(state["sums"], state["due"], begun=state["issued"] > 0)
+            self._recall(state)
         except (InvalidInput, ValueError) as error:
             raise InvalidInput(f"{path} is damaged: {error}.") from None
         if self._several:
             self.control_.controls = controls
         else:
             self.control_ = controls[0]
-        self._true[: self._filled] = state["true"]
+        self._window.recall(state["true"], state["steps"])
         if self._weights is not None:
-            self._weights.recall(state["sizes"], state["charged"], state["n_classes"])
-        parts = ("waiting", "waiting_scores", "waiting_depth", "waiting_pvalues")
+            self._weights.recall(state["sizes"], state["charged"], self._largest)
+        parts = [f"waiting_{name}" for name in cls._answer_of._fields]
         for ticket, numbers, *arrays in zip(
-            state["tickets"], *(state[name] for name in parts), strict=True
+            state["tickets"], state["waiting"], *(state[name] for name in parts), strict=True
         ):
-            self._pending[ticket] = Pending(*numbers, *arrays)
+            self._pending[ticket] = Pending(numbers[0], numbers[1], cls._answer_of(*arrays))
         return self, state["place"]
 
-    def record(self, folder: str | os.PathLike[str], *, every: int = EVERY) -> Self:
+    def record(
+        self, folder: str | os.PathLike[str], *, every: int = EVERY, durable: bool | int = False
+    ) -> Self:
         """Append everything that comes to a log, from which the stream can be resumed.
 
-        Every row, set and label is on disk before it is returned, so a process may be killed at any
-        moment: `OnlineAverage.resume` goes on with the same bits. ``conformix monitor`` shows a log
-        while it grows. What the system has not yet put on the disk is lost if its power fails.
+        Every row, set and label is the system's before it is returned, so a process may be killed
+        at any moment: `OnlineAverage.resume` goes on with the same bits. ``conformix monitor``
+        shows a log while it grows. If the power fails, what the system had not yet put on the disk
+        is lost, at most what came since the last state; with ``durable=True`` nothing that was
+        returned is.
 
         Parameters
         ----------
@@ -221,6 +262,8 @@ class LastingStream(Surface):
             A new folder, or an empty one.
         every : int
             After how many records the state is written, from which resuming starts.
+        durable : bool or int
+            Whether every record waits for the disk, or after how many one does.
 
         Examples
         --------
@@ -238,7 +281,8 @@ class LastingStream(Surface):
             raise InvalidInput("this stream is being recorded already; close() it first.")
         for control in self._controls():
             control_name(control)
-        self._recording = fresh_folder(as_path(folder)), every
+        often = check_record(every, durable)
+        self._recording = fresh_folder(as_path(folder)), *often
         if self._shape is not None:
             self._begin_log()
         return self
@@ -247,12 +291,14 @@ class LastingStream(Surface):
         """End the log of this stream; it can be resumed."""
         if self._log is not None and self._log.is_open:
             self._record(Ended())
-            self._write_state(self._log.folder / STATE, self._log.place)
+            self._write_state(self._log.folder / STATE, self._log)
             self._log.close()
         self._log = self._recording = None
 
     @classmethod
-    def resume(cls, folder: str | os.PathLike[str], *, every: int = EVERY) -> Self:
+    def resume(
+        cls, folder: str | os.PathLike[str], *, every: int = EVERY, durable: bool | int = False
+    ) -> Self:
         """Return the stream of a log, where it was when its process ended, and go on recording.
 
         ``rows_`` says how many rows were issued, ``pending_`` which of them wait for their labels.
@@ -261,11 +307,11 @@ class LastingStream(Surface):
         ----------
         folder : path
             The log, which no process is writing.
-        every : int
+        every, durable
             As in `record`.
         """
         path = log_folder(folder)
-        log = Log(path, every)
+        log = Log(path, every, durable)
         try:
             self, place = cls._loaded(begun(path))
             for step, after in recorded_steps(path, self._log_shape(), place):
@@ -303,12 +349,11 @@ class LastingStream(Surface):
             case Issued():
                 levels, same = self._levels(), step.number == self._issued
                 if same:
-                    one = set(step.outputs) == {""}
-                    row = step.outputs[""] if one else step.outputs
-                    sizes = np.ravel(self.predict_set(row, ticket=step.ticket).sizes)
+                    weights = self.weights_
+                    told = self._replayed(step)
                     same = same_numbers(levels, step.levels)
-                    same = same and same_numbers(self.weights_, step.weights)
-                    same = same and np.array_equal(sizes, step.sizes)
+                    same = same and same_numbers(weights, step.weights)
+                    same = same and same_numbers(told, step.sizes)
             case Labelled():
                 same = step.number in numbers
                 if same:
@@ -326,18 +371,13 @@ class LastingStream(Surface):
                 "before it; it is damaged, or of another version."
             )
 
-    def _log_shape(self) -> LogShape:
-        models, n_classes = self._shape
-        return LogShape(len(self._alphas), len(self._learners.columns), models, n_classes)
-
     def _begin_log(self) -> None:
         """Write how the stream stands before its first recorded row."""
         if self._recording is None:
             return
-        folder, every = self._recording
-        log = Log(folder, every)
+        log = Log(*self._recording)
         for name in (START, STATE):
-            self._write_state(folder / name, log.place)
+            self._write_state(log.folder / name, log)
         self._log, self._recording = log, None
 
     def _record(self, step: RecordedStep) -> None:
@@ -347,4 +387,4 @@ class LastingStream(Surface):
     def _keep_state(self) -> None:
         """Take the step for made; write the state from time to time."""
         if self._log is not None and self._log.settle():
-            self._write_state(self._log.folder / STATE, self._log.place)
+            self._write_state(self._log.folder / STATE, self._log)

@@ -7,11 +7,16 @@ numbers. A record is written by one call before anybody sees its set, so a proce
 any moment: a record that is not whole is cut off, those after ``state.json`` are played again, and
 the stream goes on with the same bits. Nothing in these files is ever executed, and every length is
 checked before memory is asked for.
+
+A written record is the system's, which puts it on the disk when it likes. ``durable`` waits for the
+disk: after every record, or after every so many. In any case the log is put on the disk before a
+state, and a state before it bears its name, so that no state is ahead of its log.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import struct
 import zlib
@@ -22,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from conformix.atomic import as_path
+from conformix.atomic import as_path, sync_folder
 from conformix.data.files.opening import opened
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray
@@ -33,7 +38,7 @@ MAGIC = b"conformix stream log 1\n"
 EVERY = 2000
 LONGEST_TICKET = 2**16
 _FRAME = struct.Struct("<IIBI")  # bytes of the rest, their checksum, what it is; that of these
-_ISSUE, _LABEL, _FORGET, _END = 1, 2, 3, 4
+_ISSUE, _LABEL, _FORGET, _END, _INTERVAL, _RESPONSE = 1, 2, 3, 4, 5, 6
 _DTYPES = ("<f8", "<f4", "<f2", "<i8", "<i4", "<i2", "|i1", "<u8", "<u4", "<u2", "|u1", "|b1")
 
 Ticket = int | str | None
@@ -45,18 +50,28 @@ class LogShape(NamedTuple):
     levels: int
     weights: int
     models: tuple[str, ...]
-    n_classes: int
+    n_classes: int | None  # of sets; intervals have none
+    columns: tuple[int, ...] = ()  # numbers by model, where these are not the classes
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """How many numbers a row has of every model."""
+        each = self.columns or (self.n_classes or 0,) * len(self.models)
+        return dict(zip(self.models, each, strict=True))
 
     @property
     def longest(self) -> int:
         """Bytes of a record, at most."""
-        numbers = 2 * self.levels + self.weights + len(self.models) * self.n_classes
+        numbers = 3 * self.levels + self.weights + sum(self.numbers.values())
         return 8 * numbers + LONGEST_TICKET + 64
 
 
 @dataclass(frozen=True, eq=False)
 class Issued:
-    """A set that was issued: for which row, at which levels, with which weights."""
+    """An answer that was issued: to which row, at which levels, with which weights.
+
+    `sizes` are those of sets (m,); of intervals the ends, m lower and m upper ones.
+    """
 
     number: int
     ticket: Ticket
@@ -64,6 +79,20 @@ class Issued:
     weights: FloatArray
     sizes: Any
     outputs: dict[str, Any]
+
+    @property
+    def is_interval(self) -> bool:
+        """Whether it is no set."""
+        return np.asarray(self.sizes).dtype.kind == "f"
+
+    @property
+    def extent(self) -> Any:
+        """How large the answer is at every level, (m,): labels, or a width."""
+        if not self.is_interval:
+            return self.sizes
+        lower, upper = np.reshape(self.sizes, (2, -1))
+        empty = lower > upper
+        return np.where(empty, 0.0, np.where(empty, 0.0, upper) - np.where(empty, 0.0, lower))
 
 
 @dataclass(frozen=True)
@@ -75,7 +104,7 @@ class Labelled:
     """
 
     number: int
-    label: int
+    label: int | float  # a whole number of a class, a float of a response
     errors: tuple[bool, ...]
     late: int
     score: float
@@ -96,6 +125,9 @@ class Ended:
 RecordedStep = Issued | Labelled | Forgotten | Ended
 
 
+_TRUTH = {_LABEL: "<QIId", _RESPONSE: "<QdId"}
+
+
 def as_record(step: RecordedStep) -> bytes:
     """Return the bytes of a step, framed.
 
@@ -108,11 +140,12 @@ def as_record(step: RecordedStep) -> bytes:
     """
     match step:
         case Issued():
-            what, body = _ISSUE, _issued_bytes(step)
+            what, body = _INTERVAL if step.is_interval else _ISSUE, _issued_bytes(step)
         case Labelled():
             flags = bytes(step.errors)
-            what = _LABEL
-            body = struct.pack("<QIId", step.number, step.label, step.late, step.score) + flags
+            what = _RESPONSE if isinstance(step.label, float) else _LABEL
+            form = _TRUTH[what]
+            body = struct.pack(form, step.number, step.label, step.late, step.score) + flags
         case Forgotten():
             what, body = _FORGET, struct.pack("<Q", step.number)
         case _:
@@ -144,7 +177,7 @@ def _issued_bytes(step: Issued) -> bytes:
         struct.pack("<QB", step.number, _DTYPES.index(dtype)),
         np.asarray(step.levels, dtype="<f8").tobytes(),
         np.asarray(step.weights, dtype="<f8").tobytes(),
-        np.asarray(step.sizes, dtype="<u4").tobytes(),
+        np.asarray(step.sizes, dtype="<f8" if step.is_interval else "<u4").tobytes(),
         *(array.tobytes() for array in arrays),
         named,
     ])  # fmt: skip
@@ -153,12 +186,13 @@ def _issued_bytes(step: Issued) -> bytes:
 def step_of(body: bytes, what: int, shape: LogShape) -> RecordedStep:
     """Return the step that a record holds; its checksum was right."""
     try:
-        if what == _ISSUE:
+        if what == (_INTERVAL if shape.n_classes is None else _ISSUE):
             return _issued(body, shape)
-        if what == _LABEL:
-            number, label, late, score = struct.unpack_from("<QIId", body)
-            flags = body[struct.calcsize("<QIId") :]
-            if len(flags) != shape.levels or label >= shape.n_classes or max(flags) > 1:
+        if what == (_RESPONSE if shape.n_classes is None else _LABEL):
+            number, label, late, score = struct.unpack_from(_TRUTH[what], body)
+            flags = body[struct.calcsize(_TRUTH[what]) :]
+            fits = math.isfinite(label) if shape.n_classes is None else label < shape.n_classes
+            if len(flags) != shape.levels or not fits or max(flags) > 1:
                 raise ValueError
             return Labelled(number, label, tuple(map(bool, flags)), late, score)
         if what == _FORGET:
@@ -181,9 +215,10 @@ def _issued(body: bytes, shape: LogShape) -> Issued:
         return values
 
     levels, weights = take("<f8", shape.levels), take("<f8", shape.weights)
-    sizes = take("<u4", shape.levels)
+    interval = shape.n_classes is None
+    sizes = take("<f8", 2 * shape.levels) if interval else take("<u4", shape.levels)
     dtype = _DTYPES[code]
-    outputs = {model: take(dtype, shape.n_classes)[None, :] for model in shape.models}
+    outputs = {model: take(dtype, count)[None, :] for model, count in shape.numbers.items()}
     kind, rest = body[place], body[place + 1 :]
     ticket: Ticket = None
     if kind == 1:
@@ -244,21 +279,24 @@ class Log:
         Its folder, which exists.
     every : int
         Records after which the state is due.
+    durable : bool or int
+        After how many records the disk is waited for: True for each, False for none.
     """
 
-    def __init__(self, folder: Path, every: int = EVERY) -> None:
+    def __init__(self, folder: Path, every: int = EVERY, durable: bool | int = False) -> None:
         self._file: Any = None
-        whole = isinstance(every, int | np.integer) and not isinstance(every, bool)
-        if not whole or every < 1:
-            raise InvalidInput(f"every must be a positive number of records; got {every!r}.")
-        self.folder, self.every = folder, int(every)
+        self.folder, self.every, self.durable = folder, *check_record(every, durable)
         self._file = (folder / ROWS).open("ab", buffering=0)
         self._alone()
         self.place = os.fstat(self._file.fileno()).st_size
-        self._since = 0
+        self._since = self._unsafe = 0  # records since the last state, and since the disk had all
         self._within = False  # a step is recorded, and not yet made
         if not self.place:
             self._write(MAGIC)
+            if self.durable:
+                self.sync()
+                sync_folder(folder)
+                sync_folder(folder.parent)
 
     def _alone(self) -> None:
         """Refuse a second writer, where the system has locks; a process that ends lets go."""
@@ -284,6 +322,9 @@ class Log:
         self._write(as_record(step))
         self._within = True
         self._since += 1
+        self._unsafe += 1
+        if self.durable and self._unsafe >= self.durable:
+            self.sync()
 
     def settle(self) -> bool:
         """Take the step for made, and return whether the state should be written."""
@@ -305,6 +346,15 @@ class Log:
             raise
         self.place += len(content)
 
+    def sync(self) -> None:
+        """Wait until the disk has every record."""
+        try:
+            os.fsync(self._file.fileno())
+        except BaseException:
+            self.close()  # nobody knows what the disk has
+            raise
+        self._unsafe = 0
+
     def cut(self, place: int) -> None:
         """Take away what follows a place: half a record, at most."""
         if place < self.place:
@@ -325,6 +375,16 @@ class Log:
     def __del__(self) -> None:
         with contextlib.suppress(OSError):
             self.close()
+
+
+def check_record(every: Any, durable: Any) -> tuple[int, int]:
+    """Return after how many records the state is written, and the disk waited for; 0 for never."""
+    whole = isinstance(every, int | np.integer) and not isinstance(every, bool)
+    if not whole or every < 1:
+        raise InvalidInput(f"every must be a positive number of records; got {every!r}.")
+    if not isinstance(durable, bool | int | np.integer) or durable < 0:
+        raise InvalidInput(f"durable must be True, False or a number of records; got {durable!r}.")
+    return int(every), int(durable)
 
 
 def fresh_folder(path: Path) -> Path:

@@ -19,6 +19,8 @@ def stream_guarantee(
     *,
     late: int = 0,
     unlabelled: int = 0,
+    noun: str = "set",
+    assumes: str = LABELS,
 ) -> Guarantee:
     """Return what is promised of the sets whose labels have come, and of all sets.
 
@@ -36,6 +38,10 @@ def stream_guarantee(
         How many labels came, at most, between a set and its own label.
     unlabelled : int
         Sets whose labels have not come, or never will.
+    noun : str
+        What an answer is called: a set, or an interval.
+    assumes : str
+        What is assumed of truths, if anything.
 
     Examples
     --------
@@ -53,23 +59,25 @@ def stream_guarantee(
     if late:
         count += f", which came up to {late:,} labels late"
     parts, kind = [], "exact"
-    for control, alpha, wrong in zip(controls, alphas, errors, strict=True):
-        bound = bound_of(control, steps, late, len(controls))
+    several = len(controls)
+    for place, (control, alpha, wrong) in enumerate(zip(controls, alphas, errors, strict=True)):
+        bound = bound_of(control, steps, late, several, above=several - 1 - place)
         ceiling = ceiling_of(control, steps, late)
-        if math.isfinite(bound):
+        if math.isfinite(bound) and ceiling < bound:
+            sides = f"-{at_most(bound)} <= share of errors - {alpha:g} <= {at_most(ceiling)}"
+            part = f"{sides} {count}"
+        elif math.isfinite(bound):
             part = f"|share of errors - {alpha:g}| <= {at_most(bound)} {count}"
-        elif math.isfinite(ceiling):
-            part = f"share of errors - {alpha:g} <= {at_most(ceiling)} {count}"
         else:
             kind = "none"
             part = f"no bound on the share of errors at alpha = {alpha:g} is known {count}"
         parts.append(f"{part}; it is {wrong / steps:.4f}")
         if unlabelled:
             ends = [wrong / (steps + unlabelled), (wrong + unlabelled) / (steps + unlabelled)]
-            sets = "set has" if unlabelled == 1 else "sets have"
+            sets = f"{noun} has" if unlabelled == 1 else f"{noun}s have"
             parts[-1] += (
-                f"; {unlabelled:,} {sets} no label, so of all sets a share between {ends[0]:.4f} "
-                f"and {ends[1]:.4f} missed"
+                f"; {unlabelled:,} {sets} no label, so of all {noun}s a share between "
+                f"{ends[0]:.4f} and {ends[1]:.4f} missed"
             )
-    needs = f"any sequence of rows, drifting or adversarial; {LABELS}"
+    needs = "any sequence of rows, drifting or adversarial" + (f"; {assumes}" if assumes else "")
     return Guarantee(kind, "; ".join(parts), needs)  # type: ignore[arg-type]

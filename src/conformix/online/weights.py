@@ -45,6 +45,8 @@ class AdaptiveWeights:
         if rule not in RULES:
             raise InvalidInput(f"adapt must be one of {', '.join(RULES)} or None; got {rule!r}.")
         self.candidates = candidates[preference(candidates)]
+        # The same, a plane of neighbours per score: what is combined with all of them reads these.
+        self.planes = np.asfortranarray(self.candidates)
         self.window, self.rule = window, rule
         fades = rule == "fading"
         self._sizes = np.zeros((0 if fades else window, len(candidates)), dtype=np.int64)

@@ -130,7 +130,7 @@ def stream_report(monitor: Monitor, *, title: str = "") -> StreamReport:
         "control": repr(stream._controls()[0]),
         "window": f"{stream.window:,} labels",
         "weights": stream.adapt or "fixed",
-        "classes": f"{stream._shape[1]:,}",
+        **stream._described(),
         "conformix": __version__,
     }
     return StreamReport(
@@ -146,6 +146,8 @@ def stream_report(monitor: Monitor, *, title: str = "") -> StreamReport:
 
 def _charts(monitor: Monitor, curves: Curves) -> list[Chart]:
     several, alphas = len(monitor.alphas) > 1, monitor.alphas
+    sets = monitor.stream._noun == "set"
+    full = "the set is full" if sets else "the interval has no ends"
     named = [f" at alpha = {alpha:g}" if several else "" for alpha in alphas]
     colour = [f"k{j % COLOURS}" for j in range(max(len(alphas), len(monitor.names)))]
     running = [
@@ -158,20 +160,22 @@ def _charts(monitor: Monitor, curves: Curves) -> list[Chart]:
     ]
     charts = [
         _chart("Coverage", curves.labels, near + running,
-               "Share of sets that held the truth: thick up to the label, thin in each stretch. "
+               f"Share of {'sets' if sets else 'intervals'} that held the truth: thick up to the "
+               "label, thin in each stretch. "
                "Dashed: what was asked for. Shaded: where the thick line must lie, whatever the "
                "stream.", marks=[1 - alpha for alpha in alphas],
-               bands=[(1 - a - curves.bound[:, j], 1 - a + curves.bound[:, j])
+               bands=[(1 - a - curves.ceiling[:, j], 1 - a + curves.bound[:, j])
                       for j, a in enumerate(alphas)], ends=(0.0, 1.0)),
-        _chart("Set size", curves.labels,
-               [Line(f"mean size{named[j]}", curves.size[:, j], f"{colour[j]} ours")
-                for j in range(len(alphas))],
-               "Mean number of labels of the sets in each stretch; more than four times the median "
-               "is cut off.", ends=(0.0, 4 * max(float(np.median(curves.size)), 0.25))),
+        _chart("Set size" if sets else "Width", curves.labels,
+               [Line(f"mean {'size' if sets else 'width'}{named[j]}", curves.size[:, j],
+                     f"{colour[j]} ours") for j in range(len(alphas))],
+               f"{'Mean number of labels of the sets' if sets else MEAN_WIDTH} in each stretch; "
+               "more than four times the median is cut off.",
+               ends=(0.0, 4 * max(_median(curves.size), 0.25 if sets else 1e-300))),
         _chart("Level asked for", curves.labels,
                [Line(f"level{named[j]}", curves.level[:, j], f"{colour[j]} ours")
                 for j in range(len(alphas))],
-               "At or below 0 the set is full, at or above 1 empty.", marks=list(alphas)),
+               f"At or below 0 {full}, at or above 1 empty.", marks=list(alphas)),
         _chart("Weights", curves.labels,
                [Line(name, curves.weights[:, j], f"{colour[j]} ours")
                 for j, name in enumerate(monitor.names)],
@@ -201,6 +205,7 @@ def _chart(
 ) -> Chart:
     """Return lines over the number of labels, with dashed marks and shaded bands, as SVG."""
     values = np.concatenate([line.values for line in lines] + [np.array(marks or [])])
+    values = values[np.isfinite(values)] if np.isfinite(values).any() else np.zeros(1)
     low, high = float(values.min()), float(values.max())
     room = 0.08 * (high - low) or 0.05
     low, high = low - room, high + room
@@ -243,7 +248,10 @@ def _chart(
             f'class="promise"/>'
         )
     for line in lines:
-        points = [(x(t), y(v)) for t, v in zip(labels, line.values, strict=True)]
+        there = zip(labels, line.values, strict=True)
+        points = [(x(t), y(v)) for t, v in there if np.isfinite(v)]
+        if not points:
+            continue
         parts.append(f'<path d="{path(points)}" class="line {line.style}"/>')
     svg = (
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{title} over labels">'
@@ -251,6 +259,14 @@ def _chart(
     )
     shown = tuple(line.name for line in lines if "back" not in line.style)
     return Chart(title, svg, caption, shown)
+
+
+MEAN_WIDTH = "Mean width of the intervals that have two ends"
+
+
+def _median(values: FloatArray) -> float:
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else 0.0
 
 
 def _ticks(low: float, high: float) -> list[float]:

@@ -23,6 +23,8 @@ from conformix.kernels.twins import loops
 def rising_order(values: FloatArray) -> IntArray:
     """Return the places of the rising entries of every row, in any order among equal ones."""
     n_classes = values.shape[1]
+    if len(values) == 1:  # a row of a stream: one call instead of ten
+        return np.argsort(values, axis=1)
     room = (1 << (n_classes - 1).bit_length()) - 1
     bits = values.view(np.int64)
     keys = bits >> 63
@@ -229,6 +231,9 @@ class Ranked:
             return self._untempered._ties
         step = self._rising[:, 1:] != self._rising[:, :-1]
         rows = np.flatnonzero(~step.all(axis=1))
+        if not len(rows):
+            none = np.empty((0, self.n_classes), dtype=np.intp)
+            return rows, none, none
         places = np.arange(self.n_classes)
         first = np.zeros((len(rows), self.n_classes), dtype=np.intp)
         first[:, 1:] = np.where(step[rows], places[1:], 0)
@@ -252,13 +257,17 @@ class Ranked:
             probs = self.probs if self.probs.flags.writeable else self.probs.copy()
             loop.ranks_into(probs, self.order, below, rank)
             return below, rank
-        _, first, last = self._ties
+        tied, first, last = self._ties
+        if not len(tied):
+            less_likely = self._positions(first)
+            return less_likely, self.n_classes - less_likely
         return self._positions(first), self.n_classes - self._positions(last)
 
     def _positions(self, in_tied_rows: IntArray) -> IntArray:
         """Return sorted positions in label order (n, K), those of tied rows as given."""
         positions = np.tile(np.arange(self.n_classes), (len(self.probs), 1))
-        positions[self._ties[0]] = in_tied_rows
+        if len(in_tied_rows):
+            positions[self._ties[0]] = in_tied_rows
         return self._in_label_order(positions)
 
     def _in_label_order(self, rising: Any) -> Any:
@@ -287,7 +296,9 @@ class Ranked:
     def mass_up_to(self) -> FloatArray:
         """Mass of the labels no likelier than y, shape (n, K); added from the smallest up."""
         rows, _, last = self._ties
-        mass = self.running_mass if not len(rows) else self.running_mass.copy()
+        if not len(rows):
+            return self._in_label_order(self.running_mass)
+        mass = self.running_mass.copy()
         mass[rows] = np.take_along_axis(mass[rows], last, axis=1)
         return self._in_label_order(mass)
 

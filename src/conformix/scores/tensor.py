@@ -50,7 +50,7 @@ def fill_tensor(
         return fill_on_device(outputs, columns, key=key, u=u)  # type: ignore[no-any-return]
     planes = np.empty((len(columns), outputs.n, outputs.n_classes))
     fill_planes(planes, outputs, columns, key=key, u=u, threads=threads)
-    return np.moveaxis(planes, 0, -1)
+    return planes.transpose(1, 2, 0)
 
 
 def fill_planes(

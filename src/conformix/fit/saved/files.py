@@ -40,9 +40,9 @@ def memory_limits(max_memory: int | str) -> Limits:
     return Limits(parse_size(str(max_memory)))
 
 
-def write(target: Path, content: bytes) -> None:
-    """Write all of the content, or nothing."""
-    write_whole(target, lambda file: file.write(content))
+def write(target: Path, content: bytes, *, durable: bool = False) -> None:
+    """Write all of the content, or nothing; on the disk by the end, where it is `durable`."""
+    write_whole(target, lambda file: file.write(content), durable=durable)
 
 
 # What a file calls itself stands first in it.
@@ -53,6 +53,7 @@ READERS = {
     "conformix model": "conformix.load",
     "conformix cross model": "conformix.CrossAverage.load",
     "conformix online model": "conformix.OnlineAverage.load",
+    "conformix online regression": "conformix.OnlineRegression.load",
     "conformix regression model": "conformix.RegressionAverage.load",
     "conformix cross regression model": "conformix.CrossConformalRegressor.load",
 }

@@ -134,7 +134,9 @@ def write_model(params: dict[str, Any], predictor: Predictor, path: str | os.Pat
     write_document(document, arrays, target)
 
 
-def write_document(document: dict[str, Any], arrays: Arrays, target: Path) -> None:
+def write_document(
+    document: dict[str, Any], arrays: Arrays, target: Path, *, durable: bool = False
+) -> None:
     """Write a document with its arrays, whole or not at all."""
     with saving(target):
         if arrays.stored:
@@ -142,8 +144,8 @@ def write_document(document: dict[str, Any], arrays: Arrays, target: Path) -> No
             np.savez_compressed(buffer, **arrays.stored)
             digest = hashlib.sha256(buffer.getvalue()).hexdigest()
             document |= {"npz": arrays_name(target, digest), "npz_sha256": digest}
-            write(target.with_name(str(document["npz"])), buffer.getvalue())
-        write(target, json.dumps(document, indent=1, allow_nan=False).encode())
+            write(target.with_name(str(document["npz"])), buffer.getvalue(), durable=durable)
+        write(target, json.dumps(document, indent=1, allow_nan=False).encode(), durable=durable)
 
 
 def _refuse_other_settings(params: dict[str, Any], predictor: Predictor) -> None:
