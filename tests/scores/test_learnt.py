@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from fractions import Fraction
 from typing import Any
 
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 import conformix as cx
 from conformix.data.outputs import check_outputs
 from conformix.errors import InvalidInput
-from conformix.kernels import patterns
+from conformix.kernels import blas, patterns
 from conformix.kernels.twins import WORTHWHILE, compile_for
 from conformix.scores import Column, parse_score
 from conformix.scores.blend import Blend, dictionary_columns
@@ -288,7 +289,7 @@ def test_no_more_threads_are_used_than_were_asked_for(monkeypatch: pytest.Monkey
         asked.append(threads)
         return [work(block) for block in blocks]
 
-    monkeypatch.setattr("conformix.scores.learnt.run_blocks", spied)
+    monkeypatch.setattr("conformix.scores.learnt.run_products", spied)
     ranked = Ranked(rows(12, 30, 5))
     for threads in (1, 3):
         Kin().left_out(ranked, Kin().sums(ranked), np.arange(30) % 10, threads)
@@ -298,13 +299,52 @@ def test_no_more_threads_are_used_than_were_asked_for(monkeypatch: pytest.Monkey
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_child_that_is_forked_while_a_thread_multiplies_does_not_wait_for_it() -> None:
-    with patterns._MULTIPLYING:
+    with blas._ALONE, blas._LIMIT:
         child = os.fork()
         if child == 0:
             signal.alarm(5)  # ends a child that waits
             patterns.products(np.eye(2), np.eye(2))
             os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def threads_of_blas() -> int:
+    return max((library.num_threads for library in blas._libraries().lib_controllers), default=1)
+
+
+def test_blas_has_one_thread_while_threads_of_rows_multiply_and_its_own_again_after() -> None:
+    before, seen = threads_of_blas(), []
+    meeting = threading.Barrier(2, timeout=10)
+
+    def multiply(_: int) -> None:
+        with blas.multiplying(2**40):
+            meeting.wait()  # both are in: neither waits for the other
+            seen.append(threads_of_blas())
+            meeting.wait()
+
+    blas.run_products(multiply, range(2), threads=2)
+    assert seen == [1, 1]
+    assert threads_of_blas() == before
+    with blas.multiplying(2**40):  # nobody beside it
+        assert threads_of_blas() == before
+    with blas.multiplying(2**10):
+        assert threads_of_blas() == 1
+    assert threads_of_blas() == before
+
+
+def test_two_fits_at_once_leave_blas_as_it_was() -> None:
+    before, meeting = threads_of_blas(), threading.Barrier(2, timeout=10)
+
+    def fit() -> None:
+        blas.run_products(lambda _: meeting.wait(), range(1), threads=2)
+
+    first, second = (threading.Thread(target=fit) for _ in range(2))
+    first.start()
+    second.start()
+    first.join()
+    second.join()
+    assert threads_of_blas() == before
+    assert not blas._LIMIT.locked()
 
 
 @pytest.mark.parametrize("ties", [False, True])
@@ -346,14 +386,14 @@ def test_a_blend_is_that_of_its_rows_whatever_is_multiplied_at_once(
     assert np.array_equal(together, one_by_one)
 
 
-@pytest.mark.parametrize("most", [0, 3, 2**18])
-def test_products_in_pieces_have_the_bits_of_the_whole(
-    most: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("small", [0, 2**27])
+def test_products_by_one_thread_and_by_several_have_the_same_bits(
+    small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     probs = rows(14, 40, 9)
     f = patterns.patterns(np.log(probs))
     units, _ = patterns.unit_rows(patterns.summed_products(probs, f).astype(float))
-    monkeypatch.setattr(patterns, "serial_rows", lambda n_classes: most)
+    monkeypatch.setattr(blas, "SMALL", small)
     whole = f @ units.T
     room = np.empty_like(whole)
     assert np.array_equal(patterns.products(f, units), whole)

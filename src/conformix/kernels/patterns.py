@@ -18,15 +18,13 @@ Functions take arrays or tensors.
 
 from __future__ import annotations
 
-import os
-import threading
 from typing import Any
 
 import numpy as np
 
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, is_tensor, quotient, to_device
-from conformix.kernels.blocks import row_blocks
+from conformix.kernels.blas import multiplying
 from conformix.kernels.twins import loops
 
 # The log-probability below which all labels are alike.
@@ -102,56 +100,13 @@ def products(rows: Any, factors: FloatArray, out: FloatArray | None = None) -> A
     >>> products(np.array([[0.5, -0.5]]), np.eye(2))
     array([[ 0.5, -0.5]])
     """
-    step = serial_rows(rows.shape[1])
-    if is_tensor(rows) or len(rows) <= step or not step:
-        return _product(rows, to_device(factors, rows).T, out)
-    out = np.empty((len(rows), len(factors))) if out is None else out
-    for some in row_blocks(len(rows), 1, step):
-        np.matmul(rows[some], factors.T, out=out[some])
-    return out
-
-
-# Products of two numbers in a matrix product that BLAS does in the thread of its caller. Its own
-# threads wait for each other by asking all the time: where others have work for the cores, small
-# products then take a hundred times as long.
-SERIAL_PRODUCTS = 2**18
-FEWEST_ROWS = 16
-
-
-def serial_rows(n_classes: int) -> int:
-    """Return how many rows are multiplied by a matrix (K, K) without threads of BLAS.
-
-    Zero where these are too few for a product to be worth its call; the order of sums does not
-    matter.
-
-    Examples
-    --------
-    >>> serial_rows(100), serial_rows(1000)
-    (26, 0)
-    """
-    rows = SERIAL_PRODUCTS // n_classes**2
-    return rows if rows >= FEWEST_ROWS else 0
-
-
-# Larger ones one at a time: callers that wait for the threads of BLAS in turn are many times as
-# fast as callers that compete for them.
-_MULTIPLYING = threading.Lock()
-
-
-def _unlock() -> None:
-    """Make a new lock: a process that was forked while a thread multiplied would wait for ever."""
-    global _MULTIPLYING  # noqa: PLW0603
-    _MULTIPLYING = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_unlock)
+    return _product(rows, to_device(factors, rows).T, out)
 
 
 def _product(left: Any, right: Any, out: FloatArray | None = None) -> Any:
     if is_tensor(left):
         return left @ right
-    with _MULTIPLYING:
+    with multiplying(left.shape[0] * left.shape[1] * right.shape[1]):
         return np.matmul(left, right, out=out)
 
 
@@ -190,16 +145,8 @@ def summed_products(left: Any, right: Any) -> Any:
         some = slice(start, start + ROWS_AT_ONCE)
         first = in_multiples(left[some], SUM_BITS)
         second = first if right is left else in_multiples(right[some], SUM_BITS)
-        total = total + whole(_summed(first, second) * 2.0 ** (2 * SUM_BITS))
+        total = total + whole(_product(first.T, second) * 2.0 ** (2 * SUM_BITS))
     return total
-
-
-def _summed(first: Any, second: Any) -> Any:
-    step = serial_rows(first.shape[1])
-    if is_tensor(first) or len(first) <= step or not step:
-        return _product(first.T, second)
-    blocks = row_blocks(len(first), 1, step)
-    return sum(first[some].T @ second[some] for some in blocks)
 
 
 def summed(values: Any) -> Any:

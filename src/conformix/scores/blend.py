@@ -30,7 +30,8 @@ from conformix.data.outputs import LaterOutputs, Outputs
 from conformix.errors import InvalidInput
 from conformix.kernels import available_threads, run_blocks
 from conformix.kernels.arrays import FloatArray, IntArray, is_tensor
-from conformix.kernels.blocks import row_blocks
+from conformix.kernels.blas import run_products
+from conformix.kernels.blocks import Buffers, row_blocks
 from conformix.kernels.twins import compile_for, loops
 from conformix.scores.learnt import PatternScore, PatternSum, pattern_sum
 from conformix.scores.names import Column, parse_score, score_columns
@@ -145,10 +146,10 @@ class Blend:
 
 
 class Blending:
-    """Outputs of a blend on the host, many rows at a time, in three passes each.
+    """Outputs of a blend on the host, by threads with blocks of rows of their own.
 
-    Threads go through the rows up to their patterns, all of these are multiplied at once, and
-    threads finish: BLAS has threads of its own, and would compete with those of the rows.
+    A block goes up to its patterns in pieces that the cache holds, is multiplied by a matrix at
+    once, and is finished in pieces.
 
     Parameters
     ----------
@@ -165,23 +166,36 @@ class Blending:
         entries = min(CACHE_ENTRIES, outputs.n * outputs.n_classes)
         exact = outputs.arithmetic == "exact"
         self._terms = terms_of(blend.plain, outputs.n_classes, entries) if exact else None
+        share = (
+            outputs.n * outputs.n_classes // (2 * threads)
+        )  # for every thread two blocks or more
+        entries = max(CACHE_ENTRIES, min(PRODUCT_ENTRIES, share))
+        self._rows = max(1, entries // outputs.n_classes)
         # Used for block after block: fresh memory costs as much as the work on it.
-        self._room: FloatArray | None = None
+        some = min(self._rows, outputs.n)
+        self._room = Buffers((len(blend.of_patterns) + 1, some, outputs.n_classes))
 
     def blocks(self) -> Iterator[slice]:
-        """Yield blocks of rows: many, for a product reads a whole matrix for them."""
-        return row_blocks(self._outputs.n, self._outputs.n_classes, PRODUCT_ENTRIES)
+        """Yield blocks of rows, as many as all threads fill at once."""
+        return row_blocks(self._outputs.n, 1, AT_ONCE * self._threads * self._rows)
 
     def fill(self, block: slice, out: FloatArray) -> None:
         """Write the blend of a block of rows: logits or probabilities, as the outputs are."""
+
+        def of_thread(rows: slice) -> None:
+            with self._room.borrow() as room:
+                self._fill(
+                    slice(block.start + rows.start, block.start + rows.stop), out[rows], room
+                )
+
+        run_products(of_thread, row_blocks(len(out), 1, self._rows), self._threads)
+
+    def _fill(self, block: slice, out: FloatArray, room: FloatArray) -> None:
         n, n_classes = out.shape
         scores = self._blend.of_patterns
-        if self._room is None or self._room.shape[1] < n:
-            self._room = np.empty((len(scores) + 1, n, n_classes))
-        patterns = dict(zip(scores, self._room[1:, :n], strict=True))
-        product = self._room[0, :n]
-
-        def begin(rows: slice) -> None:
+        product, patterns = room[0, :n], dict(zip(scores, room[1:, :n], strict=True))
+        pieces = list(row_blocks(n, n_classes, CACHE_ENTRIES))
+        for rows in pieces:
             some = self._outputs.read(slice(block.start + rows.start, block.start + rows.stop))
             ranked = {
                 model: Ranked(values, some.kind, arithmetic=some.arithmetic)
@@ -194,24 +208,13 @@ class Blending:
                 self._terms.add(ranked, out[rows])
             for model, own in patterns.items():
                 own[rows] = ranked[model].patterns
-
-        def add(rows: slice) -> None:
-            out[rows] += product[rows]
-
-        def finish(rows: slice) -> None:
-            if patterns:
-                add(rows)
-            if self._outputs.kind == "probs":
+        for model, score in scores.items():
+            score(patterns[model], product)
+            out += product
+        if self._outputs.kind == "probs":
+            for rows in pieces:
                 arithmetic = self._outputs.arithmetic
                 out[rows] = Ranked(out[rows], "logits", arithmetic=arithmetic).probs
-
-        steps = list(row_blocks(n, n_classes, CACHE_ENTRIES))
-        run_blocks(begin, steps, self._threads)
-        for place, (model, score) in enumerate(scores.items()):
-            if place:
-                run_blocks(add, steps, self._threads)
-            score(patterns[model], product)
-        run_blocks(finish, steps, self._threads)
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,8 +279,10 @@ def _device() -> Any:
     return import_module("conformix.scores.device")  # PyTorch, for tensors only
 
 
-# Outputs that are multiplied by a matrix at once (8 MiB).
-PRODUCT_ENTRIES = 2**20
+# Outputs that a thread multiplies by a matrix at once (2 MiB).
+PRODUCT_ENTRIES = 2**18
+# How many such blocks a thread fills before what they are for.
+AT_ONCE = 2
 # Outputs of a blend that a fit holds (256 MiB); beyond it they are computed when asked for.
 COMPUTED_TOGETHER = 2**25
 

@@ -33,6 +33,7 @@ import numpy as np
 from conformix.errors import InvalidInput
 from conformix.kernels import available_threads, elementary, patterns, run_blocks
 from conformix.kernels.arrays import FloatArray, IntArray, to_device, to_host
+from conformix.kernels.blas import run_products
 from conformix.kernels.blocks import row_blocks
 from conformix.kernels.twins import loops
 from conformix.scores.ranked import Ranked
@@ -326,7 +327,7 @@ class Kin(PatternScore):
 
         # A thread holds some six matrices.
         several = min(available_threads(threads), MOST_ENTRIES // (6 * ranked.n_classes**2))
-        run_blocks(score, np.unique(parts).tolist(), max(1, several))
+        run_products(score, np.unique(parts).tolist(), max(1, several))
         return scores
 
 

@@ -12,6 +12,7 @@ from conformix.data.outputs import Form, Outputs, check_outputs
 from conformix.errors import InvalidInput
 from conformix.kernels import run_blocks
 from conformix.kernels.arrays import FloatArray, RandomState, as_generator
+from conformix.kernels.blas import run_products
 from conformix.kernels.blocks import row_blocks, threads_for
 from conformix.kernels.twins import compile_for
 from conformix.scores.names import Column, ScoreLike, score_columns
@@ -80,9 +81,11 @@ def fill_planes(
     # What multiplies by a matrix, itself or in a blend, wants many rows at once.
     learnt = any(column.score.learns for column in columns)
     blended = any(hasattr(values, "blend") for values in outputs.models.values())
-    entries = PRODUCT_ENTRIES if learnt or blended else CACHE_ENTRIES
-    blocks = row_blocks(outputs.n, outputs.n_classes, entries)
-    run_blocks(fill, blocks, threads_for(outputs.n * outputs.n_classes, threads))
+    several = threads_for(outputs.n * outputs.n_classes, threads)
+    if learnt or blended:
+        run_products(fill, row_blocks(outputs.n, outputs.n_classes, PRODUCT_ENTRIES), several)
+    else:
+        run_blocks(fill, row_blocks(outputs.n, outputs.n_classes, CACHE_ENTRIES), several)
 
 
 def uniforms_of(
