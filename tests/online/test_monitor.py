@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -216,10 +218,12 @@ def on_a_terminal(folder: Path, then: signal.Signals | None) -> tuple[int, str]:
         [sys.executable, "-m", "conformix.cli", "monitor", str(folder), "--every", "0.05"],
         env=os.environ | {"TERM": "xterm", "COLUMNS": "90"}, stdout=follow, stderr=follow,
         stdin=follow,
+        # What runs in the background may be deaf to Ctrl-C, and its children with it.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )  # fmt: skip
     os.close(follow)
     seen = b""
-    while True:
+    while select.select([lead], [], [], 60)[0]:
         try:
             piece = os.read(lead, 65536)
         except OSError:

@@ -21,8 +21,9 @@ import numpy as np
 
 from conformix.data.checks import release_pages
 from conformix.data.outputs import Outputs
-from conformix.kernels.arrays import IntArray, to_host
+from conformix.kernels.arrays import IntArray, is_tensor, to_device, to_host, torch_module
 from conformix.kernels.blocks import row_blocks
+from conformix.scores.uniforms import label_seeds
 
 # Rows of a fit that are remembered, and rows that are looked up.
 MOST, MOST_ASKED = 1000, 20_000
@@ -116,14 +117,25 @@ def digests_of(outputs: Outputs, rows: IntArray, key: int) -> IntArray:
     salt, found = key.to_bytes(16, "little"), []
     for block in row_blocks(len(rows), len(outputs.models) * outputs.n_classes, ENTRIES):
         part = outputs.rows(rows[block])
-        # As float64 with one zero: equal numbers have equal bytes.
-        columns = [
-            np.asarray(to_host(values[:]), dtype=np.float64) + 0.0
-            for values in part.models.values()
-        ]
-        found += [
-            blake2b(row.tobytes(), digest_size=8, salt=salt).digest() for row in np.hstack(columns)
-        ]
+        sums = sum(
+            _summed(values[:], label_seeds(outputs.n_classes, place))
+            for place, values in enumerate(part.models.values())
+        )
+        found += [blake2b(one, digest_size=8, salt=salt).digest() for one in to_host(sums)]
         for values in outputs.models.values():  # pages of a file count as memory of this process
             release_pages(values)
     return np.frombuffer(b"".join(found), dtype="<i8").astype(np.int64)
+
+
+def _summed(values: Any, seeds: Any) -> Any:
+    """Return an int64 per row, on the device of the rows: the bits of all outputs, weighed.
+
+    As float64 with one zero, equal numbers have equal bits. Numbers that came in less precision
+    have zeros for their last bits, which no product would mix: the first ones are put there.
+    """
+    odd = seeds.view(np.int64) | 1
+    if is_tensor(values):
+        bits = (values.double() + 0.0).view(torch_module().int64)
+        return ((bits ^ (bits >> 32)) * to_device(odd, bits)).sum(dim=1)
+    bits = (np.asarray(values, dtype=np.float64) + 0.0).view(np.int64)
+    return ((bits ^ (bits >> 32)) * odd).sum(axis=1)

@@ -45,10 +45,13 @@ def row_digests(outputs: Outputs) -> np.ndarray:
     """Return 128 bits per row, (n, 2): equal where all outputs are, and by chance never."""
     digests = np.zeros((outputs.n, 2), dtype=np.uint64)
     for half in range(2):
-        seed = np.uint64(half)
-        for values in outputs.models.values():
-            labels = np.arange(outputs.n_classes, dtype=np.uint64) * _STEP
-            seeds = _mix(labels + _mix(np.full(1, seed) + _STEP))
+        for place, values in enumerate(outputs.models.values()):
+            seeds = label_seeds(outputs.n_classes, half + 2 * place)
             digests[:, half] += _mix(_bits(values[:]) ^ seeds).sum(axis=1, dtype=np.uint64)
-            seed += np.uint64(2)
     return digests
+
+
+def label_seeds(n_classes: int, seed: int) -> np.ndarray:
+    """Return one number of 64 random bits per label, uint64 (K,)."""
+    labels = np.arange(n_classes, dtype=np.uint64) * _STEP
+    return _mix(labels + _mix(np.full(1, seed, dtype=np.uint64) + _STEP))
