@@ -324,6 +324,7 @@ def test_blas_has_one_thread_while_threads_of_rows_multiply_and_its_own_again_af
 
     blas.run_products(multiply, range(2), threads=2)
     assert seen == [1, 1]
+    assert blas.run_products(lambda _: threads_of_blas(), range(1), threads=1) == [1]
     assert threads_of_blas() == before
     with blas.multiplying(2**40):  # nobody beside it
         assert threads_of_blas() == before

@@ -37,9 +37,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def run_products(work: Callable[[T], R], blocks: Iterable[T], threads: int) -> list[R]:
-    """Return `run_blocks` of work that multiplies matrices."""
-    if threads == 1:
-        return run_blocks(work, blocks, threads)
+    """Return `run_blocks` of work that multiplies matrices: one thread is one thread then, too."""
     with _one_thread():
         return run_blocks(work, blocks, threads)
 
