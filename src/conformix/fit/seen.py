@@ -118,7 +118,7 @@ def digests_of(outputs: Outputs, rows: IntArray, key: int) -> IntArray:
     for block in row_blocks(len(rows), len(outputs.models) * outputs.n_classes, ENTRIES):
         part = outputs.rows(rows[block])
         sums = sum(
-            _summed(values[:], label_seeds(outputs.n_classes, place))
+            _summed(values[:], label_seeds(values.shape[1], place))
             for place, values in enumerate(part.models.values())
         )
         found += [blake2b(one, digest_size=8, salt=salt).digest() for one in to_host(sums)]
