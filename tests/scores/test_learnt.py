@@ -7,6 +7,7 @@ import signal
 import threading
 from fractions import Fraction
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from conformix.scores import Column, parse_score
 from conformix.scores.blend import Blend, dictionary_columns
 from conformix.scores.learnt import WIDTH, Kin, Likeness, Rarity, parts_of, pattern_sum
 from conformix.scores.ranked import Ranked
+from conformix.scores.sorted_rows import true_label_scores
 
 LEARNING = (Likeness(), Kin(), Rarity())
 
@@ -404,3 +406,16 @@ def test_products_by_one_thread_and_by_several_have_the_same_bits(
     for left, right, same in ((probs, f, small), (f, f, [small[1], small[1]])):
         expected = same[0].T @ same[1] * 2.0**40
         assert np.array_equal(patterns.summed_products(left, right), expected)
+
+
+def test_pages_of_a_mapped_file_are_given_back_while_its_rows_are_blended(tmp_path) -> None:
+    probs, y = rows(16, 40, 6), np.zeros(40, dtype=int)
+    np.save(tmp_path / "rows.npy", probs)
+    mapped = check_outputs(np.load(tmp_path / "rows.npy", mmap_mode="r"))
+    blend = Blend((Column("", learnt(Kin(), probs)),), np.ones(1))  # has an order of its own
+    with mock.patch("conformix.data.outputs.release_pages") as released:
+        blend.computed(mapped)
+        assert released.call_count == 1
+        true_label_scores(blend.over(mapped), y, [Column("blend", parse_score("thr"))])
+        assert released.call_count == 2
+    assert all(call.args[0] is mapped.models[""] for call in released.call_args_list)

@@ -248,7 +248,10 @@ class Outputs(ReadHere):
     def release_pages(self) -> None:
         """Give up the memory of rows that have been read from a memory-mapped file."""
         for values in self.models.values():
-            release_pages(values)
+            if isinstance(values, LaterOutputs):
+                values.outputs.release_pages()
+            else:
+                release_pages(values)
 
     def blocks(self) -> Iterator[slice]:
         """Yield slices of rows whose (rows, K) block stays small."""

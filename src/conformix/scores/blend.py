@@ -137,6 +137,7 @@ class Blend:
         blending = Blending(self, outputs, available_threads(threads))
         for rows in blending.blocks():
             blending.fill(rows, whole[rows])
+            outputs.release_pages()
         return replace(lazy, models={self.name: whole})
 
     def without(self, dropped: Sequence[Column]) -> Blend:

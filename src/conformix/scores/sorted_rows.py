@@ -700,6 +700,7 @@ def true_label_scores(
         for j, column in enumerate(columns):
             values = column.score(ranked[column.model])
             scores[rows, j] = values[:, 0] if sort else values[np.arange(len(values)), y[rows]]
+        outputs.release_pages()
 
     blocks = row_blocks(outputs.n, outputs.n_classes, SORTED_ENTRIES)
     run_blocks(fill, blocks, threads_for(outputs.n * outputs.n_classes, threads))
