@@ -144,6 +144,16 @@ def _growth(rows: Rows) -> Iterable[str]:
         yield f"| {cells} | {row['peak_mib']:,} |"
 
 
+def _beside(rows: Rows) -> Iterable[str]:
+    for row in rows:
+        if row["case"] == "out_of_core_beside":
+            peaks = [row["fit_peak_gb"], row["predict_peak_gb"]]
+            yield (
+                f"| {row['version']} | {row['fit_seconds']:g} | {peaks[0]:.2f} | "
+                f"{row['predict_seconds']:g} | {peaks[1]:.2f} |"
+            )
+
+
 def _controllers(rows: Rows) -> Iterable[str]:
     for row in rows:
         if row["what"] == "controllers":
@@ -190,6 +200,7 @@ CLAIMS = (
     Claim(
         "docs/scale.md", f"{RESULTS}/many_rows.jsonl", "python -m benchmarks.many_rows", _many_rows
     ),
+    Claim("docs/scale.md", f"{RESULTS}/out_of_core.jsonl", "make bench WHAT=scale", _beside),
     Claim("docs/scale.md", f"{RESULTS}/growth.jsonl", "make bench WHAT=scale", _growth),
     Claim("docs/online.md", f"{RESULTS}/streams.jsonl", "make bench WHAT=streams", _controllers),
     Claim("docs/online.md", f"{RESULTS}/streams.jsonl", "make bench WHAT=streams", _flat),

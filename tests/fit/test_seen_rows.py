@@ -219,3 +219,11 @@ def test_pages_of_a_mapped_file_are_given_back_while_its_rows_are_digested(tmp_p
     with mock.patch("conformix.fit.seen.release_pages") as released:
         digests_of(rows, np.arange(4000), 5)
     assert released.call_count >= 4000 * 500 // ENTRIES
+
+
+def test_rows_of_powers_of_two_have_digests_of_their_own():
+    # Their last bits are all zero: sums of products would have few values.
+    rng = np.random.default_rng(0)
+    rows = np.unique(2.0 ** rng.integers(-9, 0, size=(4000, 6)), axis=0)
+    checked = check_outputs(rows, "logits")
+    assert len(set(digests_of(checked, np.arange(len(rows)), 5))) == len(rows) > 3000

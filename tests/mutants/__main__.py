@@ -110,6 +110,8 @@ NEAR = [
     ("conformal.py", "conformal/test_rank.py"),
     ("metrics/", "metrics/test_metrics.py"),
     ("metrics/", "metrics/test_intervals.py"),
+    ("kernels/blas.py", "scores/test_learnt.py"),
+    ("scores/blend.py", "scores/test_learnt.py"),
     ("scores/blend.py", "scores/test_auto.py"),
     ("scores/ranked.py", "conformal/test_decision_rule.py"),
     ("scores/scale.py", "scores/test_scale.py"),
