@@ -75,10 +75,14 @@ def environment(name: str, python: str, wanted: Sequence[str]) -> Path | None:
 
 
 def suite(python: Path, tests: Sequence[str], *told: str) -> bool:
-    """Run tests in an environment, with a compile cache of its own; whether they passed."""
+    """Run tests in an environment, with a compile cache of its own; whether they passed.
+
+    Old releases call what newer ones beside them have deprecated, which is no fault of ours.
+    """
     print(subprocess.check_output([str(python), "-c", TELL, *told], text=True), end="", flush=True)
     cache = os.environ | {"NUMBA_CACHE_DIR": str(python.parents[1] / "numba")}
-    command = [str(python), "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", *tests]
+    options = ["-q", "-rs", "-p", "no:cacheprovider", "-W", "default::DeprecationWarning"]
+    command = [str(python), "-m", "pytest", *options, *tests]
     return subprocess.run(command, cwd=ROOT, env=cache, check=False).returncode == 0
 
 
