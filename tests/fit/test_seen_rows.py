@@ -118,13 +118,14 @@ def test_fresh_rows_of_a_forest_are_fresh_and_used_ones_are_not():
     assert called == 0
 
 
-def test_rows_of_responses_are_digested_when_somebody_asks():
+def test_rows_are_hashed_when_somebody_asks():
     rng = np.random.default_rng(0)
     mean = rng.normal(size=3000)
     y = mean + rng.normal(size=3000)
     with mock.patch("conformix.fit.seen.blake2b") as digest:
         cp = cx.RegressionAverage("abs", random_state=0).fit(mean[:2000], y[:2000])
         cp.predict_interval(mean[2000:])
+        fitted(200).predict_set(LOGITS[200:300])
         assert not digest.called
     mean[0] = 7.0  # what is remembered is what was there
     copied = pickle.loads(pickle.dumps(cp))
@@ -216,7 +217,7 @@ def test_rows_are_digested_a_block_at_a_time():
 def test_pages_of_a_mapped_file_are_given_back_while_its_rows_are_digested(tmp_path):
     np.save(tmp_path / "rows.npy", np.full((4000, 500), 1 / 500, dtype=np.float32))
     rows = check_outputs(np.load(tmp_path / "rows.npy", mmap_mode="r"))
-    with mock.patch("conformix.fit.seen.release_pages") as released:
+    with mock.patch("conformix.data.outputs.release_pages") as released:
         digests_of(rows, np.arange(4000), 5)
     assert released.call_count >= 4000 * 500 // ENTRIES
 

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from conformix.data.checks import release_pages
 from conformix.data.outputs import Outputs
 from conformix.kernels.arrays import IntArray, is_tensor, to_device, to_host, torch_module
 from conformix.kernels.blocks import row_blocks
@@ -102,9 +101,17 @@ class SeenRows:
 
 def remembered(outputs: Any, key: int) -> SeenRows | None:
     """Return what to remember of rows in memory; None of batches and chunks, which come once."""
-    if not isinstance(outputs, Outputs):
-        return None
-    return SeenRows(np.sort(digests_of(outputs, spread(outputs.n, MOST), key)), outputs.n)
+    return rows_of_fit(outputs, key) if isinstance(outputs, Outputs) else None
+
+
+def rows_of_fit(outputs: Any, key: int) -> SeenRows:
+    """Return what to remember of the rows of a fit.
+
+    Their numbers are added up now, and hashed when somebody asks: that takes longer than a fit of
+    one score.
+    """
+    sums = sums_of(outputs, spread(outputs.n, MOST))
+    return SeenRows(lambda: np.sort(hashed(sums, key)), outputs.n)
 
 
 def spread(n: int, most: int) -> IntArray:
@@ -112,19 +119,32 @@ def spread(n: int, most: int) -> IntArray:
     return np.arange(n) if n <= most else np.arange(most) * n // most
 
 
-def digests_of(outputs: Outputs, rows: IntArray, key: int) -> IntArray:
+def digests_of(outputs: Any, rows: IntArray, key: int) -> IntArray:
     """Return one int64 per row: a digest of its outputs in the order of models and classes."""
-    salt, found = key.to_bytes(16, "little"), []
-    for block in row_blocks(len(rows), len(outputs.models) * outputs.n_classes, ENTRIES):
+    return hashed(sums_of(outputs, rows), key)
+
+
+def hashed(sums: IntArray, key: int) -> IntArray:
+    """Return the salted hashes (m,) of the sums of rows, int64."""
+    salt = key.to_bytes(16, "little")
+    found = b"".join(blake2b(one, digest_size=8, salt=salt).digest() for one in sums)
+    return np.frombuffer(found, dtype="<i8").astype(np.int64)
+
+
+def sums_of(outputs: Any, rows: IntArray) -> IntArray:
+    """Return one int64 per row, made of the bits of its outputs, block by block."""
+    found = [np.empty(0, dtype=np.int64)]
+    width = sum(values.shape[1] for values in outputs.rows(slice(0, 1)).models.values())
+    for block in row_blocks(len(rows), width, ENTRIES):
         part = outputs.rows(rows[block])
         sums = sum(
             _summed(values[:], label_seeds(values.shape[1], place))
             for place, values in enumerate(part.models.values())
         )
-        found += [blake2b(one, digest_size=8, salt=salt).digest() for one in to_host(sums)]
-        for values in outputs.models.values():  # pages of a file count as memory of this process
-            release_pages(values)
-    return np.frombuffer(b"".join(found), dtype="<i8").astype(np.int64)
+        found.append(to_host(sums))
+        if isinstance(outputs, Outputs):  # pages of a file count as memory of this process
+            outputs.release_pages()
+    return np.concatenate(found)
 
 
 def _summed(values: Any, seeds: Any) -> Any:

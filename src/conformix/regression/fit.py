@@ -14,7 +14,7 @@ from conformix.errors import InvalidInput, shown
 from conformix.fit.fit import calibrated, fixed_ledger, lay_down, rank_rule, stated
 from conformix.fit.rows import check_test
 from conformix.fit.rule import Calibrated
-from conformix.fit.seen import MOST, SeenRows, digests_of, spread
+from conformix.fit.seen import rows_of_fit, spread
 from conformix.fit.settings import is_symmetric
 from conformix.guarantees import Ledger, ResponseFacts
 from conformix.guarantees.order import RankRule
@@ -114,18 +114,8 @@ def fit(given: ResponseRows, settings: RegressionSettings) -> LinePredictor:
     shapes = {name: Shape.of(model) for name, model in outputs.by_name.items()}
     return LinePredictor(
         columns, shapes, key, settings.alpha, fitted, y_range=settings.y_range, bins=bins,
-        seen=remembered(outputs, key),
+        seen=rows_of_fit(outputs, key),
     )  # fmt: skip
-
-
-def remembered(outputs: RegressedOutputs, key: int) -> SeenRows:
-    """Return what to remember of the rows of a fit.
-
-    They are few and narrow, so that a copy is kept until somebody asks for their digests, which
-    take longer than all the rest of a fit of one score.
-    """
-    some: Any = outputs.rows(spread(outputs.n, MOST))
-    return SeenRows(lambda: np.sort(digests_of(some, np.arange(some.n), key)), outputs.n)
 
 
 def with_searched_weights(
@@ -336,6 +326,6 @@ def recalibrated(predictor: LinePredictor, outputs: Any, y: Any, **rows: Any) ->
         fresh, fresh.labels, old.rule, alpha=predictor.alpha, ledger=ledger,  # type: ignore[arg-type]
         normalizer=old.normalizer, plan=old.plan.afresh(), data=data,
     )  # fmt: skip
-    also = remembered(checked, predictor.key)
+    also = rows_of_fit(checked, predictor.key)
     seen = None if predictor.seen is None else predictor.seen.plus(also)
     return replace(predictor, fitted=fitted, seen=seen)

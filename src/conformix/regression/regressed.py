@@ -337,11 +337,6 @@ class RegressedOutputs:
         return {name: model.matrix() for name, model in self.by_name.items()}
 
     @property
-    def n_classes(self) -> int:
-        """The widest of these matrices."""
-        return max(model[:1].matrix().shape[1] for model in self.by_name.values())
-
-    @property
     def ids(self) -> list[Any] | None:
         """What the rows are called, where a frame says so."""
         return next((one.ids for one in self.by_name.values() if one.ids is not None), None)
