@@ -75,17 +75,10 @@ def environment(name: str, python: str, wanted: Sequence[str]) -> Path | None:
 
 
 def suite(python: Path, tests: Sequence[str], *told: str) -> bool:
-    """Run tests in an environment, with a compile cache of its own; whether they passed.
-
-    Old releases call what newer ones beside them have deprecated, and old ones of hypothesis warn
-    about themselves: neither is a fault of ours.
-    """
+    """Run tests in an environment, with a compile cache of its own; whether they passed."""
     print(subprocess.check_output([str(python), "-c", TELL, *told], text=True), end="", flush=True)
     cache = os.environ | {"NUMBA_CACHE_DIR": str(python.parents[1] / "numba")}
-    options = ["-q", "-rs", "-p", "no:cacheprovider"]
-    for theirs in ("DeprecationWarning", "hypothesis.errors.HypothesisWarning"):
-        options += ["-W", f"default::{theirs}"]
-    command = [str(python), "-m", "pytest", *options, *tests]
+    command = [str(python), "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", *tests]
     return subprocess.run(command, cwd=ROOT, env=cache, check=False).returncode == 0
 
 
