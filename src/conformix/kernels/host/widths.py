@@ -53,22 +53,14 @@ def add_widths(
         end = min(begin + TOGETHER, stop)
         for r in range(n):
             total = totals[r % len(totals)]
-            if d == 3 and len(thresholds) == 1:
-                _three_once(order[r], centre[r], first[r], below[r], above[r], weights, begin, end,
-                            thresholds[0, begin:end], low, high, total[0, begin:end])  # fmt: skip
-                continue
             if d == 3:
-                _draw_three(order[r], centre[r], first[r], below[r], above[r],
-                            weights, begin, end, lines)  # fmt: skip
-            else:
-                _draw(order[r], centre[r], first[r], below[r], above[r],
-                      weights, begin, end, lines)  # fmt: skip
+                _add_three(order[r], centre[r], first[r], below[r], above[r], weights, thresholds,
+                           begin, end, low, high, lines, total)  # fmt: skip
+                continue
+            _draw(order[r], centre[r], first[r], below[r], above[r], weights, begin, end, lines)
             for s in range(len(thresholds)):
                 cuts = thresholds[s, begin:end]
-                if d == 3:
-                    _measure_three(centre[r], lines, cuts, low, high, total[s, begin:end])
-                else:
-                    _measure(centre[r], lines, cuts, low, high, total[s, begin:end])
+                _measure(centre[r], lines, cuts, low, high, total[s, begin:end])
 
 
 @inner
@@ -157,149 +149,124 @@ def _measure(
 
 
 @inner
-def _draw_three(
+def _lines_of_three(
+    w_1: float,
+    w_2: float,
+    w_3: float,
+    first: tuple[float, float, float],
+    below: tuple[float, float, float],
+    above: tuple[float, float, float],
+    gaps: tuple[float, float],
+) -> tuple[float, float, float, float, float, float, float, float]:
+    """Return what `_draw` writes of three scores, in its order: the same numbers."""
+    value = w_1 * first[0] + w_2 * first[1] + w_3 * first[2]
+    down_2 = w_3 * below[2]
+    down_1 = down_2 + w_2 * below[1]
+    down_0 = down_1 + w_1 * below[0]
+    up_1 = w_1 * above[0]
+    up_2 = up_1 + w_2 * above[1]
+    up_3 = up_2 + w_3 * above[2]
+    slope_1 = up_1 - down_1
+    slope_2 = up_2 - down_2
+    second = value + slope_1 * gaps[0]
+    third = second + slope_2 * gaps[1]
+    lowest = second if second < value else value
+    lowest = third if third < lowest else lowest
+    # Divided whether flat or not: a branch would cost more than a division.
+    steep_0, steep_1 = np.divide(-1.0, down_0), np.divide(1.0, slope_1)
+    steep_2, steep_3 = np.divide(1.0, slope_2), np.divide(1.0, up_3)
+    return (
+        value, second, third, lowest,
+        steep_0 if down_0 > FLAT else 0.0, steep_1 if abs(slope_1) > FLAT else 0.0,
+        steep_2 if abs(slope_2) > FLAT else 0.0, steep_3 if up_3 > FLAT else 0.0,
+    )  # fmt: skip
+
+
+@inner
+def _width_of_three(
+    knots: tuple[float, float, float],
+    lines: tuple[float, float, float, float, float, float, float, float],
+    cut: float,
+    low: float,
+    high: float,
+) -> float:
+    """Return what `_measure` adds for three scores: the same number."""
+    value, second, third, lowest, falling, middle, next_middle, rising = lines
+    room = cut - value
+    end = knots[0] + room * falling
+    left = end if falling < 0.0 else low
+    lower = left if left > low else low
+    end = knots[0] + room * middle
+    left = end if middle < 0.0 else low
+    right = end if middle > 0.0 else high
+    lower = left if left > lower else lower
+    upper = right if right < high else high
+    end = knots[1] + (cut - second) * next_middle
+    left = end if next_middle < 0.0 else low
+    right = end if next_middle > 0.0 else high
+    lower = left if left > lower else lower
+    upper = right if right < upper else upper
+    end = knots[2] + (cut - third) * rising
+    right = end if rising > 0.0 else high
+    upper = right if right < upper else upper
+    width = upper - lower
+    width = width if width > 0.0 else 0.0
+    return width if lowest <= cut else 0.0
+
+
+@inner
+def _add_three(
     order: IntArray,
     centre: FloatArray,
     first: FloatArray,
     below: FloatArray,
     above: FloatArray,
     weights: FloatArray,
+    thresholds: FloatArray,
     begin: int,
     end: int,
-    lines: FloatArray,
+    low: float,
+    high: float,
+    scratch: FloatArray,
+    totals: FloatArray,
 ) -> None:
-    """`_draw` for three scores, in one pass: the same numbers."""
+    """Add the widths of one row under three scores, in one pass over the weights for each level.
+
+    Lines are drawn once and kept for several levels; for a single one they are not written down.
+    """
     one = weights[order[0], begin:end]
     two = weights[order[1], begin:end]
     three = weights[order[2], begin:end]
-    f_1, f_2, f_3 = first[0], first[1], first[2]
-    a_1, a_2, a_3 = below[0], below[1], below[2]
-    b_1, b_2, b_3 = above[0], above[1], above[2]
-    gap_1, gap_2 = centre[1] - centre[0], centre[2] - centre[1]
+    at_first = first[0], first[1], first[2]
+    down = below[0], below[1], below[2]
+    up = above[0], above[1], above[2]
+    knots = centre[0], centre[1], centre[2]
+    gaps = knots[1] - knots[0], knots[2] - knots[1]
+    if len(thresholds) == 1:
+        cuts, total = thresholds[0, begin:end], totals[0, begin:end]
+        for e in range(end - begin):
+            lines = _lines_of_three(one[e], two[e], three[e], at_first, down, up, gaps)
+            total[e] += _width_of_three(knots, lines, cuts[e], low, high)
+        return
     for e in range(end - begin):
-        value = one[e] * f_1 + two[e] * f_2 + three[e] * f_3
-        down_2 = three[e] * a_3
-        down_1 = down_2 + two[e] * a_2
-        down_0 = down_1 + one[e] * a_1
-        up_1 = one[e] * b_1
-        up_2 = up_1 + two[e] * b_2
-        up_3 = up_2 + three[e] * b_3
-        slope_1 = up_1 - down_1
-        slope_2 = up_2 - down_2
-        second = value + slope_1 * gap_1
-        third = second + slope_2 * gap_2
-        lowest = second if second < value else value
-        inverses = (
-            np.divide(-1.0, down_0), np.divide(1.0, slope_1),
-            np.divide(1.0, slope_2), np.divide(1.0, up_3),
-        )  # fmt: skip
-        lines[e] = value
-        lines[e + TOGETHER] = second
-        lines[e + 2 * TOGETHER] = third
-        lines[e + 3 * TOGETHER] = third if third < lowest else lowest
-        lines[e + 4 * TOGETHER] = inverses[0] if down_0 > FLAT else 0.0
-        lines[e + 5 * TOGETHER] = inverses[1] if abs(slope_1) > FLAT else 0.0
-        lines[e + 6 * TOGETHER] = inverses[2] if abs(slope_2) > FLAT else 0.0
-        lines[e + 7 * TOGETHER] = inverses[3] if up_3 > FLAT else 0.0
-
-
-@inner
-def _measure_three(
-    centre: FloatArray,
-    lines: FloatArray,
-    cuts: FloatArray,
-    low: float,
-    high: float,
-    totals: FloatArray,
-) -> None:
-    """`_measure` for three scores, in one pass: the same numbers."""
-    knot_1, knot_2, knot_3 = centre[0], centre[1], centre[2]
-    for e in range(len(cuts)):
-        room = cuts[e] - lines[e]
-        inverse = lines[e + 4 * TOGETHER]
-        end = knot_1 + room * inverse
-        left = end if inverse < 0.0 else low
-        lower = left if left > low else low
-        inverse = lines[e + 5 * TOGETHER]
-        end = knot_1 + room * inverse
-        left = end if inverse < 0.0 else low
-        right = end if inverse > 0.0 else high
-        lower = left if left > lower else lower
-        upper = right if right < high else high
-        inverse = lines[e + 6 * TOGETHER]
-        end = knot_2 + (cuts[e] - lines[e + TOGETHER]) * inverse
-        left = end if inverse < 0.0 else low
-        right = end if inverse > 0.0 else high
-        lower = left if left > lower else lower
-        upper = right if right < upper else upper
-        inverse = lines[e + 7 * TOGETHER]
-        end = knot_3 + (cuts[e] - lines[e + 2 * TOGETHER]) * inverse
-        right = end if inverse > 0.0 else high
-        upper = right if right < upper else upper
-        width = upper - lower
-        width = width if width > 0.0 else 0.0
-        totals[e] += width if lines[e + 3 * TOGETHER] <= cuts[e] else 0.0
-
-
-@inner
-def _three_once(
-    order: IntArray,
-    centre: FloatArray,
-    first: FloatArray,
-    below: FloatArray,
-    above: FloatArray,
-    weights: FloatArray,
-    begin: int,
-    end: int,
-    cuts: FloatArray,
-    low: float,
-    high: float,
-    totals: FloatArray,
-) -> None:
-    """`_draw_three` and `_measure_three` for one threshold: the same numbers, none written down."""
-    one = weights[order[0], begin:end]
-    two = weights[order[1], begin:end]
-    three = weights[order[2], begin:end]
-    f_1, f_2, f_3 = first[0], first[1], first[2]
-    a_1, a_2, a_3 = below[0], below[1], below[2]
-    b_1, b_2, b_3 = above[0], above[1], above[2]
-    knot_1, knot_2, knot_3 = centre[0], centre[1], centre[2]
-    gap_1, gap_2 = knot_2 - knot_1, knot_3 - knot_2
-    for e in range(end - begin):
-        value = one[e] * f_1 + two[e] * f_2 + three[e] * f_3
-        down_2 = three[e] * a_3
-        down_1 = down_2 + two[e] * a_2
-        down_0 = down_1 + one[e] * a_1
-        up_1 = one[e] * b_1
-        up_2 = up_1 + two[e] * b_2
-        up_3 = up_2 + three[e] * b_3
-        slope_1 = up_1 - down_1
-        slope_2 = up_2 - down_2
-        second = value + slope_1 * gap_1
-        third = second + slope_2 * gap_2
-        lowest = second if second < value else value
-        lowest = third if third < lowest else lowest
-        cut = cuts[e]
-        room = cut - value
-        reach = knot_1 + room * np.divide(-1.0, down_0)
-        left = reach if down_0 > FLAT else low
-        lower = left if left > low else low
-        reach = knot_1 + room * np.divide(1.0, slope_1)
-        left = reach if slope_1 < -FLAT else low
-        right = reach if slope_1 > FLAT else high
-        lower = left if left > lower else lower
-        upper = right if right < high else high
-        reach = knot_2 + (cut - second) * np.divide(1.0, slope_2)
-        left = reach if slope_2 < -FLAT else low
-        right = reach if slope_2 > FLAT else high
-        lower = left if left > lower else lower
-        upper = right if right < upper else upper
-        reach = knot_3 + (cut - third) * np.divide(1.0, up_3)
-        right = reach if up_3 > FLAT else high
-        upper = right if right < upper else upper
-        width = upper - lower
-        width = width if width > 0.0 else 0.0
-        totals[e] += width if lowest <= cut else 0.0
+        lines = _lines_of_three(one[e], two[e], three[e], at_first, down, up, gaps)
+        scratch[e] = lines[0]
+        scratch[e + TOGETHER] = lines[1]
+        scratch[e + 2 * TOGETHER] = lines[2]
+        scratch[e + 3 * TOGETHER] = lines[3]
+        scratch[e + 4 * TOGETHER] = lines[4]
+        scratch[e + 5 * TOGETHER] = lines[5]
+        scratch[e + 6 * TOGETHER] = lines[6]
+        scratch[e + 7 * TOGETHER] = lines[7]
+    for s in range(len(thresholds)):
+        cuts, total = thresholds[s, begin:end], totals[s, begin:end]
+        for e in range(end - begin):
+            lines = (
+                scratch[e], scratch[e + TOGETHER], scratch[e + 2 * TOGETHER],
+                scratch[e + 3 * TOGETHER], scratch[e + 4 * TOGETHER], scratch[e + 5 * TOGETHER],
+                scratch[e + 6 * TOGETHER], scratch[e + 7 * TOGETHER],
+            )  # fmt: skip
+            total[e] += _width_of_three(knots, lines, cuts[e], low, high)
 
 
 @compiled
