@@ -1,8 +1,8 @@
 """Plant every bug in a copy of the tree, run tests there, and list the test that catches it.
 
 The test that caught a bug last time is asked first, then the rooms near its file, then others.
-With ``--outcomes FILE`` a run that was stopped goes on: what a bug met in this very tree, source
-and tests, is not asked again.
+With ``--outcomes FILE`` a run that was stopped goes on: a bug is not planted again while the module
+it is in, the test file that caught it and the helpers of all tests are as they were.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -246,8 +247,7 @@ def main() -> int:
     words = options.only
     bugs = [bug for bug in BUGS if not words or any(word in bug.name for word in words)]
     began = time.perf_counter()
-    tree = digest()
-    known = outcomes(options.outcomes, tree) if options.outcomes else {}
+    known = outcomes(options.outcomes, bugs) if options.outcomes else {}
     last = catchers(options.csv) if options.csv else {}
     rooms = sorted({room for bug in bugs for stage in stages(bug, {}) for room in stage})
     with ExitStack() as stack:
@@ -268,7 +268,8 @@ def main() -> int:
             print(f"{bug.name:48} {time.perf_counter() - start:5.0f} s  {told}", flush=True)
             if options.outcomes:
                 with options.outcomes.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps({"tree": tree, "bug": bug.name, "test": test}) + "\n")
+                    line = {"bug": bug.name, "test": test, "met": met(bug, test)}
+                    file.write(json.dumps(line) + "\n")
             return test
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -283,21 +284,41 @@ def main() -> int:
     return int(survivors > 0)
 
 
-def digest() -> str:
-    """Return what tells this source and these tests from others."""
-    total = hashlib.sha256()
-    for path in sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]):
+def met(bug: Bug, test: str | None) -> str:
+    """Return a digest of the bug, its module, the test file that caught it, and all tests' helpers.
+
+    Without such a file (the bug survived, or ended a run) it is of all source and tests.
+    """
+    caught = ROOT / (test or "").partition("::")[0]
+    some = [ROOT / "src" / "conformix" / bug.file, caught, *helpers()]
+    total = hashlib.sha256(f"{bug.right}\0{bug.wrong}\0".encode())
+    for path in some if caught.is_file() else everything():
         total.update(f"{path.relative_to(ROOT)}\0".encode())
         total.update(path.read_bytes())
     return total.hexdigest()
 
 
-def outcomes(path: Path, tree: str) -> dict[str, str | None]:
-    """Return the tests that caught bugs in this tree, as far as a file knows them."""
+@cache
+def helpers() -> list[Path]:
+    """Return the Python files of the tests that hold no tests, but for the list of bugs."""
+    files = [path for path in everything() if path.is_relative_to(ROOT / "tests")]
+    return [path for path in files if path.name[:5] != "test_" and path.name != "planted.py"]
+
+
+@cache
+def everything() -> list[Path]:
+    """Return all Python files of source and tests."""
+    return sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("*.py")])
+
+
+def outcomes(path: Path, bugs: list[Bug]) -> dict[str, str | None]:
+    """Return the tests that caught bugs, as far as a file knows them and they still stand."""
     if not path.exists():
         return {}
     lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-    return {line["bug"]: line["test"] for line in lines if line["tree"] == tree}
+    last = {line["bug"]: line for line in lines}
+    there = [(bug, last[bug.name]) for bug in bugs if bug.name in last]
+    return {bug.name: line["test"] for bug, line in there if line["met"] == met(bug, line["test"])}
 
 
 def catchers(path: Path) -> dict[str, str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import conformix
-from mutants.__main__ import NEAR, SUITE
+from mutants.__main__ import NEAR, SUITE, met, outcomes
 from mutants.planted import BUGS, Bug
 
 PACKAGE = Path(conformix.__file__).parent
@@ -29,3 +31,18 @@ def test_near_rooms_and_the_files_they_are_near_to_are_there(beginning: str, roo
 
 def test_every_room_that_is_always_asked_is_there() -> None:
     assert all((TESTS / room).is_dir() for room in SUITE)
+
+
+@pytest.mark.parametrize("test", [f"tests/{SUITE[0]}/test_rank.py::test_some[1]", None])
+def test_an_outcome_stands_until_the_bug_its_module_or_its_test_changes(
+    tmp_path: Path, test: str | None
+) -> None:
+    bug, file = BUGS[0], tmp_path / "outcomes.jsonl"
+    other = replace(bug, wrong=f"{bug.wrong} ")
+    elsewhere = replace(bug, file=next(b.file for b in BUGS if b.file != bug.file))
+    line = {"bug": bug.name, "test": test, "met": met(bug, test)}
+    file.write_text(json.dumps(line), encoding="utf-8")
+    assert outcomes(file, [bug]) == {bug.name: test}
+    assert outcomes(file, [other]) == {}
+    assert met(elsewhere, test) != met(bug, test) or test is None
+    assert met(bug, "tests/scores/test_auto.py::test_some") != met(bug, test)
