@@ -184,6 +184,48 @@ def _regression(text: str) -> Iterable[str]:
     yield f"{told[2]} cases"
 
 
+def _table(text: str) -> list[list[str]]:
+    """Return the cells of a table in Markdown, below its head."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def _goals_missed(text: str) -> Iterable[str]:
+    told = {(row[0], row[1], row[2]): float(row[4].split()[0]) for row in _table(text)}
+
+    def short(number: float, digits: int) -> str:
+        return f"{number:.{digits}f}".removeprefix("0")
+
+    def both(case: str, digits: int) -> list[str]:
+        places = (("host, 2 cores", "10,000 x 100"), ("host, 2 cores", "20,000 x 1,000"))
+        return [short(told[f"conformix {case}", *place], digits) for place in places]
+
+    yield f"`thr` of 10,000 x 100 takes {both('thr / MAPIE LAC', 1)[0]} times MAPIE's LAC"
+    small, large = both("thr, aps, rank / MAPIE APS", 2)
+    small_logits, large_logits = both("thr, aps, rank, logits / MAPIE APS", 2)
+    yield (
+        f"{small} of MAPIE's APS ({small_logits} from logits) at 10,000 x 100, where {large} "
+        f"({large_logits}) at 20,000 x 1,000"
+    )
+    small, large = both("auto / MAPIE APS", 1)
+    yield (
+        f"`auto` takes {small} times MAPIE's APS at 10,000 x 100, {large} times at 20,000 x 1,000"
+    )
+    gpu = told["conformix auto, seconds", "NVIDIA H200", "50,000 x 1,000"]
+    yield f"{short(gpu, 2)} s on an H200 for 50,000 x 1,000"
+
+
+def _learnt_columns(text: str) -> Iterable[str]:
+    rows = {(row[0], row[2]): [float(cell) for cell in row[3:]] for row in _table(text)}
+    (fit, no_fit, predict, no_predict) = rows["1,000", "host"]
+    (gpu_fit, gpu_no_fit, gpu_predict, gpu_no_predict) = rows["1,000", "device"]
+    yield (
+        f"a fit takes {fit / no_fit:.1f} times as long as without, a prediction "
+        f"{predict / no_predict:.1f} times; on a device {gpu_fit / gpu_no_fit:.1f} and "
+        f"{gpu_predict / gpu_no_predict:.1f}"
+    )
+
+
 CLAIMS = (
     Claim("README.md", f"{RESULTS}/at_a_glance.jsonl", "make bench WHAT=at-a-glance", _at_a_glance),
     Claim(
@@ -209,6 +251,18 @@ CLAIMS = (
         "docs/results/regression/cases.md",
         "make results WHAT=regression",
         _regression,
+    ),
+    Claim(
+        "docs/limits.md",
+        "docs/results/end_to_end/goals.md",
+        "make bench WHAT=end-to-end",
+        _goals_missed,
+    ),
+    Claim(
+        "docs/limits.md",
+        "docs/results/frontier/cost.md",
+        "make bench WHAT=learnt",
+        _learnt_columns,
     ),
 )
 
