@@ -21,7 +21,9 @@ from conformix.experiments.pool import Pool
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
 from conformix.scores.blend import (
     DICTIONARY,
+    ENOUGH_ROWS,
     LEARNT,
+    MOST_NUMBERS,
     can_teach,
     dictionary_columns,
     most_likely,
@@ -46,6 +48,10 @@ class Blending:
         Whether as many rows tune as in 0.1.0.
     few : bool
         Whether fewer than sixteen rows teach coefficients, as in 0.1.0.
+    share : float, optional
+        Of the rows, how many tune before the plan is rounded; by default a third.
+    ridge : float
+        How many times the ridge of ``auto``.
 
     Examples
     --------
@@ -58,12 +64,17 @@ class Blending:
     without: tuple[str, ...] = ()
     old_plan: bool = False
     few: bool = False
+    share: float | None = None
+    ridge: float = 1.0
 
     def n_tune(self, n: int, alpha: float, n_models: int, n_classes: int) -> int:
         """Return how many of n labelled rows the blend learns from."""
         if self.old_plan:
             return plan_of_0_1_0(n, alpha, len(DICTIONARY) * n_models, n_classes)
         most = n_models * (len(DICTIONARY) + len(LEARNT) + 1)
+        if self.share is not None:
+            affordable = max(MOST_NUMBERS // (most * n_classes), 1)
+            return _rounded(n, alpha, min(self.share * n, ENOUGH_ROWS, affordable))
         return plan_rows(n, alpha, most, n_classes)
 
 
@@ -78,11 +89,15 @@ def plan_of_0_1_0(n: int, alpha: float, n_scores: int, n_classes: int) -> int:
     >>> [plan_of_0_1_0(n, 0.01, 5, 100) for n in (99, 120, 230, 300, 1000)]
     [0, 21, 131, 101, 201]
     """
+    affordable = max(2**25 // (n_scores * n_classes), 1)
+    return _rounded(n, alpha, min(max(10 * n_scores, n / 6), n / 3, 2000, affordable))
+
+
+def _rounded(n: int, alpha: float, wanted: float) -> int:
+    """Return how many rows tune where so many are wanted: more, if alpha is wasted otherwise."""
     spare = n - rows_needed(alpha)
     if spare <= 0:
         return 0
-    affordable = max(2**25 // (n_scores * n_classes), 1)
-    wanted = min(max(10 * n_scores, n / 6), n / 3, 2000, affordable)
     least = min(max(math.ceil(wanted), 1), n - 1, spare)
     most = min(max(3 * n // 5, least), spare)
     whole = math.floor(Fraction(n - least + 1) * simple_fraction(alpha))
@@ -101,6 +116,14 @@ PARTS = {
     "without the high floor": Blending((HIGH_FLOOR,)),
     "without these four": Blending((*LEARNT, HIGH_FLOOR)),
     "with the tuning rows of 0.1.0": Blending(old_plan=True),
+}
+# Constants that could have been others; with the parts, what somebody else might have chosen.
+OTHERWISE = {
+    "a quarter tunes": Blending(share=1 / 4),
+    "half tunes": Blending(share=1 / 2),
+    "half the ridge": Blending(ridge=0.5),
+    "twice the ridge": Blending(ridge=2.0),
+    "four times the ridge": Blending(ridge=4.0),
 }
 
 
@@ -218,7 +241,7 @@ class Taught:
         if len(self._tune) and (way.few or can_teach(tuning, self.columns)):
             scores = np.moveaxis(self.planes[used], 0, -1)
             labels = self._blends.pool.labels[self._tune]
-            prior = most_likely(scores, labels, prior, ridge_of(columns), 1)
+            prior = most_likely(scores, labels, prior, way.ridge * ridge_of(columns), 1)
         counting = np.flatnonzero(prior)
         return [columns[j] for j in counting], prior[counting]
 

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 from conformix.atomic import write_whole
 from conformix.plots.style import MARKERS, PALETTE, new_figure, save_figure, tidy
 from studies.frontier.averaged import Averaging
-from studies.frontier.blended import PARTS
+from studies.frontier.blended import OTHERWISE, PARTS
 from studies.frontier.cases import FEW_MODELS, SETTINGS, SEVERAL
 from studies.frontier.exactly import Exactly
 from studies.frontier.run import run_frontier
@@ -22,8 +22,10 @@ from studies.frontier.symmetric import Symmetric
 from studies.frontier.tables import (
     HALF,
     Ratio,
+    choice_table,
     class_table,
     group_table,
+    left_out_table,
     markdown,
     parts_table,
     ratios,
@@ -38,6 +40,8 @@ PAPER, SIMILAR = "the paper's average", "class similarity"
 AGGREGATED, SELECTED = "SACP", "auto under split exact"
 TITLES = {BASELINE: "the tuned baseline"}
 PARTS_RUNS, RIVALS_RUNS, SLOW_RUNS = 10, 20, 10
+# With so few rows hardly any tune, and nothing is chosen.
+FEW_ROWS = 100
 
 
 def write_frontier(folder: str | Path, *, runs: int | None = None, workers: int = 2) -> list[Path]:
@@ -58,7 +62,12 @@ def write_frontier(folder: str | Path, *, runs: int | None = None, workers: int 
     rows = run_frontier(log, runs=runs, **shared)
     shared["sizes"] = (300, 1000, None)
     few = PARTS_RUNS if runs is None else min(runs, PARTS_RUNS)
-    parts = run_frontier(log, methods=PARTS, runs=few, alphas=(0.01, 0.05), **shared)
+    shared |= {"runs": few, "alphas": (0.01, 0.05)}
+    parts = run_frontier(log, methods=PARTS, **shared)
+    forms = [*rows, *parts, *run_frontier(log, methods=OTHERWISE, **shared)]
+    forms = [row for row in forms if row["alpha"] < 0.1 and row["n_labelled"] != FEW_ROWS]
+    named = ["auto", *PARTS, *OTHERWISE]
+    del shared["alphas"]
     shared["runs"] = RIVALS_RUNS if runs is None else runs
     similar = run_frontier(log, methods={SIMILAR: Similarity()}, **shared)
     few_models = [s for s in SETTINGS if s not in SEVERAL or s in FEW_MODELS]
@@ -81,6 +90,8 @@ def write_frontier(folder: str | Path, *, runs: int | None = None, workers: int 
             for name, cases in rivals.items()
         ),
         "parts.md": parts_table([*rows, *parts], list(PARTS)) + "\n",
+        "choice.md": choice_table(forms, named, BEFORE) + "\n",
+        "left_out.md": left_out_table(forms, named, BEFORE) + "\n",
         "classes.md": class_table(classes, "auto", BEFORE) + "\n",
         "cases.md": _told(before, markdown(before)),
         "cases_baseline.md": _told(rivals[BASELINE], markdown(rivals[BASELINE])),

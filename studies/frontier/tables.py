@@ -199,6 +199,98 @@ def parts_table(rows: Sequence[Row], methods: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
+def choice_table(rows: Sequence[Row], methods: Sequence[str], other: str) -> str:
+    """Return which form the other data sets choose, and what that one gives on the one left out.
+
+    Chosen is the form with the smallest geometric mean of sizes relative to `other`, over all
+    settings, rows and levels of the other data sets.
+
+    Examples
+    --------
+    >>> print(choice_table([], [], "auto of 0.1.0"))
+    | left out | settings | the others choose | its sizes there | sizes of `auto` there |
+    |---|---|---|---|---|
+    """
+    lines = [
+        "| left out | settings | the others choose | its sizes there | sizes of `auto` there |"
+    ]
+    lines.append("|---|---|---|---|---|")
+    found = _by_data(rows, methods, other)
+    chosen = chosen_without(rows, methods, other)
+    for data, form in chosen.items():
+        settings = len({r.setting for r in found["auto"][data]})
+        sizes = [f"{_geometric(found[name][data]):.3f}" for name in (form, "auto")]
+        lines.append(f"| {data} | {settings} | {form} | " + " | ".join(sizes) + " |")
+    return "\n".join(lines)
+
+
+def chosen_without(rows: Sequence[Row], methods: Sequence[str], other: str) -> dict[str, str]:
+    """Return, by data set, the form with the smallest sets on all others.
+
+    Examples
+    --------
+    >>> chosen_without([], [], "auto of 0.1.0")
+    {}
+    """
+    found = _by_data(rows, methods, other)
+    return {
+        data: min(methods, key=lambda form: _geometric(
+            [r for name, some in found[form].items() if name != data for r in some]))
+        for data in (found["auto"] if found else ())
+    }  # fmt: skip
+
+
+def left_out_table(rows: Sequence[Row], methods: Sequence[str], other: str) -> str:
+    """Return sizes by group: of ``auto``, and of what was chosen without the data set at hand.
+
+    Examples
+    --------
+    >>> print(left_out_table([], [], "auto of 0.1.0"))
+    | settings |
+    |---|
+    """
+    found = _by_data(rows, methods, other)
+    chosen = chosen_without(rows, methods, other)
+    pairs = {
+        name: [r for data, form in chosen.items() for r in found[name or form][data]]
+        for name in ("auto", "")
+    }
+    places = sorted({(r.rows, r.alpha) for r in pairs["auto"]})
+    heads = [f"{'half' if n == HALF else f'{n:,}'}, {alpha:g}" for n, alpha in places]
+    lines = ["| " + " | ".join(["settings", *heads]) + " |", "|" + "---|" * (1 + len(places))]
+    for group in dict.fromkeys(r.group for r in pairs["auto"]):
+        cells = []
+        for place in places:
+            some = [
+                [r for r in pairs[name] if r.group == group and (r.rows, r.alpha) == place]
+                for name in ("auto", "")
+            ]
+            cells.append(" / ".join(f"{_geometric(part):.3f}" for part in some) if some[0] else "")
+        lines.append(f"| {group} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _by_data(
+    rows: Sequence[Row], methods: Sequence[str], other: str
+) -> dict[str, dict[str, list[Ratio]]]:
+    """Return the ratios of every form, by data set, over the splits that all forms have."""
+    runs = [{row["run"] for row in rows if row["method"] == form} for form in methods]
+    shared = set.intersection(*runs) if runs else set()
+    some = [row for row in rows if row["run"] in shared]
+    everywhere: dict[str, dict[str, list[Ratio]]] = {}
+    for form in methods:
+        by_data: dict[str, list[Ratio]] = everywhere.setdefault(form, {})
+        for r in ratios([row for row in some if row["method"] in (form, other)], form, other):
+            # The trio of CIFAR-10 are other networks on the same images.
+            data = r.setting.partition(",")[0].removesuffix("_trio")
+            by_data.setdefault(data, []).append(r)
+    return everywhere
+
+
+def _geometric(some: Sequence[Ratio]) -> float:
+    return float(np.exp(np.mean([np.log(r.ratio.mean) for r in some])))
+
+
 KINDS = {
     "mean over classes": "class coverage",
     "distance of a class from the promise": "class gap",

@@ -13,13 +13,21 @@ from conformix.fit.settings import resolve
 from conformix.scores.blend import DICTIONARY, LEARNT
 from studies.frontier.averaged import Averaging
 from studies.frontier.baseline import planes, run_baseline
-from studies.frontier.blended import AUTO, BEFORE, PARTS, Blends
+from studies.frontier.blended import AUTO, BEFORE, OTHERWISE, PARTS, Blending, Blends
 from studies.frontier.cases import SETTINGS, Setting
 from studies.frontier.exactly import Exactly
 from studies.frontier.made import long_tail, trained
 from studies.frontier.run import run_frontier
 from studies.frontier.symmetric import Candidates, Symmetric
-from studies.frontier.tables import class_table, group_table, markdown, ratios, summary
+from studies.frontier.tables import (
+    choice_table,
+    class_table,
+    group_table,
+    left_out_table,
+    markdown,
+    ratios,
+    summary,
+)
 
 SMALL = Setting("mmlu_llama13b", ("llama13b_prompt0", "llama13b_prompt1"), label="two prompts")
 WIDE = Setting("cifar100", ("wideresnet_16_4",))
@@ -76,6 +84,41 @@ def test_parts_leave_out_what_they_name_and_0_1_0_has_five_scores() -> None:
         columns, _ = taught.coefficients(way)
         assert not {str(column.score) for column in columns} & set(way.without)
     assert set(every) - set(BEFORE.without) == set(DICTIONARY)
+
+
+def test_other_constants_are_what_they_say() -> None:
+    for name, rows in (("a quarter tunes", 1251), ("half tunes", 2501)):
+        assert OTHERWISE[name].n_tune(5000, 0.1, n_models=1, n_classes=100) == rows
+    assert Blending(share=1 / 3).n_tune(5000, 0.01, 1, 100) == AUTO.n_tune(5000, 0.01, 1, 100)
+    taught = Blends(Pool(SMALL.load())).taught(np.arange(300))
+    for ridge, far in ((1e9, False), (1.0, True)):
+        columns, coefficients = taught.coefficients(Blending(ridge=ridge))
+        names = {str(column.score) for column in columns}
+        assert (names != {"logp(floor=0.01)"}) == far
+        assert (np.abs(coefficients - 0.5).max() > 1e-3) == far
+
+
+def test_a_form_is_chosen_without_the_data_set_that_it_is_reported_for() -> None:
+    sizes = {  # form "b" is best by far on x and worst elsewhere; on x the others choose "a"
+        "auto": {"x, m": 0.9, "y_trio, m": 0.9, "y, m": 0.9, "z, m": 0.9},
+        "a": {"x, m": 0.95, "y_trio, m": 0.8, "y, m": 0.85, "z, m": 0.8},
+        "b": {"x, m": 0.1, "y_trio, m": 0.95, "y, m": 0.95, "z, m": 0.95},
+        "old": {"x, m": 1.0, "y_trio, m": 1.0, "y, m": 1.0, "z, m": 1.0},
+    }
+    rows = [
+        {"setting": setting, "group": "g", "n_labelled": 300, "half": False, "alpha": 0.01,
+         "coverage": 0.99, "method": form, "run": run, "size": size}
+        for form, of in sizes.items() for setting, size in of.items()
+        for run in range(3 if form in ("auto", "old") else 2)
+    ]  # fmt: skip
+    lines = choice_table(rows, ["auto", "a", "b"], "old").splitlines()[2:]
+    assert lines == [
+        "| x | 1 | a | 0.950 | 0.900 |",
+        "| y | 2 | b | 0.950 | 0.900 |",  # both of its settings are left out
+        "| z | 1 | b | 0.950 | 0.900 |",
+    ]
+    (told,) = left_out_table(rows, ["auto", "a", "b"], "old").splitlines()[2:]
+    assert told == "| g | 0.900 / 0.950 |"
 
 
 @pytest.mark.parametrize("p", [1.0, 2.0])
