@@ -12,12 +12,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
 from conformix.conformal import conformal_rank, kth_largest, rows_needed, simple_fraction
 from conformix.experiments.pool import Pool
+from conformix.kernels import elementary
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
 from conformix.scores.blend import (
     DICTIONARY,
@@ -127,11 +128,15 @@ OTHERWISE = {
 }
 
 
-class Rows(NamedTuple):
+@dataclass(frozen=True)
+class Rows:
     """What scores that learn see of some rows of a model."""
 
     probs: FloatArray
     patterns: FloatArray
+
+    xp: ClassVar[Any] = np
+    log: ClassVar[Any] = staticmethod(elementary.log)
 
     @property
     def n_classes(self) -> int:

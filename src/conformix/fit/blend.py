@@ -57,8 +57,8 @@ def learn_blend(rows: Any, settings: Settings, rng: np.random.Generator) -> Blen
     # Drawn once: the rows that the blend learns from are those that do not calibrate.
     roles = None if split is None else split.roles(rows.n, 0, rng, rows.groups)
     tuning = rows.take(np.arange(0) if roles is None else roles.tune)
-    # On the host, in one arithmetic: a device learns the same coefficients.
-    seen = tuning.outputs.to_host()
+    # In one arithmetic, wherever it is done: a device learns the same coefficients.
+    seen = tuning.outputs if tuning.outputs.stays_on_device else tuning.outputs.to_host()
     columns = dictionary_columns(seen)
     teaches = roles is not None and (split_is_asked_for(settings) or can_teach(seen, columns))
     if roles is not None:

@@ -35,7 +35,7 @@ from conformix.kernels.patterns import MOST_ROWS
 from conformix.kernels.twins import compile_for
 from conformix.scores.learnt import RowSums, parts_of
 from conformix.scores.names import Column
-from conformix.scores.ranked import Ranked
+from conformix.scores.ranked import Ranked, ranked_rows
 from conformix.scores.uniforms import row_digests
 from conformix.splits import Roles, bounded
 
@@ -105,13 +105,13 @@ def learn_from(
 ) -> LearntScores:
     """Return the columns with what the tuning rows, and rows without labels, teach them."""
     tuning = rows.take(roles.tune)
-    outputs = tuning.outputs.to_host()
+    outputs = tuning.outputs if tuning.outputs.stays_on_device else tuning.outputs.to_host()
     units = np.arange(outputs.n) if tuning.groups is None else tuning.groups
     parts = parts_of(units, outputs.n_classes)
     compile_for(outputs.n * outputs.n_classes)
     listed, left_out = list(columns), {}
     for model in dict.fromkeys(column.model for column in columns if column.score.learns):
-        ranked = Ranked(outputs.models[model][:], outputs.kind, arithmetic=outputs.arithmetic)
+        ranked = ranked_rows(outputs.models[model][:], outputs.kind, outputs.arithmetic)
         for j, (name, score) in enumerate(columns):
             if name != model or not score.learns:
                 continue

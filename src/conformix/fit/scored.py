@@ -20,7 +20,7 @@ from conformix.data.outputs import Form, Outputs, Source, chosen, cut, one_below
 from conformix.data.row_data import NO_DATA, RowData
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, IntArray, of_labels, some_rows, to_device
-from conformix.kernels.blocks import row_blocks
+from conformix.kernels.blocks import entries_for, row_blocks
 from conformix.scores.ensemble import Ensemble
 from conformix.scores.names import Column
 from conformix.scores.sorted_rows import SortedOutputs, are_sorted, true_label_scores
@@ -250,7 +250,8 @@ class TensorReader:
     def map(
         self, function: Callable[..., Any], rows: IntArray, arrays: tuple[Any, ...]
     ) -> Iterator[tuple[slice, Any]]:
-        for block in row_blocks(len(rows), self.tensor.shape[1] * self.tensor.shape[2]):
+        width = self.tensor.shape[1] * self.tensor.shape[2]
+        for block in row_blocks(len(rows), width, entries_for(self.tensor)):
             yield block, function(some_rows(self.tensor, rows[block]), *cut(arrays, block))
 
     def sum(self, function: Callable[..., int], rows: IntArray, arrays: tuple[Any, ...]) -> int:
@@ -481,7 +482,8 @@ def in_blocks(
     if isinstance(scores, Gathered | GatheredRows):
         yield from scores.map(function, *arrays)
         return
-    for block in row_blocks(*scores.shape[:2]):
+    n, width = scores.shape[:2]
+    for block in row_blocks(n, width, entries_for(scores)):
         yield block, function(scores[block], *cut(arrays, block))
 
 

@@ -190,6 +190,18 @@ def quotient(values: Any, divisor: float) -> Any:
     return values / (values.new_full((), divisor) if is_tensor(values) else divisor)
 
 
+def root(values: Any) -> Any:
+    """Return the square root, exactly rounded, as NumPy and CUDA have it.
+
+    PyTorch's own for tensors in host memory is off by a last bit now and then.
+    """
+    if not is_tensor(values):
+        return np.sqrt(values)
+    if values.device.type == "cpu":
+        return torch_module().from_numpy(np.sqrt(values.numpy()))
+    return values.sqrt()
+
+
 def of_labels(values: Any, y: IntArray) -> Any:
     """Return ``values[i, y[i]]`` of every row i, in host memory: one entry per row is little."""
     return to_host(values[to_device(np.arange(len(y)), values), to_device(y, values)])

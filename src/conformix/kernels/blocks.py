@@ -12,17 +12,28 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from conformix.errors import InvalidInput, shown
-from conformix.kernels.arrays import FloatArray
+from conformix.kernels.arrays import FloatArray, on_device
 
 # Entries held at once while a block of rows is worked on (8 MiB of float64).
 BLOCK_ENTRIES = 2**20
 # The same on a device, whose many cores want larger blocks.
 DEVICE_ENTRIES = 2**24
+
+
+def entries_for(values: Any) -> int:
+    """Return how many entries of some scores are worked on at once, where these are.
+
+    Examples
+    --------
+    >>> entries_for(np.zeros(3)) == BLOCK_ENTRIES
+    True
+    """
+    return DEVICE_ENTRIES if on_device(values) else BLOCK_ENTRIES
 
 
 def row_blocks(n: int, width: int, entries: int = BLOCK_ENTRIES) -> Iterator[slice]:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from conformix.errors import InvalidInput
-from conformix.kernels.arrays import FloatArray, is_tensor, quotient, to_device
+from conformix.kernels.arrays import FloatArray, is_tensor, quotient, root, to_device
 from conformix.kernels.blas import multiplying
 from conformix.kernels.twins import loops
 
@@ -83,11 +83,7 @@ def patterns(log_probs: Any) -> Any:
 def over_norm(values: Any) -> Any:
     """Return rows over their norms, whose squares add up without rounding; zero rows stay."""
     square = (values * values).sum(1)[:, None]
-    return values / _root(square + (square == 0))
-
-
-def _root(values: Any) -> Any:
-    return values.sqrt() if is_tensor(values) else np.sqrt(values)
+    return values / root(square + (square == 0))
 
 
 def products(rows: Any, factors: FloatArray, out: FloatArray | None = None) -> Any:

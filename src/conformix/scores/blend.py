@@ -29,15 +29,15 @@ from conformix.conformal import rows_needed, simple_fraction
 from conformix.data.outputs import LaterOutputs, Outputs
 from conformix.errors import InvalidInput
 from conformix.kernels import available_threads, run_blocks
-from conformix.kernels.arrays import FloatArray, IntArray, is_tensor
+from conformix.kernels.arrays import FloatArray, IntArray, is_tensor, of_labels, to_host
 from conformix.kernels.blas import run_products
-from conformix.kernels.blocks import Buffers, row_blocks
+from conformix.kernels.blocks import DEVICE_ENTRIES, Buffers, row_blocks
 from conformix.kernels.twins import compile_for, loops
 from conformix.scores.learnt import PatternScore, PatternSum, pattern_sum
 from conformix.scores.names import Column, parse_score, score_columns
-from conformix.scores.ranked import Ranked, Rising
+from conformix.scores.ranked import Ranked, Rising, ranked_rows
 from conformix.scores.sorted_rows import SortedRows, rise
-from conformix.scores.tensor import CACHE_ENTRIES, fill_planes
+from conformix.scores.tensor import CACHE_ENTRIES, fill_planes, fill_tensor
 from conformix.scores.terms import terms_of
 
 __all__ = ["DICTIONARY", "Blend", "fit_blend", "plan_rows"]
@@ -85,13 +85,8 @@ class Blend:
 
     def logits(self, outputs: Outputs) -> FloatArray:
         """Return ``z`` of all labels of some rows, shape (n, K)."""
-        ranked: dict[str, Any] = {}
-        for model, values in outputs.models.items():
-            if outputs.on_device:
-                ranked[model] = _device().DeviceRanked(values, outputs.kind)
-            else:
-                ranked[model] = Ranked(values, outputs.kind, arithmetic=outputs.arithmetic)
-        return self.added_up(ranked)
+        how = outputs.kind, outputs.arithmetic
+        return self.added_up({m: ranked_rows(v, *how) for m, v in outputs.models.items()})
 
     def added_up(self, ranked: Mapping[str, Any]) -> FloatArray:
         """Return ``z`` of ranked rows of all models."""
@@ -414,6 +409,8 @@ def can_teach(outputs: Outputs, columns: Sequence[Column]) -> bool:
 
 STEPS = 40
 DIGITS = 6
+# Of a last digit: sums in another order move a coefficient by less.
+UNSURE = 0.01
 # Scores that one thread works on at once, and from which on it does so in a compiled loop.
 LIKELIHOOD_ENTRIES = 2**18
 COMPILED_NUMBERS = 2**20
@@ -433,7 +430,7 @@ def fit_blend(
     Parameters
     ----------
     outputs : Outputs
-        Checked outputs of the tuning rows.
+        Checked outputs of the tuning rows, on the host or on a device: the blend is the same.
     y : integer array of shape (n,)
         Their labels.
     columns : sequence of Column
@@ -458,12 +455,19 @@ def fit_blend(
     """
     listed = tuple(columns)
     fixed = [j for j in range(len(listed)) if j not in left_out]
-    planes = np.empty((len(listed), outputs.n, outputs.n_classes))
-    known = [planes[j] for j in fixed]
-    fill_planes(known, outputs, [listed[j] for j in fixed], threads=threads)
+    shape = (len(listed), outputs.n, outputs.n_classes)
+    planes: Any
+    if outputs.on_device:
+        known = fill_tensor(outputs, [listed[j] for j in fixed])
+        planes = known.new_empty(shape)  # type: ignore[attr-defined]
+        planes[fixed] = known.movedim(-1, 0)  # type: ignore[attr-defined]
+    else:
+        planes = np.empty(shape)
+        some = [planes[j] for j in fixed]
+        fill_planes(some, outputs, [listed[j] for j in fixed], threads=threads)
     for j, plane in left_out.items():
         planes[j] = plane
-    scores = np.moveaxis(planes, 0, -1)
+    scores = planes.movedim(0, -1) if outputs.on_device else np.moveaxis(planes, 0, -1)
     coefficients = most_likely(scores, y, prior_of(listed), ridge_of(listed), threads)
     # What has learnt, and counts for nothing, would cost a matrix.
     used = [j for j in range(len(listed)) if coefficients[j] or not listed[j].score.learns]
@@ -471,17 +475,38 @@ def fit_blend(
 
 
 def most_likely(
-    scores: FloatArray, y: IntArray, prior: FloatArray, ridge: float, threads: int | None = None
+    scores: Any, y: IntArray, prior: FloatArray, ridge: float, threads: int | None = None
 ) -> FloatArray:
-    """Return the coefficients (p,) that maximise the penalised likelihood of the labels."""
-    problem = Likelihood(scores, y, np.asarray(prior, dtype=np.float64), ridge, threads)
+    """Return the coefficients (p,) that maximise the penalised likelihood of the labels.
+
+    Rounded, so that the order of sums does not matter. Where it might, since a coefficient of
+    scores (n, K, p) on a device is next to where rounding turns, those of the host count.
+    """
+    found = _minimum(Likelihood(scores, y, np.asarray(prior, dtype=np.float64), ridge, threads))
+    if is_tensor(scores) and _might_round_otherwise(found):
+        return most_likely(_planes_on_host(scores), y, prior, ridge, threads)
+    return np.asarray(np.round(found, DIGITS))
+
+
+def _might_round_otherwise(numbers: FloatArray) -> bool:
+    units = numbers * 10.0**DIGITS
+    return bool((np.abs(units - np.floor(units) - 0.5) < UNSURE).any())
+
+
+def _planes_on_host(scores: Any) -> FloatArray:
+    return np.moveaxis(to_host(scores.movedim(-1, 0)), 0, -1)
+
+
+def _minimum(problem: Likelihood) -> FloatArray:
+    """Return where the problem is smallest, by Newton steps, to about 1e-12."""
     c = problem.prior.copy()
     value, gradient, curvature = problem(c)
     for _ in range(STEPS):
         step = bounded_step(gradient, curvature, c)
         gain = -float(gradient @ step)
-        if gain <= 1e-12 * len(y):
-            break
+        if gain <= 1e-12 * problem.n:
+            # So near, a whole step squares the distance: what is left decides no digit.
+            return np.maximum(c + step, 0.0)
         length = 1.0  # halved until the value falls enough
         while True:
             there = np.maximum(c + length * step, 0.0)
@@ -490,7 +515,7 @@ def most_likely(
                 break
             length /= 2
         c, (value, gradient, curvature) = there, found
-    return np.asarray(np.round(c, DIGITS))
+    return c
 
 
 class Likelihood:
@@ -498,20 +523,27 @@ class Likelihood:
 
     def __init__(
         self,
-        scores: FloatArray,
+        scores: Any,
         y: IntArray,
         prior: FloatArray,
         ridge: float,
         threads: int | None = None,
     ) -> None:
-        self.planes = np.moveaxis(scores, -1, 0)  # (p, n, K)
+        self.n = len(y)
+        self.prior, self.ridge = prior, ridge
+        self.of_labels = of_labels(scores, y).sum(axis=0)
+        self._on_device: Any = None
+        self.planes: Any  # (p, n, K)
+        if is_tensor(scores):
+            self.planes, self._threads, self._entries = scores.movedim(-1, 0), 1, DEVICE_ENTRIES
+            self._on_device = import_module("conformix.kernels.device.likelihood").likelihood
+            return
+        self.planes = np.moveaxis(scores, -1, 0)
+        self._threads, self._entries = available_threads(threads), LIKELIHOOD_ENTRIES
         compile_for(self.planes.size)
         # Of few numbers the likelihood is had before the loop is compiled.
         many = self.planes.size >= COMPILED_NUMBERS and self.planes.flags.c_contiguous
         self._loop = loops("likelihood", self.planes.size) if many else None
-        self.of_labels = scores[np.arange(len(y)), y].sum(axis=0)
-        self.prior, self.ridge = prior, ridge
-        self._threads = available_threads(threads)
 
     def __call__(self, c: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         """Return the value at c, the gradient (p,) and the second derivatives (p, p).
@@ -521,7 +553,7 @@ class Likelihood:
         """
         p, n, n_classes = self.planes.shape
         value, first, second = 0.0, np.zeros(p), np.zeros((p, p))
-        blocks = row_blocks(n, n_classes * p, LIKELIHOOD_ENTRIES)
+        blocks = row_blocks(n, n_classes * p, self._entries)
         for part in run_blocks(lambda rows: self._of_block(rows, c), blocks, self._threads):
             value, first, second = value + part[0], first + part[1], second + part[2]
         # A trace of ridge keeps scores that are constant within rows from dividing by zero.
@@ -531,6 +563,8 @@ class Likelihood:
         return value, first - self.of_labels + 2 * self.ridge * away, second
 
     def _of_block(self, rows: slice, c: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        if self._on_device is not None:
+            return self._on_device(self.planes[:, rows], c)  # type: ignore[no-any-return]
         if self._loop is not None:
             first, lower = np.zeros(len(c)), np.zeros((len(c), len(c)))
             value = self._loop.likelihood(self.planes, (rows.start, rows.stop), c, first, lower)

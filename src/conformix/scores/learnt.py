@@ -32,9 +32,17 @@ import numpy as np
 
 from conformix.errors import InvalidInput
 from conformix.kernels import available_threads, elementary, patterns, run_blocks
-from conformix.kernels.arrays import FloatArray, IntArray, to_device, to_host
+from conformix.kernels.arrays import (
+    FloatArray,
+    IntArray,
+    is_tensor,
+    quotient,
+    root,
+    to_device,
+    to_host,
+)
 from conformix.kernels.blas import run_products
-from conformix.kernels.blocks import row_blocks
+from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks
 from conformix.kernels.twins import loops
 from conformix.scores.ranked import Ranked
 from conformix.scores.score import Score
@@ -253,20 +261,22 @@ class Likeness(PatternScore):
         ``m.m - 2 p d + p^2 f.f``. Where nothing is left of a prototype the score is zero.
         """
         units, norms = self._prototypes(sums)
-        scores: FloatArray = patterns.products(ranked.patterns, units)
+        scores: Any = patterns.products(ranked.patterns, units)
+        norms, xp = to_device(norms, scores), ranked.xp
 
         def leave_out(rows: slice) -> None:
-            own = (ranked.patterns[rows] != 0).any(axis=1)[:, None]  # f.f is one, or zero
-            p = np.where(own, ranked.probs[rows], 0.0)
+            own = (ranked.patterns[rows] != 0).any(1)[:, None]  # f.f is one, or zero
+            p = xp.where(own, ranked.probs[rows], 0.0)
             along = norms * scores[rows]
             square = norms * norms - 2.0 * p * along + p * p
             there = square > CANCELLED * norms * norms
-            root = np.sqrt(np.where(there, square, 1.0))
-            scores[rows] = np.where(there, WIDTH * ((along - p) / root), 0.0)
+            norm = root(xp.where(there, square, 1.0))
+            scores[rows] = xp.where(there, WIDTH * ((along - p) / norm), 0.0)
 
-        blocks = row_blocks(len(scores), scores.shape[1], CACHE_ENTRIES)
+        entries = DEVICE_ENTRIES if is_tensor(scores) else CACHE_ENTRIES
+        blocks = row_blocks(len(scores), scores.shape[1], entries)
         run_blocks(leave_out, blocks, available_threads(threads))
-        return scores
+        return scores  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -317,10 +327,10 @@ class Kin(PatternScore):
         self, ranked: Ranked, sums: RowSums, parts: IntArray, threads: int | None = None
     ) -> FloatArray:
         """Return the scores of rows by the correlations over the other parts."""
-        scores = np.empty(ranked.patterns.shape)
+        scores = ranked.xp.empty_like(ranked.patterns)
 
         def score(part: int) -> None:
-            rows = np.flatnonzero(parts == part)
+            rows = to_device(np.flatnonzero(parts == part), scores)
             some = ranked.patterns[rows]
             units = self.matrix(sums.plus(_correlated(some), -1))
             scores[rows] = WIDTH * patterns.products(some, units)
@@ -360,13 +370,14 @@ class Rarity(LearningScore):
 
     def learnt(self, sums: RowSums) -> Rarity:
         """Return the score with the constants that some rows make."""
-        return replace(self, factors=_rarity(_mass(sums), sums.n))
+        return replace(self, factors=0.0 - elementary.log(_share(_mass(sums), sums.n)))
 
     def left_out(
         self, ranked: Ranked, sums: RowSums, parts: IntArray, threads: int | None = None
     ) -> FloatArray:
         """Return the constants of rows that leave themselves out."""
-        return _rarity(_mass(sums) - ranked.probs, sums.n - 1)
+        mass = to_device(_mass(sums), ranked.probs) - ranked.probs
+        return 0.0 - ranked.log(_share(mass, sums.n - 1))
 
     def check(self, n_classes: int) -> None:
         """Refuse anything but one finite number per label."""
@@ -379,7 +390,6 @@ def _mass(sums: RowSums) -> FloatArray:
     return np.asarray(sums.totals, dtype=np.float64) * 2.0**-patterns.SUM_BITS
 
 
-def _rarity(mass: FloatArray, n: int) -> FloatArray:
-    n_classes = mass.shape[-1]
-    share = (np.maximum(mass, 0.0) + UNIFORM_ROWS) / (n / n_classes + UNIFORM_ROWS)
-    return 0.0 - elementary.log(share)
+def _share(mass: Any, n: int) -> Any:
+    """Return the share of labels, relative to 1/K, with some more rows that are uniform."""
+    return quotient(mass.clip(min=0.0) + UNIFORM_ROWS, n / mass.shape[-1] + UNIFORM_ROWS)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from conformix.data.outputs import Arithmetic, Kind
 from conformix.errors import InvalidInput
 from conformix.kernels import elementary
-from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.kernels.arrays import FloatArray, IntArray, on_device
 from conformix.kernels.patterns import patterns
 from conformix.kernels.twins import loops
 
@@ -316,6 +317,19 @@ class Ranked:
     def runner_up(self) -> FloatArray:
         """The second largest probability, which equals the largest in a tie, shape (n, 1)."""
         return np.partition(self.probs, -2, axis=1)[:, -2:-1]
+
+
+def ranked_rows(values: Any, kind: Kind, arithmetic: Arithmetic) -> Any:
+    """Return rows of one model, ranked where they are.
+
+    Examples
+    --------
+    >>> ranked_rows(np.array([[0.2, 0.8]]), "probs", "exact").rank
+    array([[2, 1]])
+    """
+    if on_device(values):
+        return import_module("conformix.scores.device").DeviceRanked(values, kind)
+    return Ranked(values, kind, arithmetic=arithmetic)
 
 
 class Rising(Ranked):

@@ -162,6 +162,8 @@ class Interpolated:
         def line(j: int, values: FloatArray) -> FloatArray:
             if lines[j] is not None:
                 return lines[j](values)  # type: ignore[no-any-return]
+            if is_tensor(values):
+                return rising_line(values, *self._sent_to(values)[j])
             return rising_line(values, self.knots[j], self.levels[j])
 
         return _by_score(scores, line)
@@ -169,6 +171,14 @@ class Interpolated:
     def __getstate__(self) -> dict[str, Any]:
         """Return what is copied and sent to workers: tables are made again where they pay."""
         return {"knots": self.knots, "levels": self.levels}
+
+    def _sent_to(self, values: Any) -> list[tuple[Any, Any]]:
+        """Return knots and levels of every score on the device of some values, sent there once."""
+        sent: dict[Any, list[tuple[Any, Any]]] = vars(self).setdefault("_sent", {})
+        if values.device not in sent:
+            both = zip(self.knots, self.levels, strict=True)
+            sent[values.device] = [(to_device(k, values), to_device(h, values)) for k, h in both]
+        return sent[values.device]
 
     @cached_property
     def _lookups(self) -> tuple[Any, ...]:

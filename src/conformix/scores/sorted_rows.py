@@ -38,8 +38,8 @@ from conformix.scores.names import SCORES, Column
 from conformix.scores.ranked import Ranked, Rising
 from conformix.scores.tensor import fill_tensor, uniforms_of
 
-# Outputs of the rows that one thread sorts at once: so many that its calls are few and long. Between
-# calls threads wait for each other, and sixteen of them waited most of the time at a quarter of it.
+# Outputs of the rows that one thread sorts at once: so many that its calls are few and long.
+# Between calls threads wait for each other, sixteen of them half of the time at a quarter of it.
 SORTED_ENTRIES = 2**20
 # Labels of a row that are looked at together, from the top; then four times as many each time.
 WINDOWS = (4, 8, 20)

@@ -1,0 +1,114 @@
+"""What ``scores="auto"`` learns from tensors: columns to the last bit, the same coefficients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import conformix as cx
+from conformix.kernels.arrays import to_host
+from conformix.scores import blend
+from conformix.scores.learnt import parts_of
+from conformix.scores.names import parse_score
+from conformix.scores.ranked import ranked_rows
+
+torch = pytest.importorskip("torch")
+
+
+def rows(which: str) -> np.ndarray:
+    """Probabilities: smooth ones, ones in eighths with zeros and ties, rows that are all alike."""
+    rng = np.random.default_rng(3)
+    if which == "eighths":
+        return rng.multinomial(8, [0.5, 0.2, 0.1, 0.1, 0.1, 0.0], size=90) / 8
+    probs = rng.dirichlet(np.full(12, 0.3), size=130)
+    if which == "alike":
+        probs[::3] = 1 / 12  # the pattern is zero
+        probs[1] = np.eye(12)[4]  # and one label has nearly all its mass in one row
+    return probs
+
+
+@pytest.mark.parametrize("which", ["smooth", "eighths", "alike"])
+@pytest.mark.parametrize("name", ["likeness", "kin", "rarity"])
+def test_rows_that_taught_a_score_score_the_same_on_a_device(on_device, which, name) -> None:
+    probs = rows(which)
+    parts = parts_of(np.arange(len(probs)), probs.shape[1])
+    score = parse_score(name)
+    found = []
+    for values in (probs, on_device(probs)):
+        ranked = ranked_rows(values, "probs", "exact")
+        sums = score.sums(ranked)
+        left_out = score.left_out(ranked, sums, parts)
+        assert isinstance(left_out, torch.Tensor) == isinstance(values, torch.Tensor)
+        found.append((score.learnt(sums).factors, to_host(left_out)))
+    np.testing.assert_array_equal(*(factors for factors, _ in found))
+    np.testing.assert_array_equal(*(plane for _, plane in found))
+
+
+def problem(n: int = 400, n_classes: int = 9, p: int = 4):
+    rng = np.random.default_rng(0)
+    planes = rng.normal(size=(p, n, n_classes))
+    planes[0] *= 3
+    y = (planes[0] + rng.gumbel(size=(n, n_classes))).argmax(axis=1)
+    return np.moveaxis(planes, 0, -1), y
+
+
+def test_value_and_derivatives_on_a_device_are_those_of_the_host(on_device, monkeypatch) -> None:
+    scores, y = problem()
+    prior, c = np.zeros(4), np.array([0.7, 0.0, 0.2, 0.1])
+    on_host = blend.Likelihood(scores, y, prior, 0.5)(c)
+    monkeypatch.setattr(blend, "DEVICE_ENTRIES", 1000)  # in many blocks
+    there = blend.Likelihood(on_device(scores), y, prior, 0.5)(c)
+    for host, device in zip(on_host, there, strict=True):
+        np.testing.assert_allclose(device, host, rtol=1e-12)
+
+
+@pytest.mark.parametrize("unsure", [0.0, 0.01, 0.51])
+def test_coefficients_near_a_turn_of_rounding_are_those_of_the_host(
+    on_device, monkeypatch, unsure
+) -> None:
+    scores, y = problem()
+    prior = np.array([1.0, 0, 0, 0])
+    expected = blend.most_likely(scores, y, prior, 0.5)
+    places = []
+    likelihood = blend.Likelihood.__init__
+
+    def noted(self, scores, *rest) -> None:
+        places.append(isinstance(scores, torch.Tensor))
+        likelihood(self, scores, *rest)
+
+    monkeypatch.setattr(blend.Likelihood, "__init__", noted)
+    monkeypatch.setattr(blend, "UNSURE", unsure)
+    np.testing.assert_array_equal(blend.most_likely(on_device(scores), y, prior, 0.5), expected)
+    assert places == ([True, False] if unsure > 0.5 else [True])
+
+
+def test_coefficients_are_where_the_likelihood_is_flat(on_device) -> None:
+    """To far more digits than are kept, so that last bits of sums change none of them."""
+    scores, y = problem()
+    prior = np.array([1.0, 0, 0, 0])
+    on_host = blend._minimum(blend.Likelihood(scores, y, prior, 0.5))
+    there = blend._minimum(blend.Likelihood(on_device(scores), y, prior, 0.5))
+    np.testing.assert_allclose(there, on_host, atol=1e-11)
+    _, gradient, _ = blend.Likelihood(scores, y, prior, 0.5)(on_host)
+    assert np.abs(gradient[on_host > 0]).max() < 1e-8
+
+
+@pytest.mark.parametrize("split", ["holdout", "exact"])
+def test_auto_learns_the_same_from_tensors(on_device, smooth, split) -> None:
+    logits, y = smooth
+    outputs = {"one": logits, "other": logits[:, ::-1] + logits}
+    fits = [
+        cx.ScoreAverage("auto", alpha=0.1, kind="logits", split=split, random_state=0).fit(
+            {name: put(values[:400].copy()) for name, values in outputs.items()}, y[:400]
+        )
+        for put in (np.asarray, on_device)
+    ]
+    host, device = (fit.blend_ for fit in fits)
+    assert [str(c) for c in host.columns] == [str(c) for c in device.columns]
+    np.testing.assert_array_equal(host.coefficients, device.coefficients)
+    for one, other in zip(host.columns, device.columns, strict=True):
+        if one.score.learns:
+            np.testing.assert_array_equal(one.score.factors, other.score.factors)
+    new = {name: values[400:].copy() for name, values in outputs.items()}
+    there = fits[1].predict_set({name: on_device(values) for name, values in new.items()})
+    np.testing.assert_array_equal(fits[0].predict_set(new).mask, to_host(there.mask))
