@@ -114,6 +114,8 @@ NEAR = [
     ("kernels/blas.py", "scores/test_learnt.py"),
     ("scores/blend.py", "scores/test_learnt.py"),
     ("scores/blend.py", "scores/test_auto.py"),
+    ("scores/blend.py", "data/tensors/test_learning_on_a_device.py"),
+    ("kernels/arrays.py", "data/tensors/test_learning_on_a_device.py"),
     ("scores/ranked.py", "conformal/test_decision_rule.py"),
     ("scores/scale.py", "scores/test_scale.py"),
     ("scores/", "scores/test_scores_by_hand.py"),
