@@ -50,7 +50,7 @@ from conformix.sets import NestedSets, PredictionSets
 T = TypeVar("T")
 
 # Entries of the sets whose members are put in order at once.
-ORDERED_ENTRIES = 2**16
+ORDERED_ENTRIES = 2**18
 # What an output of a blend costs, in outputs that are sorted.
 BLENDED = 4
 # Blocks that are sorted between two looks at the memory of a mapped file.

@@ -173,7 +173,11 @@ def rising(values: FloatArray) -> FloatArray:
     >>> rising(np.array([0.5, 0.0, -0.0]))
     array([ 0. , -0. ,  0.5])
     """
-    return np.sort(values, kind="stable")
+    found = np.sort(values)  # sooner than a stable sort, after which equal numbers may differ
+    first, last = np.searchsorted(found, 0.0), np.searchsorted(found, 0.0, side="right")
+    if last - first > 1:  # in their sign alone, and where they are zero
+        found[first:last] = values[values == 0]
+    return found
 
 
 def merged(runs: Sequence[FloatArray]) -> FloatArray:
