@@ -37,7 +37,7 @@ from conformix.scores.learnt import PatternScore, PatternSum, pattern_sum
 from conformix.scores.names import Column, parse_score, score_columns
 from conformix.scores.ranked import Ranked, Rising, ranked_rows
 from conformix.scores.sorted_rows import SortedRows, rise
-from conformix.scores.tensor import CACHE_ENTRIES, fill_planes, fill_tensor
+from conformix.scores.tensor import fill_planes, fill_tensor
 from conformix.scores.terms import terms_of
 
 __all__ = ["DICTIONARY", "Blend", "fit_blend", "plan_rows"]
@@ -159,13 +159,12 @@ class Blending:
 
     def __init__(self, blend: Blend, outputs: Outputs, threads: int) -> None:
         self._blend, self._outputs, self._threads = blend, outputs, threads
-        entries = min(CACHE_ENTRIES, outputs.n * outputs.n_classes)
+        entries = min(PIECE_ENTRIES, outputs.n * outputs.n_classes)
         exact = outputs.arithmetic == "exact"
         self._terms = terms_of(blend.plain, outputs.n_classes, entries) if exact else None
-        share = (
-            outputs.n * outputs.n_classes // (2 * threads)
-        )  # for every thread two blocks or more
-        entries = max(CACHE_ENTRIES, min(PRODUCT_ENTRIES, share))
+        # For every thread two blocks or more.
+        share = outputs.n * outputs.n_classes // (2 * threads)
+        entries = max(PIECE_ENTRIES, min(PRODUCT_ENTRIES, share))
         self._rows = max(1, entries // outputs.n_classes)
         # Used for block after block: fresh memory costs as much as the work on it.
         some = min(self._rows, outputs.n)
@@ -190,7 +189,7 @@ class Blending:
         n, n_classes = out.shape
         scores = self._blend.of_patterns
         product, patterns = room[0, :n], dict(zip(scores, room[1:, :n], strict=True))
-        pieces = list(row_blocks(n, n_classes, CACHE_ENTRIES))
+        pieces = list(row_blocks(n, n_classes, PIECE_ENTRIES))
         for rows in pieces:
             some = self._outputs.read(slice(block.start + rows.start, block.start + rows.stop))
             ranked = {
@@ -275,6 +274,8 @@ def _device() -> Any:
     return import_module("conformix.scores.device")  # PyTorch, for tensors only
 
 
+# Outputs that a thread ranks at once (1 MiB): threads wait for each other between its calls.
+PIECE_ENTRIES = 2**17
 # Outputs that a thread multiplies by a matrix at once (2 MiB).
 PRODUCT_ENTRIES = 2**18
 # How many such blocks a thread fills before what they are for.
