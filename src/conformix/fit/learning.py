@@ -115,7 +115,7 @@ def learn_from(
         for j, (name, score) in enumerate(columns):
             if name != model or not score.learns:
                 continue
-            sums = add_up(score, model, [rows.unlabelled], ranked)
+            sums = add_up(score, model, [rows.unlabelled], ranked).beside(ranked.probs)
             listed[j] = Column(model, score.learnt(sums))  # type: ignore[attr-defined]
             if outputs.n:
                 left_out[j] = score.left_out(ranked, sums, parts, threads)  # type: ignore[attr-defined]

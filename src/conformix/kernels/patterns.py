@@ -106,7 +106,7 @@ def _product(left: Any, right: Any, out: FloatArray | None = None) -> Any:
         return np.matmul(left, right, out=out)
 
 
-def unit_rows(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+def unit_rows(values: Any) -> tuple[Any, Any]:
     """Return the rows (m, K) of a matrix scaled to norm one, and their norms (m,).
 
     Rows of zeros stay.
@@ -117,11 +117,12 @@ def unit_rows(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     >>> units.round(6).tolist(), norms.tolist()
     ([[0.6, 0.8], [0.0, 0.0]], [5.0, 0.0])
     """
-    largest = np.abs(values).max(axis=1, keepdims=True)
-    scaled = values / np.where(largest > 0, largest, 1.0)
-    rough = in_multiples(scaled, unit_bits(values.shape[1]))
-    norm = np.sqrt((rough * rough).sum(axis=1, keepdims=True))
-    units = in_multiples(scaled / np.where(norm > 0, norm, 1.0), FACTOR_BITS)
+    sizes = abs(values)
+    largest = (sizes.amax(1) if is_tensor(values) else sizes.max(1))[:, None]
+    scaled = values / (largest + (largest == 0))
+    rough = in_multiples(scaled, unit_bits(int(values.shape[1])))
+    norm = root((rough * rough).sum(1)[:, None])
+    units = in_multiples(scaled / (norm + (norm == 0)), FACTOR_BITS)
     return units, (largest * norm)[:, 0]
 
 

@@ -35,11 +35,13 @@ from conformix.kernels import available_threads, elementary, patterns, run_block
 from conformix.kernels.arrays import (
     FloatArray,
     IntArray,
+    as_float64,
     is_tensor,
     quotient,
     root,
     to_device,
     to_host,
+    torch_module,
 )
 from conformix.kernels.blas import run_products
 from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks
@@ -78,6 +80,10 @@ class RowSums(NamedTuple):
             self.products + sign * other.products,
             self.totals + sign * other.totals,
         )
+
+    def beside(self, values: Any) -> RowSums:
+        """Return the sums where some values are, in host memory or on a device."""
+        return RowSums(self.n, to_device(self.products, values), to_device(self.totals, values))
 
 
 def parts_of(units: IntArray, n_classes: int) -> IntArray:
@@ -179,11 +185,14 @@ class PatternScore(LearningScore):
 
     def learnt(self: P, sums: RowSums) -> P:
         """Return the score with the matrix that some rows make."""
-        return replace(self, factors=self.matrix(sums))
+        return replace(self, factors=to_host(self.matrix(sums)))
 
     @abstractmethod
-    def matrix(self, sums: RowSums) -> FloatArray:
-        """Return the matrix (K, K) that some rows make, of rows with norm one."""
+    def matrix(self, sums: RowSums) -> Any:
+        """Return the matrix (K, K) that some rows make, of rows with norm one, where the sums are.
+
+        Made of operations that round alike everywhere: the same bits on a device.
+        """
 
     def check(self, n_classes: int) -> None:
         """Refuse a matrix whose products are not exact."""
@@ -244,12 +253,12 @@ class Likeness(PatternScore):
         products = patterns.summed_products(ranked.probs, ranked.patterns)
         return RowSums(len(ranked.probs), to_host(products), 0)
 
-    def matrix(self, sums: RowSums) -> FloatArray:
+    def matrix(self, sums: RowSums) -> Any:
         """Return the prototypes."""
         return self._prototypes(sums)[0]
 
-    def _prototypes(self, sums: RowSums) -> tuple[FloatArray, FloatArray]:
-        units, norms = patterns.unit_rows(np.asarray(sums.products, dtype=np.float64))
+    def _prototypes(self, sums: RowSums) -> tuple[Any, Any]:
+        units, norms = patterns.unit_rows(as_float64(sums.products))
         return units, norms * 2.0 ** (-2 * patterns.SUM_BITS)
 
     def left_out(
@@ -260,9 +269,9 @@ class Likeness(PatternScore):
         With ``d = f . m`` the product with ``m - p f`` is ``d - p f.f``, and the square of its norm
         ``m.m - 2 p d + p^2 f.f``. Where nothing is left of a prototype the score is zero.
         """
-        units, norms = self._prototypes(sums)
+        units, norms = self._prototypes(sums.beside(ranked.patterns))
         scores: Any = patterns.products(ranked.patterns, units)
-        norms, xp = to_device(norms, scores), ranked.xp
+        xp = ranked.xp
 
         def leave_out(rows: slice) -> None:
             own = (ranked.patterns[rows] != 0).any(1)[:, None]  # f.f is one, or zero
@@ -297,30 +306,32 @@ class Kin(PatternScore):
 
     def sums_of(self, ranked: Ranked) -> RowSums:
         """Return the sums of products of two columns of f, and of the columns."""
-        return _correlated(ranked.patterns)
+        sums = _correlated(ranked.patterns)
+        return RowSums(sums.n, to_host(sums.products), to_host(sums.totals))
 
-    def matrix(self, sums: RowSums) -> FloatArray:
+    def matrix(self, sums: RowSums) -> Any:
         """Return the positive correlations, one on the diagonal; a label that never varies has 0.
 
         Row and column of an entry play the same part, so the matrix is symmetric before its rows
         are scaled, to the last bit.
         """
-        products = np.asarray(sums.products)
-        totals = np.asarray(sums.totals, dtype=np.float64)
+        products, totals = sums.products, as_float64(sums.totals)
         n, n_classes = max(sums.n, 1), len(totals)
-        variance = np.diagonal(products) - totals * totals / n
-        varies = variance > CANCELLED * np.diagonal(products)
-        spread = np.sqrt(np.where(varies, variance, np.inf))
-        loop = loops("patterns", products.size)
+        own = as_float64(products.diagonal())
+        variance = own - quotient(totals * totals, n)
+        xp = torch_module() if is_tensor(products) else np
+        spread = root(xp.where(variance > CANCELLED * own, variance, np.inf))
+        loop = None if is_tensor(products) else loops("patterns", products.size)
         if loop is not None:
             units = np.empty((n_classes, n_classes))
             bits = patterns.unit_bits(n_classes), patterns.FACTOR_BITS
             shifts = patterns.shift_to(bits[0]), patterns.shift_to(bits[1])
             loop.correlations_into(products, totals, spread, n, shifts, (0, n_classes), units)
             return units
-        covariance = products - totals[:, None] * totals[None, :] / n
-        positive = np.clip(covariance / (spread[:, None] * spread[None, :]), 0.0, 1.0)
-        np.fill_diagonal(positive, 1.0)
+        covariance = as_float64(products) - quotient(totals[:, None] * totals[None, :], n)
+        positive = (covariance / (spread[:, None] * spread[None, :])).clip(0.0, 1.0)
+        places = xp.arange(n_classes)
+        positive[places, places] = 1.0
         return patterns.unit_rows(positive)[0]
 
     def left_out(
@@ -328,11 +339,12 @@ class Kin(PatternScore):
     ) -> FloatArray:
         """Return the scores of rows by the correlations over the other parts."""
         scores = ranked.xp.empty_like(ranked.patterns)
+        everything = sums.beside(ranked.patterns)
 
         def score(part: int) -> None:
             rows = to_device(np.flatnonzero(parts == part), scores)
             some = ranked.patterns[rows]
-            units = self.matrix(sums.plus(_correlated(some), -1))
+            units = self.matrix(everything.plus(_correlated(some), -1))
             scores[rows] = WIDTH * patterns.products(some, units)
 
         # A thread holds some six matrices.
@@ -342,8 +354,7 @@ class Kin(PatternScore):
 
 
 def _correlated(rows: FloatArray) -> RowSums:
-    products = patterns.summed_products(rows, rows)
-    return RowSums(len(rows), to_host(products), to_host(patterns.summed(rows)))
+    return RowSums(len(rows), patterns.summed_products(rows, rows), patterns.summed(rows))
 
 
 @dataclass(frozen=True)
@@ -370,13 +381,13 @@ class Rarity(LearningScore):
 
     def learnt(self, sums: RowSums) -> Rarity:
         """Return the score with the constants that some rows make."""
-        return replace(self, factors=0.0 - elementary.log(_share(_mass(sums), sums.n)))
+        return replace(self, factors=0.0 - elementary.log(to_host(_share(_mass(sums), sums.n))))
 
     def left_out(
         self, ranked: Ranked, sums: RowSums, parts: IntArray, threads: int | None = None
     ) -> FloatArray:
         """Return the constants of rows that leave themselves out."""
-        mass = to_device(_mass(sums), ranked.probs) - ranked.probs
+        mass = _mass(sums.beside(ranked.probs)) - ranked.probs
         return 0.0 - ranked.log(_share(mass, sums.n - 1))
 
     def check(self, n_classes: int) -> None:
@@ -386,8 +397,8 @@ class Rarity(LearningScore):
             raise InvalidInput(f'score "{self}" must hold {n_classes} finite numbers.')
 
 
-def _mass(sums: RowSums) -> FloatArray:
-    return np.asarray(sums.totals, dtype=np.float64) * 2.0**-patterns.SUM_BITS
+def _mass(sums: RowSums) -> Any:
+    return as_float64(sums.totals) * 2.0**-patterns.SUM_BITS
 
 
 def _share(mass: Any, n: int) -> Any:
