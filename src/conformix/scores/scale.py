@@ -257,9 +257,10 @@ def _rising_line_on_device(values: Any, knots: Any, levels: Any) -> Any:
     if len(knots) == 1:
         return levels.expand(values.shape)
     left = (places(knots, values, "right") - 1).clamp(0, len(knots) - 2)
-    way = (values - knots[left]).clamp(min=0.0) / (knots[left + 1] - knots[left])
-    rise = levels[left + 1] - levels[left]
-    return (levels[left] + way.clamp(max=1.0) * rise).minimum(levels[left + 1])
+    right = left + 1
+    start, low, high = knots[left], levels[left], levels[right]
+    way = (values - start).clamp(min=0.0) / (knots[right] - start)
+    return (low + way.clamp(max=1.0) * (high - low)).minimum(high)
 
 
 def _by_score(scores: FloatArray, function: Any) -> FloatArray:
