@@ -51,7 +51,7 @@ class Blended(NamedTuple):
 
 
 def learn_blend(rows: Any, settings: Settings, rng: np.random.Generator) -> Blended:
-    """Return the blend of all models, learnt on the rows that tune, brought here if they are far."""
+    """Return the blend of all models, learnt on the rows that tune, brought here from afar."""
     most = len(rows.models) * (len(DICTIONARY) + len(LEARNT) + 1)
     split = blend_split(settings, rows.n, most, rows.n_classes, rows.groups)
     # Drawn once: the rows that the blend learns from are those that do not calibrate.
