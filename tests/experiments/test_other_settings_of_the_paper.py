@@ -43,10 +43,10 @@ def test_every_other_experiment_does_so_too(specs: object) -> None:
     assert sorted({spec.scores for spec in made}) == sorted(scores)
 
 
-def test_by_default_all_is_as_in_the_paper() -> None:
+def test_by_default_all_is_as_in_the_paper_and_auto_beside_it() -> None:
     (spec,) = fig3_specs(Setup("cifar100"))
     assert spec.alphas == (0.01, 0.02, 0.03, 0.04, 0.05)
-    assert spec.methods == ("average:vfcp", *SINGLES, "tuned-thr", "tuned-raps")
+    assert spec.methods == ("average:vfcp", *SINGLES, "tuned-thr", "tuned-raps", "auto:vfcp")
     assert spec.scores == ("thr", "aps", "rank")
 
 
