@@ -34,7 +34,7 @@ STAGES = {
     "scale": ("scores/scale.py", "kernels/host/lookup.py"),
     "search": ("search", "kernels/host/engine", "kernels/device/engine.py"),
     "calibration": ("calibration", "conformal.py", "guarantees", "splits.py"),
-    "sets": ("sets.py", "fit/rule.py", "fit/predictor.py", "fit/exact", "kernels/combine.py"),
+    "sets": ("predictions", "fit/rule.py", "fit/predictor.py", "fit/exact", "kernels/combine.py"),
     "rows": ("fit", "estimators"),
 }
 REST = "rest"

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         regression,
         scores,
         search,
-        sets,
         splits,
         testing,
     )
@@ -63,16 +62,17 @@ if TYPE_CHECKING:
     from conformix.fit.contributions import contributions
     from conformix.fit.saved import load_predictor
     from conformix.guarantees import oracle
-    from conformix.intervals import Intervals, NestedIntervals
     from conformix.online.average import OnlineAverage
     from conformix.online.regression import OnlineRegression
+    from conformix.predictions import sets
+    from conformix.predictions.intervals import Intervals, NestedIntervals
+    from conformix.predictions.sets import NestedSets, PredictionSets
     from conformix.regression import Regressed, RegressionAverage
     from conformix.regression.cross import CrossConformalRegressor
     from conformix.regression.regressor import ConformalRegressor
     from conformix.report.report import build_report
     from conformix.scores import blend, score_tensor
     from conformix.scores import scale as normalize
-    from conformix.sets import NestedSets, PredictionSets
 
 _MODULES = {
     "blend": "scores.blend",
@@ -91,7 +91,7 @@ _MODULES = {
     "regression": "regression",
     "scores": "scores",
     "search": "search",
-    "sets": "sets",
+    "sets": "predictions.sets",
     "shift": "calibration.shift",
     "splits": "splits",
     "stream": "data.batches",
@@ -105,15 +105,15 @@ _NAMES = {
     "CrossAverage": "estimators.cross",
     "CrossConformalClassifier": "estimators.classifier",
     "CrossConformalRegressor": "regression.cross",
-    "Intervals": "intervals",
+    "Intervals": "predictions.intervals",
     "InvalidInput": "errors",
     "LargeAlphaWarning": "errors",
-    "NestedIntervals": "intervals",
-    "NestedSets": "sets",
+    "NestedIntervals": "predictions.intervals",
+    "NestedSets": "predictions.sets",
     "NotFitted": "errors",
     "OnlineAverage": "online.average",
     "OnlineRegression": "online.regression",
-    "PredictionSets": "sets",
+    "PredictionSets": "predictions.sets",
     "RefitWarning": "estimators.classifier",
     "Regressed": "regression",
     "RegressionAverage": "regression",

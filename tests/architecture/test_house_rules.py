@@ -245,7 +245,7 @@ def public_methods() -> list[tuple[str, object]]:
 
 def test_every_public_method_says_what_it_does() -> None:
     methods = public_methods()
-    expected = {"estimators.average.ScoreAverage.fit", "sets.PredictionSets.labels"}
+    expected = {"estimators.average.ScoreAverage.fit", "predictions.sets.PredictionSets.labels"}
     assert {f"conformix.{name}" for name in expected} <= {name for name, _ in methods}
     silent = [name for name, method in methods if not (inspect.getdoc(method) or "").strip()]
     assert silent == []

@@ -121,8 +121,8 @@ NEAR = [
     ("scores/", "scores/test_scores_by_hand.py"),
     ("search/line.py", "search/test_many_scores.py"),
     ("search/", "search"),
-    ("sets.py", "sets/test_prediction_sets.py"),
-    ("sets.py", "sets/test_exports.py"),
+    ("predictions/sets.py", "sets/test_prediction_sets.py"),
+    ("predictions/sets.py", "sets/test_exports.py"),
     ("data/batches.py", "data"),
     ("data/files/batch.py", "cli/test_files.py"),
     ("data/files/", "data/files"),
@@ -302,9 +302,9 @@ def met(bug: Bug, test: str | None) -> str:
 
 @cache
 def helpers() -> list[Path]:
-    """Return the Python files of the tests that hold no tests, but for the list of bugs."""
+    """Return the Python files of the tests that hold no tests, but for those that plant bugs."""
     files = [path for path in everything() if path.is_relative_to(ROOT / "tests")]
-    return [path for path in files if path.name[:5] != "test_" and path.name != "planted.py"]
+    return [path for path in files if path.name[:5] != "test_" and path.parent.name != "mutants"]
 
 
 @cache

@@ -25,9 +25,9 @@ from conformix.kernels.arrays import (
     host_array,
     refuse_masked,
 )
+from conformix.predictions.sets import PredictionSets
 from conformix.registry import Registry
 from conformix.search.grid import check_simplex
-from conformix.sets import PredictionSets
 
 VOTES = ("half", "random", "uniform")
 

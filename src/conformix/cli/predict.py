@@ -123,7 +123,7 @@ def predicted(predictor: Any, outputs: dict[str, Any], alpha: float | None) -> A
     """Return the sets of all rows, with a progress bar on long work."""
     import numpy as np  # noqa: PLC0415
 
-    from conformix.sets import PredictionSets  # noqa: PLC0415  late
+    from conformix.predictions.sets import PredictionSets  # noqa: PLC0415  late
 
     n = len(next(iter(outputs.values())))
     step = max(1, STEP // (predictor.n_classes * len(predictor.columns)))

@@ -32,12 +32,12 @@ from conformix.fit.settings import Settings, resolve
 from conformix.fit.verdict import LabelledRows
 from conformix.guarantees import Ledger, Verdict
 from conformix.kernels.arrays import FloatArray, RandomState
+from conformix.predictions.sets import NestedSets, PredictionSets
 from conformix.scores import ScoreLike
 from conformix.scores.blend import Blend
 from conformix.search import resolve_objective, resolve_search
 from conformix.search.goals import is_mean_size
 from conformix.search.objective import SearchResult
-from conformix.sets import NestedSets, PredictionSets
 from conformix.splits import Split
 
 

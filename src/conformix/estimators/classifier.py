@@ -45,8 +45,8 @@ from conformix.kernels.arrays import (
     unmasked,
 )
 from conformix.metrics import coverage
+from conformix.predictions.sets import NestedSets, PredictionSets
 from conformix.scores import score_columns
-from conformix.sets import NestedSets, PredictionSets
 
 
 def probabilities(estimator: Any, X: Any, classes: Any) -> FloatArray:

@@ -43,10 +43,10 @@ from conformix.fit.settings import Settings, resolve
 from conformix.guarantees import Guarantee
 from conformix.kernels.arrays import FloatArray, RandomState, as_generator
 from conformix.kernels.combine import RankLimits
+from conformix.predictions.sets import PredictionSets
 from conformix.registry import check_flag
 from conformix.scores import ScoreLike, score_columns
 from conformix.scores.tensor import draw_key
-from conformix.sets import PredictionSets
 from conformix.splits import EfficiencyFirst
 
 

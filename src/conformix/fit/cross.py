@@ -38,9 +38,9 @@ from conformix.guarantees.statement import at_least
 from conformix.guarantees.verdict import Law, Verdict
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, of_labels
 from conformix.metrics.coverage import share_interval
+from conformix.predictions.sets import PredictionSets
 from conformix.scores import Column
 from conformix.scores.tensor import fill_tensor
-from conformix.sets import PredictionSets
 
 NEEDS = (
     "exchangeable rows; model, weights and scale of a fold chosen without it, by one procedure "

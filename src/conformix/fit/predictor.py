@@ -38,6 +38,7 @@ from conformix.kernels.arrays import (
 )
 from conformix.kernels.blocks import DEVICE_ENTRIES, batched, row_blocks, threads_for
 from conformix.kernels.twins import compile_for
+from conformix.predictions.sets import NestedSets, PredictionSets
 from conformix.registry import check_flag
 from conformix.scores import Column
 from conformix.scores.blend import Blend, Blending
@@ -45,7 +46,6 @@ from conformix.scores.ensemble import Ensemble, scored_models
 from conformix.scores.sorted_rows import sorted_slices
 from conformix.scores.tensor import fill_tensor
 from conformix.scores.uniforms import row_uniforms
-from conformix.sets import NestedSets, PredictionSets
 
 T = TypeVar("T")
 

@@ -34,8 +34,8 @@ from conformix.guarantees.verdict import (
 from conformix.kernels import combine
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, of_labels, to_host
 from conformix.metrics.coverage import share_interval
+from conformix.predictions.sets import PredictionSets
 from conformix.search.objective import SizeObjective
-from conformix.sets import PredictionSets
 
 # Scores that the pooled test holds at once; beyond it some of the test rows are drawn.
 MOST_SCORES = 2**26

@@ -10,9 +10,9 @@ import numpy as np
 from conformix.conformal import simple_fraction
 from conformix.data.checks import check_numbers
 from conformix.errors import InvalidInput, shown
-from conformix.intervals import Intervals
 from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.metrics.coverage import are_intervals, covered
+from conformix.predictions.intervals import Intervals
 
 
 def as_intervals(intervals: Any) -> Intervals:

@@ -32,10 +32,10 @@ from conformix.online.learning import Learners
 from conformix.online.log import Issued, LogShape, Ticket, raw_arrays
 from conformix.online.saved import SETS
 from conformix.online.stream import LEARNT_WINDOWS, Judged, Stream, Trace
+from conformix.predictions.sets import NestedSets, PredictionSets
 from conformix.scores import score_columns
 from conformix.scores.scale import Transform, resolve_normalizer
 from conformix.scores.tensor import draw_key, fill_tensor
-from conformix.sets import NestedSets, PredictionSets
 
 
 class SetAnswer(NamedTuple):

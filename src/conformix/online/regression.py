@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from conformix.errors import InvalidInput
-from conformix.intervals import Intervals, NestedIntervals
 from conformix.kernels import combine
 from conformix.kernels.arrays import FloatArray, IntArray, to_host
 from conformix.online.log import Issued, LogShape, Ticket
 from conformix.online.saved import INTERVALS, one_row
 from conformix.online.stream import LEARNT_WINDOWS, Judged, Stream, Trace
+from conformix.predictions.intervals import Intervals, NestedIntervals
 from conformix.regression.bands import bands, widths
 from conformix.regression.planes import Planes
 from conformix.regression.regressed import (

@@ -11,8 +11,8 @@ from conformix.estimators.params import Params
 from conformix.fit.contributions import Averaged
 from conformix.fit.drift import DriftReport
 from conformix.guarantees import Ledger, Verdict
-from conformix.intervals import Intervals, NestedIntervals
 from conformix.kernels.arrays import FloatArray, RandomState
+from conformix.predictions.intervals import Intervals, NestedIntervals
 from conformix.regression.explanation import averaged
 from conformix.regression.fit import fit, recalibrated, response_rows
 from conformix.regression.predictor import LinePredictor

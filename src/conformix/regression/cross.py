@@ -21,8 +21,8 @@ from conformix.fit.contributions import Averaged
 from conformix.fit.cross import check_fold_scheme, rows_of_folds
 from conformix.fit.saved import MAX_MEMORY
 from conformix.guarantees import Guarantee
-from conformix.intervals import Intervals, NestedIntervals
 from conformix.kernels.arrays import FloatArray, RandomState, as_generator
+from conformix.predictions.intervals import Intervals, NestedIntervals
 from conformix.registry import check_flag
 from conformix.regression.average import RegressionAverage
 from conformix.regression.bins import resolve_regression_calibration

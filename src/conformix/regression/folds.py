@@ -22,8 +22,8 @@ from conformix.data.row_data import NO_DATA, RowData
 from conformix.errors import InvalidInput
 from conformix.fit.cross import CrossRows, Folds
 from conformix.guarantees import Guarantee
-from conformix.intervals import Intervals, NestedIntervals
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
+from conformix.predictions.intervals import Intervals, NestedIntervals
 from conformix.regression.bands import bands, lowest
 from conformix.regression.predictor import LinePredictor
 from conformix.regression.regressed import RegressedOutputs, check_responses

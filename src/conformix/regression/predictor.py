@@ -12,8 +12,8 @@ from conformix.conformal import simple_fraction
 from conformix.data.row_data import NO_DATA, RowData, check_rows
 from conformix.errors import InvalidInput
 from conformix.fit.seen import SeenRows
-from conformix.intervals import Intervals, NestedIntervals
 from conformix.kernels.arrays import FloatArray, is_tensor, stacked, to_host, torch_module
+from conformix.predictions.intervals import Intervals, NestedIntervals
 from conformix.regression.bins import Bins
 from conformix.regression.regressed import RegressedOutputs, Shape, check_regressed, matching
 from conformix.regression.rule import Range

@@ -31,7 +31,6 @@ from conformix.estimators.around import Around, rows_of
 from conformix.fit.drift import DriftReport
 from conformix.fit.saved import MAX_MEMORY
 from conformix.guarantees import Ledger, Verdict
-from conformix.intervals import Intervals, NestedIntervals
 from conformix.kernels.arrays import (
     FloatArray,
     IntArray,
@@ -40,6 +39,7 @@ from conformix.kernels.arrays import (
     host_array,
     unmasked,
 )
+from conformix.predictions.intervals import Intervals, NestedIntervals
 from conformix.registry import check_flag
 from conformix.regression.average import RegressionAverage
 from conformix.regression.members import (

@@ -12,8 +12,8 @@ from conformix.conformal import conformal_rank, kth_largest
 from conformix.data.row_data import RowData
 from conformix.fit.drift import DriftReport
 from conformix.fit.verdict import LabelledRows, Pooled
-from conformix.intervals import Intervals
 from conformix.kernels.arrays import BoolArray, FloatArray, to_host
+from conformix.predictions.intervals import Intervals
 from conformix.regression.regressed import check_responses
 from conformix.regression.rule import LineRule, Responses
 from conformix.regression.scale import LineScale

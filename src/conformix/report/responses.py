@@ -14,9 +14,9 @@ from conformix import metrics
 from conformix.conformal import conformal_rank
 from conformix.data.row_data import RowData
 from conformix.errors import InvalidInput
-from conformix.intervals import Intervals
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
 from conformix.kernels.simplex import grid_size
+from conformix.predictions.intervals import Intervals
 from conformix.regression.average import RegressionAverage
 from conformix.regression.bands import bands, widths
 from conformix.regression.explanation import explain_interval, in_host_memory

@@ -23,9 +23,9 @@ from conformix.fit.predictor import Predictor
 from conformix.fit.verdict import LabelledRows
 from conformix.kernels import combine
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
+from conformix.predictions.sets import NestedSets
 from conformix.report.sections import SETS, Words
 from conformix.search.objective import SizeObjective
-from conformix.sets import NestedSets
 
 ALPHAS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
 # Normalised scores held at once while weights are compared; beyond it rows are drawn.

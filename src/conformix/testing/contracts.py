@@ -331,7 +331,7 @@ class MetricContract:
 
     def test_takes_prediction_sets_and_arrays_alike(self) -> None:
         """`PredictionSets` and its mask give the same value."""
-        from conformix.sets import PredictionSets  # noqa: PLC0415
+        from conformix.predictions.sets import PredictionSets  # noqa: PLC0415
 
         sets, y = self.case()
         assert self.value(PredictionSets(sets), y) == self.value(sets, y)

@@ -23,7 +23,7 @@ from conformix.kernels.arrays import (
     to_device,
     to_host,
 )
-from conformix.sets import (
+from conformix.predictions.sets import (
     SHOWN,
     as_html,
     check_ids,

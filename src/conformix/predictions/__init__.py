@@ -1,0 +1,1 @@
+"""What is predicted: sets of labels, and intervals of responses."""
