@@ -17,7 +17,7 @@ from conformix.fit import verdict as verdict_module
 from conformix.fit.saved import load_predictor
 from conformix.fit.verdict import LabelledRows
 from conformix.guarantees import Cell, Facts, covered_law, pooled_tail, shortfall_tail
-from conformix.guarantees.verdict import Law, Verdict, beta_binomial, n_chosen_among, no_law
+from conformix.guarantees.verdict import Law, Verdict, beta_binomial, no_law
 from conformix.search import Candidates, GridSearch
 from verdicts.cases import CASES, draw
 
@@ -272,10 +272,10 @@ def facts(split: str, **more: object) -> Facts:
 
 
 def test_the_weightings_that_count_are_those_that_judged_rows_may_have_chosen_among() -> None:
-    assert n_chosen_among(facts("vfcp")) == 1
-    assert n_chosen_among(facts("efcp")) == 66
+    assert facts("vfcp").n_chosen_among == 1
+    assert facts("efcp").n_chosen_among == 66
     # Weights that were chosen with test features, then calibrated on other rows.
-    assert n_chosen_among(facts("fixed", separate=True, n_test=9)) == 66
+    assert facts("fixed", separate=True, n_test=9).n_chosen_among == 66
 
 
 def test_no_law_is_claimed_where_none_is_known() -> None:

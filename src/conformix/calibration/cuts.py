@@ -17,7 +17,7 @@ import numpy as np
 from conformix.conformal import pvalue_ranks, warn_if_trivial
 from conformix.data.row_data import NO_DATA, RowData
 from conformix.guarantees import Facts, Guarantee
-from conformix.guarantees.verdict import Cell, Law, beta_binomial, n_chosen_among
+from conformix.guarantees.verdict import Cell, Law, beta_binomial
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, quotient
 
 Rank: TypeAlias = Callable[[int, float], int]
@@ -200,7 +200,7 @@ class Single:
         """Return the law of the covered rows: all are exchangeable with those that calibrate."""
         n = len(self.values)
         cell = Cell(n, facts.rank(n, alpha), len(hits))
-        return beta_binomial(int(hits.sum()), [cell], n_weights=n_chosen_among(facts))
+        return beta_binomial(int(hits.sum()), [cell], n_weights=facts.n_chosen_among)
 
 
 @dataclass(frozen=True)

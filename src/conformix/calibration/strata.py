@@ -31,7 +31,7 @@ from conformix.conformal import kth_largest, pvalue_ranks, rows_needed
 from conformix.data.row_data import NO_DATA, RowData
 from conformix.errors import InvalidInput, TrivialSetsWarning, warn
 from conformix.guarantees import Facts, Guarantee
-from conformix.guarantees.verdict import Cell, Law, beta_binomial, n_chosen_among
+from conformix.guarantees.verdict import Cell, Law, beta_binomial
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
 from conformix.registry import unknown_name
 
@@ -316,7 +316,7 @@ class Stratified:
             return Law(f"no {part.what} of these rows has a threshold of its own", None)
         covered = int(hits[lawful].sum()) - sum(cell.n_test for cell in cells if cell.certain)
         return beta_binomial(
-            covered, open_cells, n_weights=n_chosen_among(facts), certain=surely, lawless=lawless
+            covered, open_cells, n_weights=facts.n_chosen_among, certain=surely, lawless=lawless
         )
 
 

@@ -56,7 +56,6 @@ from conformix.guarantees import (
     RankRule,
     pac_guarantee,
 )
-from conformix.guarantees.verdict import n_chosen_among
 from conformix.kernels.arrays import FloatArray, IntArray, as_generator
 from conformix.kernels.combine import RankLimits
 from conformix.scores.ensemble import scored_models
@@ -162,7 +161,7 @@ def with_searched_weights(
     if scheme.tune:  # the sizes of sets with a threshold per class
         objective = class_objective(objective, scheme, tune.y, alpha=settings.tune_level, rank=rank)
     objective = bind(objective, settings.goal, lambda: tune.scores, tune.y, settings.tune_level)
-    result = objective.told(search(objective, rng))  # the weights with the smallest sets
+    result = objective.described(search(objective, rng))  # the weights with the smallest sets
     rule = Rule(tune.transform, result.weights, settings.allow_empty)
     facts = Facts(
         split.name, float(alpha), float(settings.tune_level), len(roles.tune),
@@ -361,7 +360,7 @@ def calibrated(
         warn_if_trivial(len(y), alpha, facts.rank, aside=aside, all_in=facts.all_in)
     else:
         cuts.warn(alpha, facts.rank)
-    if n_chosen_among(facts) != 1 and not facts.learnt_scale:
+    if facts.n_chosen_among != 1 and not facts.learnt_scale:
         reference = rule.with_equal_weights.rising(scores, y)
     ledger = ledger.under(cuts.name, cuts.promise)
     return Calibrated(rule, rising, ledger, normalizer, cuts=cuts, reference=reference)

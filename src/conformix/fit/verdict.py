@@ -27,7 +27,6 @@ from conformix.guarantees.verdict import (
     Law,
     Verdict,
     beta_binomial,
-    n_chosen_among,
     no_law,
     pooled_tails,
 )
@@ -263,5 +262,5 @@ class LabelledRows:
             return drift_report(values[:n], values[n:], level=level)
         if fitted.reference is not None:
             return drift_report(fitted.reference, self.reference_scores, level=level)
-        own, n_weights = self._true_scores(fitted.rule), n_chosen_among(fitted.ledger.facts)
+        own, n_weights = self._true_scores(fitted.rule), fitted.ledger.facts.n_chosen_among
         return drift_report(fitted.calibration, own, level=level, n_weights=n_weights)

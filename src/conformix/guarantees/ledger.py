@@ -87,6 +87,11 @@ class Facts:
         """What sets are where calibration rows are too few."""
         return "every set holds all labels"
 
+    @property
+    def n_chosen_among(self) -> int:
+        """How many weightings the rows chose among: 1 for none, 0 where nobody says."""
+        return 1 if self.separate and not self.n_test else self.n_weights
+
 
 @dataclass(frozen=True)
 class ResponseFacts(Facts):

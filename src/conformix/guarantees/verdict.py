@@ -238,14 +238,9 @@ def no_law(facts: Facts, *, reference: bool = False) -> str | None:
             "the calibration rows also taught the scale of the scores "
             '(split="holdout" (vfcp) or normalize="scale" keeps them out of it)'
         )
-    if not n_chosen_among(facts) and not reference:
+    if not facts.n_chosen_among and not reference:
         return 'the search does not say how many weightings it chose among (search="grid" does)'
     return None
-
-
-def n_chosen_among(facts: Facts) -> int:
-    """Return how many weightings the rows chose among: 1 for none, 0 where nobody says."""
-    return 1 if facts.separate and not facts.n_test else facts.n_weights
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from conformix.calibration.names import resolve_calibration
+from conformix.calibration import resolve_calibration
 from conformix.conformal import conformal_rank, kth_largest
 from conformix.data.outputs import check_groups
 from conformix.errors import InvalidInput

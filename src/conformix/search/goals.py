@@ -95,9 +95,9 @@ class GoalObjective(SizeObjective):
         """Return the labels in all sets of the size rows, int64 (m,)."""
         return super().counts(weights)
 
-    def told(self, found: SearchResult) -> SearchResult:
+    def described(self, result: SearchResult) -> SearchResult:
         """Return a search result that says what was minimised, beside the size."""
-        result = super().told(found)
+        result = super().described(result)
         value = result.count / (UNIT * self.n_size)
         count = int(self.labels(result.weights[None])[0])
         return replace(result, count=count, objective=self.goal.name, value=value)

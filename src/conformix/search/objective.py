@@ -214,14 +214,14 @@ class SizeObjective:
         other.size_parts = tuple(part[rows(len(part))] for part in self.size_parts)
         return other
 
-    def told(self, found: SearchResult) -> SearchResult:
+    def described(self, result: SearchResult) -> SearchResult:
         """Return what a search found, saying what was minimised: here the size, as it is."""
-        if not isinstance(found, SearchResult):
+        if not isinstance(result, SearchResult):
             raise InvalidInput(
                 "a search must take (objective, rng) and return a SearchResult; got "
-                f"{shown(found)} from this one."
+                f"{shown(result)} from this one."
             )
-        return found
+        return result
 
     def threads_for(self, weights: FloatArray) -> int:
         """Return how many threads pay off: one where starting a pool would take longer."""

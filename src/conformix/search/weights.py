@@ -172,7 +172,7 @@ def search_weights(
     array([0.5, 0.5])
     """
     bound = _objective(scores, y, alpha, size_scores, threads, objective=objective)
-    return bound.told(resolve_search(search, resolution)(bound, as_generator(random_state)))
+    return bound.described(resolve_search(search, resolution)(bound, as_generator(random_state)))
 
 
 def landscape(
