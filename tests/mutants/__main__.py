@@ -27,7 +27,8 @@ from mutation.trees import Worker
 ROOT = Path(__file__).resolve().parents[2]
 SUITE = [
     "conformal", "scores", "search", "calibration", "fit", "estimators", "guarantees", "errors",
-    "sets", "metrics", "crossings", "parity",
+    "sets", "metrics", "data", "cli", "kernels", "verdicts", "regression", "online", "crossings",
+    "parity",
 ]  # fmt: skip
 # Where a bug is looked for first, by the beginning of its file; the first test that fails catches.
 ROLES, EXACT = "guarantees/test_roles.py", "fit/test_exact_split.py"
@@ -125,6 +126,7 @@ NEAR = [
     ("predictions/sets.py", "sets/test_exports.py"),
     ("data/batches.py", "data"),
     ("data/files/batch.py", "cli/test_files.py"),
+    ("data/files/batch.py", "data/test_outputs_as_people_have_them.py"),
     ("data/files/", "data/files"),
     ("data/topk.py", "data/test_truncated_outputs.py"),
     ("plots/", "plots"),
