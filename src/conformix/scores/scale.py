@@ -187,6 +187,12 @@ class Interpolated:
         tables = import_module("conformix.kernels.host.lookup")  # numba, where it pays
         return tuple(map(tables.lookup, self.knots, self.levels))
 
+    @cached_property
+    def lines(self) -> Any:
+        """The same tables, those of all scores in one; None where a score has none."""
+        tables = import_module("conformix.kernels.host.lookup")
+        return tables.joined_lines(self._lookups)
+
     def floors(self, weights: FloatArray, least: float) -> FloatArray:
         """Return the scores (d,) at or below which a label combines to less than `least`.
 

@@ -148,6 +148,13 @@ class SortedRows:
             plane[:] = column.score(labels)
         return np.moveaxis(planes, 0, -1)
 
+    def planes(
+        self, columns: Sequence[Column], rows: IntArray | None, places: slice
+    ) -> tuple[FloatArray, IntArray]:
+        """Return planes (d, r, w) with the scores of neighbouring places, and the rows in them."""
+        scores = self.scores(columns, rows, places)
+        return np.moveaxis(scores, -1, 0), np.arange(len(scores))
+
     def some(self, rows: IntArray) -> SortedRows:
         """Return some of the rows, not sorted yet."""
         part = copy(self)
@@ -183,13 +190,18 @@ class UpperRows(SortedRows):
     def __init__(self, source: SortedRows, columns: Sequence[Column], y: IntArray | None) -> None:
         self.block, self._how, self._columns = source.block, source._how, columns
         self._source = source
-        n_classes = self.block.shape[1]
-        self._held = slice(max(n_classes - HELD_PLACES, 0), n_classes)
         self.true: FloatArray | None = None  # the scores of the labels y, where they are known
         if y is not None:
             self.true = scores_at(source.of_labels(y), columns)
-        self._upper = np.empty((len(columns), len(self.block), n_classes - self._held.start))
-        source.scores(columns, None, self._held, self._upper)
+        # One window by itself each: that of some rows is one copy of neighbouring numbers.
+        self._windows: list[tuple[slice, FloatArray]] = []
+        stop = self.block.shape[1]
+        for width in WINDOWS:
+            places = slice(max(stop - width, 0), stop)
+            planes = np.empty((len(columns), len(self.block), stop - places.start))
+            source.scores(columns, None, places, planes)
+            self._windows.append((places, planes))
+            stop = places.start
         source.forget()
 
     def scores(
@@ -200,17 +212,31 @@ class UpperRows(SortedRows):
         planes: FloatArray | None = None,
     ) -> FloatArray:
         """Return the scores (m, w, d) of neighbouring places of some rows."""
-        first = self._held.start
-        if places.start < first:
-            some = self._source.some(np.arange(len(self.block)) if rows is None else rows)
-            return some.scores(columns, None, places, planes)
-        # Whole upper ends are copied sooner than parts of them.
-        held = self._upper if rows is None else self._upper.take(rows, axis=1)
-        held = held[..., places.start - first : places.stop - first]
+        if places.start < self._windows[-1][0].start:
+            deeper = self._source.some(np.arange(len(self.block)) if rows is None else rows)
+            return deeper.scores(columns, None, places, planes)
         if planes is None:
-            return np.moveaxis(held, 0, -1)
-        planes[:] = held
+            for window, held in self._windows:
+                if window == places:
+                    return np.moveaxis(held if rows is None else held.take(rows, axis=1), 0, -1)
+            n_rows = len(self.block) if rows is None else len(rows)
+            planes = np.empty((len(columns), n_rows, places.stop - places.start))
+        for window, held in self._windows:
+            start, stop = max(window.start, places.start), min(window.stop, places.stop)
+            if start < stop:
+                within = slice(start - window.start, stop - window.start)
+                some = held if rows is None else held.take(rows, axis=1)
+                planes[..., start - places.start : stop - places.start] = some[..., within]
         return np.moveaxis(planes, 0, -1)
+
+    def planes(
+        self, columns: Sequence[Column], rows: IntArray | None, places: slice
+    ) -> tuple[FloatArray, IntArray]:
+        """Return planes (d, r, w) with the scores of neighbouring places, and the rows in them."""
+        for window, held in self._windows:
+            if window == places:
+                return held, np.arange(len(self.block)) if rows is None else rows
+        return super().planes(columns, rows, places)
 
     def true_scores(self, columns: Sequence[Column], y: IntArray, rows: IntArray) -> FloatArray:
         """Return the scores (m, d) of one label each of some rows (m,)."""
@@ -469,6 +495,37 @@ def scores_at(places: Any, columns: Sequence[Column]) -> FloatArray:
     return np.concatenate([column.score(places) for column in columns], axis=1)
 
 
+def windows(n_classes: int) -> Iterator[slice]:
+    """Yield neighbouring places of sorted rows, from the top, until all K are among them.
+
+    Examples
+    --------
+    >>> list(windows(6))
+    [slice(2, 6, None), slice(0, 2, None)]
+    """
+    below, widths = n_classes, chain(WINDOWS, (WINDOWS[-1] * 4**i for i in count(1)))
+    while below:
+        places = slice(max(below - next(widths), 0), below)
+        yield places
+        below = places.start
+
+
+def parts_of_rows(
+    source: Any, rows: IntArray | None, which: IntArray, places: slice
+) -> Iterator[tuple[IntArray, IntArray | None]]:
+    """Yield parts of `which` that a window is looked at of together, and the rows that they mean.
+
+    These are among `rows` (m,), or all; None where they are all of the source.
+    """
+    for part in row_blocks(len(which), places.stop - places.start, source.at_once):
+        some = which[part]
+        if rows is not None:
+            chosen: Any = to_device(rows, which)[some]
+        else:
+            chosen = None if len(some) == len(source.block) else some
+        yield some, chosen
+
+
 def upper_windows(
     source: Any,
     columns: Sequence[Column],
@@ -482,23 +539,17 @@ def upper_windows(
     Scores must rise with the output and `reaches` with the scores: below a label that is out, all
     are.
     """
-    n_classes = source.block.shape[1]
     which = source.numbers(len(source.block) if rows is None else len(rows))
-    below, widths = n_classes, chain(WINDOWS, (WINDOWS[-1] * 4**i for i in count(1)))
-    while len(which) and below:
-        places = slice(max(below - next(widths), 0), below)
+    for places in windows(source.block.shape[1]):
         deeper = []
-        for part in row_blocks(len(which), places.stop - places.start, source.at_once):
-            some = which[part]
-            if rows is not None:
-                chosen: Any = to_device(rows, which)[some]
-            else:
-                chosen = None if len(some) == len(source.block) else some
+        for some, chosen in parts_of_rows(source, rows, which, places):
             scores = source.scores(columns, chosen, places)
             inside = reaches(scores, some)
             yield some, scores, inside
             deeper.append(some[inside[:, 0]])
-        which, below = joined(deeper), places.start
+        which = joined(deeper)
+        if not len(which):
+            return
 
 
 def first_reaching(
