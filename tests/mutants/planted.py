@@ -298,7 +298,7 @@ BUGS = [
         "running_mass[self._rows, self.ends[1][:, 0]][:, None]",
         "running_mass[self._rows, self._places][:, None]"),
     Bug("mass of tied labels by position in the compiled walk", "kernels/host/upper.py",
-        "mass[i, j - start] = sums[end]", "mass[i, j - start] = sums[j]"),
+        "mass[i, j - start] = sums[mine, end]", "mass[i, j - start] = sums[mine, j]"),
     Bug("rank of tied labels by the last of them", "scores/ranked.py",
         "return self._positions(first), self.n_classes - self._positions(last)",
         "return self._positions(first), self.n_classes - self._positions(first)"),

@@ -40,7 +40,10 @@ from conformix.scores.tensor import fill_tensor, uniforms_of
 
 # Outputs of the rows that one thread sorts at once: so many that its calls are few and long.
 # Between calls threads wait for each other, sixteen of them half of the time at a quarter of it.
-SORTED_ENTRIES = 2**20
+# Where there are more threads than such blocks, each thread has a block, but of no fewer outputs.
+SORTED_ENTRIES, LEAST_ENTRIES = 2**20, 2**17
+# What an output that is sorted costs, in outputs that are only read.
+SORT_COST = 4
 # Labels of a row that are looked at together, from the top; then four times as many each time.
 WINDOWS = (4, 8, 20)
 # Labels of a row whose scores are held, from the top.
@@ -277,7 +280,7 @@ class Walk:
         labels, label_mass = np.empty((len(values), 3), np.int64), np.empty(len(values))
         tied = self.kernel.walk(
             rising, rows, self.start, mass, outputs, values, labels, label_mass,
-            np.empty(n_classes),
+            np.empty((4, n_classes)),
         )  # fmt: skip
         self._outputs = self._values = None
         return mass, tied, labels, label_mass
@@ -606,7 +609,7 @@ class SortedOutputs:
     ) -> None:
         self.columns = tuple(columns)
         entries = 0 if outputs.on_device else outputs.n * outputs.n_classes
-        self._threads = threads_for(entries, threads)
+        self._threads = threads_for(SORT_COST * entries, threads)
         compile_for(entries)
 
         def sort(rows: slice) -> Any:
@@ -614,7 +617,7 @@ class SortedOutputs:
             block = sorted_rows(part, slice(0, part.n), columns, key)[columns[0].model]
             return block.upper(columns, None if y is None else y[rows])
 
-        self._slices = list(sorted_slices(outputs))
+        self._slices = list(sorted_slices(outputs, self._threads))
         self._blocks = run_blocks(sort, self._slices, self._threads)
         # The scores (n, d) of the labels, where these are known.
         self.true = None if y is None else np.concatenate([b.true for b in self._blocks])
@@ -669,10 +672,12 @@ class SortedOutputs:
         return np.moveaxis(planes, 0, -1)
 
 
-def sorted_slices(outputs: Outputs) -> Iterator[slice]:
-    """Yield the blocks of rows that are sorted at once: by a thread, or by a device."""
-    entries = DEVICE_ENTRIES if outputs.on_device else SORTED_ENTRIES
-    return row_blocks(outputs.n, outputs.n_classes, entries)
+def sorted_slices(outputs: Outputs, threads: int) -> Iterator[slice]:
+    """Yield the blocks of rows that are sorted at once: by one of the threads, or by a device."""
+    n, n_classes = outputs.n, outputs.n_classes
+    shared = max(-(-n // threads) * n_classes, LEAST_ENTRIES)
+    entries = DEVICE_ENTRIES if outputs.on_device else min(SORTED_ENTRIES, shared)
+    return row_blocks(n, n_classes, entries)
 
 
 def are_symmetric(columns: Sequence[Column]) -> bool:
@@ -754,6 +759,6 @@ def true_label_scores(
             scores[rows, j] = values[:, 0] if sort else values[np.arange(len(values)), y[rows]]
         outputs.release_pages()
 
-    blocks = row_blocks(outputs.n, outputs.n_classes, SORTED_ENTRIES)
-    run_blocks(fill, blocks, threads_for(outputs.n * outputs.n_classes, threads))
+    several = threads_for(outputs.n * outputs.n_classes, threads)
+    run_blocks(fill, sorted_slices(outputs, several), several)
     return scores
