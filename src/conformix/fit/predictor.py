@@ -42,7 +42,7 @@ from conformix.registry import check_flag
 from conformix.scores import Column
 from conformix.scores.blend import Blend, Blending
 from conformix.scores.ensemble import Ensemble, scored_models
-from conformix.scores.sorted_rows import SORT_COST, sorted_slices
+from conformix.scores.sorted_rows import sorted_slices
 from conformix.scores.tensor import fill_tensor
 from conformix.scores.uniforms import row_uniforms
 from conformix.sets import NestedSets, PredictionSets
@@ -337,7 +337,7 @@ class Predictor:
             part = outputs.read(rows)
             return function(part if self.blend is None else self.blend.over(part), rows)
 
-        threads = threads_for(SORT_COST * entries, self.threads)
+        threads = threads_for(entries, self.threads)
         for some in batched(list(sorted_slices(outputs, threads)), threads * BLOCKS_PER_THREAD):
             yield from zip(some, run_blocks(of_block, some, threads), strict=True)
             outputs.release_pages()

@@ -54,8 +54,6 @@ MAX_KNOTS = 2**12
 # Values sorted per score: so many, or those of so many rows, at most. Beyond it rows are thinned.
 SOME_VALUES, SOME_ROWS = 2**16, 2**9
 MAX_VALUES = 2**22
-# What a value that is sorted costs, in values that are only read.
-SORT_COST = 4
 # Values normalised at once: the eight arrays on the way stay in a core's cache.
 CACHE_ENTRIES = 2**15
 # Scores from which on tables of buckets are made (their kernel compiles at its first call), the
@@ -379,7 +377,7 @@ class Ecdf:
         """Return the interpolated distribution functions of the scores of all these rows."""
         planes = [scores[..., j] for j in range(scores.shape[-1])]
         entries = 0 if is_tensor(scores) else math.prod(scores.shape)
-        curves = run_blocks(_curve, planes, threads_for(SORT_COST * entries, threads))
+        curves = run_blocks(_curve, planes, threads_for(entries, threads))
         return Interpolated(tuple(c[0] for c in curves), tuple(c[1] for c in curves))
 
 

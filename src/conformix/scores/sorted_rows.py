@@ -42,8 +42,6 @@ from conformix.scores.tensor import fill_tensor, uniforms_of
 # Between calls threads wait for each other, sixteen of them half of the time at a quarter of it.
 # Where there are more threads than such blocks, each thread has a block, but of no fewer outputs.
 SORTED_ENTRIES, LEAST_ENTRIES = 2**20, 2**17
-# What an output that is sorted costs, in outputs that are only read.
-SORT_COST = 4
 # Labels of a row that are looked at together, from the top; then four times as many each time.
 WINDOWS = (4, 8, 20)
 # Labels of a row whose scores are held, from the top.
@@ -609,7 +607,8 @@ class SortedOutputs:
     ) -> None:
         self.columns = tuple(columns)
         entries = 0 if outputs.on_device else outputs.n * outputs.n_classes
-        self._threads = threads_for(SORT_COST * entries, threads)
+        self._asked = 1 if outputs.on_device else threads
+        several = threads_for(entries, threads)
         compile_for(entries)
 
         def sort(rows: slice) -> Any:
@@ -617,15 +616,21 @@ class SortedOutputs:
             block = sorted_rows(part, slice(0, part.n), columns, key)[columns[0].model]
             return block.upper(columns, None if y is None else y[rows])
 
-        self._slices = list(sorted_slices(outputs, self._threads))
-        self._blocks = run_blocks(sort, self._slices, self._threads)
+        self._slices = list(sorted_slices(outputs, several))
+        self._blocks = run_blocks(sort, self._slices, several)
         # The scores (n, d) of the labels, where these are known.
         self.true = None if y is None else np.concatenate([b.true for b in self._blocks])
 
-    def map(self, function: Callable[[Any, IntArray, slice], T], rows: IntArray) -> list[T]:
+    def map(
+        self,
+        function: Callable[[Any, IntArray, slice], T],
+        rows: IntArray,
+        width: int = HELD_PLACES,
+    ) -> list[T]:
         """Return ``function(block, within, places)`` of all blocks that hold some of the `rows`.
 
         `rows` rise; `within` says where in the block some of them are, `places` where in `rows`.
+        About `width` labels of a row are looked at.
         """
 
         def of_block(which: int) -> T:
@@ -636,7 +641,8 @@ class SortedOutputs:
         places = [slice(*pair) for pair in pairwise(ends)]
         within = [rows[place] - start for place, start in zip(places, starts, strict=True)]
         some = [i for i in range(len(starts)) if len(within[i])]
-        return run_blocks(of_block, some, self._threads)
+        several = threads_for(len(rows) * width, self._asked)
+        return run_blocks(of_block, some, several)
 
     def true_scores(self, y: IntArray, rows: IntArray) -> FloatArray:
         """Return the scores (m, d) of one label each of some rows, in host memory.
@@ -651,7 +657,8 @@ class SortedOutputs:
         def of_block(block: Any, within: IntArray, places: slice) -> FloatArray:
             return to_host(block.true_scores(self.columns, y[places], within))  # type: ignore[no-any-return]
 
-        return np.concatenate(self.map(of_block, rows))
+        n_classes = self._blocks[0].block.shape[1]
+        return np.concatenate(self.map(of_block, rows, n_classes))
 
     def scores(self, rows: IntArray) -> FloatArray:
         """Return the scores (m, K, d) of some rows, labels in sorted order, as d planes."""
@@ -668,7 +675,7 @@ class SortedOutputs:
         def fill(block: Any, within: IntArray, places: slice) -> None:
             block.scores(self.columns, within, every, planes[:, places])
 
-        self.map(fill, rows)
+        self.map(fill, rows, every.stop)
         return np.moveaxis(planes, 0, -1)
 
 
