@@ -179,7 +179,8 @@ def first_places(
     alike = np.zeros(len(every), dtype=bool)
     above = np.full(len(every), np.nan)  # what the lowest label of the window above scores
     kernel = loops("lookup", block.block.size) if on_host else None
-    if kernel is not None and getattr(rule.transform, "lines", None) is not None:
+    lines: Any = None if kernel is None else getattr(rule.transform, "lines", None)
+    if lines is not None:
         first = np.full(len(every), block.block.shape[1])
         low = np.full(len(rule.weights), -np.inf) if floors is None else floors
         limits = np.full(len(every), cuts) if isinstance(cuts, float) else cuts.reshape(-1)
@@ -187,8 +188,8 @@ def first_places(
             for some, chosen in parts_of_rows(block, rows, every, places):
                 planes, numbers = block.planes(columns, chosen, places)
                 kernel.reach(
-                    planes, planes.view(np.int64), numbers, some, rule.transform.lines,
-                    rule.weights, low, limits, first, alike, above,
+                    planes, planes.view(np.int64), numbers, some, lines, rule.weights,
+                    low, limits, first, alike, above,
                 )  # fmt: skip
             every = every[first[every] == places.start]
             if not len(every):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -97,32 +97,34 @@ class Lines(NamedTuple):
 
 def joined_lines(lookups: Sequence[Lookup | None]) -> Lines | None:
     """Return several lines as one; None where one of them has no table."""
-    lines = [line for line in lookups if line is not None]
+    lines = [line for line in lookups if line is not None and np.isfinite(line.levels).all()]
     if len(lines) < len(lookups):
         return None
     lengths = [(0, 0), *((len(line.knots), len(line.last)) for line in lines)]
     return Lines(
-        *(np.concatenate([getattr(line, name) for line in lines])
-          for name in ("knots", "levels", "before", "last")),
+        np.concatenate([line.knots for line in lines]),
+        np.concatenate([line.levels for line in lines]),
+        np.concatenate([line.before for line in lines]),
+        np.concatenate([line.last for line in lines]),
         np.array([line.inverse for line in lines]),
         np.array([line.shift for line in lines], dtype=np.int64),
         np.cumsum(lengths, axis=0),
-    )  # fmt: skip
+    )
 
 
 @inlined
 def _left(
     value: float,
-    word: int,
+    word: Any,
     knots: FloatArray,
     first: int,
     n_last: int,
     before: IntArray,
     last: IntArray,
-    bucket: int,
+    bucket: Any,
     inverse: float,
     shift: int,
-) -> int:
+) -> Any:
     """Return the knot to the left of a number, of those from `first` on, `n_last` at most.
 
     `word` are the bits of the number; `bucket` is where the table begins.
@@ -174,9 +176,7 @@ def line_into(
     """Write the line at `values`, whose `bits` are the same memory as integers."""
     n_last, none = len(knots) - 2, len(knots) - len(knots)
     for i in range(len(values)):
-        left = _left(
-            values[i], bits[i], knots, none, n_last, before, last, none, inverse, shift
-        )
+        left = _left(values[i], bits[i], knots, none, n_last, before, last, none, inverse, shift)
         out[i] = _line(values[i], left, knots, levels)
 
 
@@ -217,14 +217,15 @@ def reach(
                 break
             total = 0.0
             for j in range(d):
+                if weights[j] == 0.0:
+                    continue  # lines are finite
                 value = planes[j, row, place]
                 begin = ends[j, 0]
                 left = begin + _left(
                     value, bits[j, row, place], knots, begin, ends[j + 1, 0] - begin - 2,
                     before, last, ends[j, 1], inverses[j], shifts[j],
                 )  # fmt: skip
-                product = weights[j] * _line(value, left, knots, levels)
-                total = total + product if j > 0 else product
+                total += weights[j] * _line(value, left, knots, levels)
             if not total >= cut:
                 break
             alike[one] |= total == lowest
