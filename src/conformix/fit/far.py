@@ -25,19 +25,12 @@ from conformix.data.outputs import Outputs, Source, taken
 from conformix.errors import InvalidInput
 from conformix.fit.scored import Gathered, Scoring, SourceReader, TrueScores
 from conformix.kernels import combine
-from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, is_tensor, joined, stacked
+from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, joined, stacked
 from conformix.kernels.blocks import row_blocks
 from conformix.kernels.plain.engine import count_reached
-from conformix.kernels.twins import loops
 from conformix.scores.names import Column
 from conformix.scores.scale import Transform
-from conformix.scores.sorted_rows import (
-    SortedOutputs,
-    are_sorted,
-    parts_of_rows,
-    upper_windows,
-    windows,
-)
+from conformix.scores.sorted_rows import SortedOutputs, are_sorted, upper_windows
 from conformix.search.objective import CACHE_ENTRIES, SizeObjective
 
 # What the labels within reach may take here (4 GiB, and a quarter of the machine's memory at most);
@@ -129,9 +122,6 @@ class Reach:
         d = len(columns)
 
         def of_block(block: Any, some: IntArray, places: slice) -> FloatArray:
-            kernel = None if is_tensor(block.block) else loops("lookup", block.block.size)
-            if kernel is not None and hasattr(self.transform, "raw_floors"):
-                return self.transform(self._upper_ends(kernel, block, columns, some).T).T
             planes: list[list[FloatArray]] = [[] for _ in range(d)]
             for _, scores, inside in upper_windows(block, columns, self._may_be_in, some):
                 for j in range(d):
@@ -139,25 +129,6 @@ class Reach:
             return self.transform(stacked([joined(plane) for plane in planes]).T).T
 
         return joined(ordered.map(of_block, rows), axis=1).T  # type: ignore[no-any-return]
-
-    def _upper_ends(
-        self, kernel: Any, block: Any, columns: Sequence[Column], rows: IntArray
-    ) -> FloatArray:
-        """Return the raw scores (d, L) of the labels of some rows of a block that may be in."""
-        floors, which, found = np.array(self._floors), np.arange(len(rows)), []
-        for places in windows(block.block.shape[1]):
-            whole = np.empty(len(which), dtype=bool)
-            first = 0
-            for some, chosen in parts_of_rows(block, rows, which, places):
-                planes, numbers = block.planes(columns, chosen, places)
-                out = np.empty((len(columns), len(some) * planes.shape[2]))
-                in_all = whole[first : first + len(some)]
-                found.append(out[:, : kernel.above_floors(planes, numbers, floors, out, in_all)])
-                first += len(some)
-            which = which[whole]
-            if not len(which):
-                break
-        return np.concatenate(found, axis=1)
 
     def _may_be_in(self, scores: FloatArray, _: IntArray | None = None) -> BoolArray:
         # Labels that are out need not be normalised; a few more that are out do no harm.

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
-from conformix.kernels.host.compiled import compiled, inlined
+from conformix.kernels.host.compiled import compiled, inner
 
 BUCKETS = 4  # per knot
 
@@ -112,7 +112,7 @@ def joined_lines(lookups: Sequence[Lookup | None]) -> Lines | None:
     )
 
 
-@inlined
+@inner
 def _left(
     value: float,
     word: Any,
@@ -152,7 +152,7 @@ def _left(
     return min(left, n_last)
 
 
-@inlined
+@inner
 def _line(value: float, left: int, knots: FloatArray, levels: FloatArray) -> float:
     """Return the line at a number between the knots `left` and the next."""
     width = knots[left + 1] - knots[left]
@@ -232,29 +232,3 @@ def reach(
             lowest = total
             first[one] -= 1
         above[one] = lowest
-
-
-@compiled
-def above_floors(
-    planes: FloatArray, rows: IntArray, floors: FloatArray, out: FloatArray, whole: BoolArray
-) -> int:
-    """Write the scores of labels with one above its floor to `out` (d, L); returns how many.
-
-    From the top of every of the `rows` (m,) of a window `planes` (d, n, w), down to the first that
-    has none; `whole` (m,) says of which rows all have.
-    """
-    d, width = planes.shape[0], planes.shape[2]
-    total = 0
-    for i in range(len(rows)):
-        row, place, inside = rows[i], width, True
-        while inside and place > 0:
-            inside = False
-            for j in range(d):
-                inside |= planes[j, row, place - 1] > floors[j]
-            if inside:
-                place -= 1
-                for j in range(d):
-                    out[j, total] = planes[j, row, place]
-                total += 1
-        whole[i] = inside
-    return total
