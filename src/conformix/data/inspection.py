@@ -540,6 +540,9 @@ def warn_if_suspect(models: Mapping[str, Any], kind: str) -> None:
     for model, values in models.items():
         if not isinstance(values, np.ndarray) or values.ndim != 2 or len(values) < 20:
             continue
+        first = values[:FIRST_ROWS]
+        if first.min() < 0 and not (first == np.round(first)).all(axis=0).any():
+            continue  # what is warned of is never negative, or has a column of whole numbers
         part = np.asarray(values[:LOOKED_AT], dtype=np.float64)
         if np.isnan(part).any():
             continue  # refused by those who read it

@@ -490,7 +490,7 @@ class MemberCount:
         """Return the same from outputs: sets of sorted rows are their upper ends."""
         alone = isinstance(self.cuts, float) and scoring.ensemble is None and not outputs.on_device
         if not alone or upper_ends(scoring, self.rule, outputs) is None:
-            return self(scoring.tensor(outputs), *row_data)
+            return self(scoring.view(outputs), *row_data)
         ordered = SortedOutputs(outputs, scoring.columns, scoring.key, scoring.threads)
         return n_members(ordered, self.rule, self.cuts, np.arange(outputs.n))
 

@@ -264,9 +264,12 @@ class Predictor:
         if self.blend is not None and self.fitted.nested and not outputs.on_device:
             yield from self._sets_of_blend(self.blend, outputs, alpha, data)
             return
-        for block, scores in self.blocks(outputs):
+        for block in outputs.blocks():
+            part = outputs.read(block)
+            scores = self.scoring.view(part if self.blend is None else self.blend.over(part))
             member = self.fitted.member(scores, alpha, data.take(block))
             yield block, member, best_first(member, scores, self.fitted.rule)
+            outputs.release_pages()
 
     def _sets_of_blend(
         self, blend: Blend, outputs: Outputs, alpha: float, data: RowData
@@ -338,7 +341,7 @@ class Predictor:
             return function(part if self.blend is None else self.blend.over(part), rows)
 
         threads = threads_for(entries, self.threads)
-        for some in batched(list(sorted_slices(outputs)), threads * BLOCKS_PER_THREAD):
+        for some in batched(list(sorted_slices(outputs, threads)), threads * BLOCKS_PER_THREAD):
             yield from zip(some, run_blocks(of_block, some, threads), strict=True)
             outputs.release_pages()
 

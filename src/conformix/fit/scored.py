@@ -42,6 +42,17 @@ class Scoring:
         outputs = self._scored(outputs)
         return fill_tensor(outputs, self.columns, key=self.key, threads=self.threads)
 
+    def view(self, outputs: Outputs) -> FloatArray:
+        """Return the same, for reading alone: outputs that are the only score are not copied."""
+        if self.ensemble is None and len(self.columns) == 1 and not outputs.on_device:
+            column = self.columns[0]
+            values: Any = outputs.models.get(column.model)
+            if getattr(values, "dtype", None) == np.float64 and column.score.is_output(
+                outputs.kind
+            ):
+                return values[:, :, None]  # type: ignore[no-any-return]
+        return self.tensor(outputs)
+
     def of_true_labels(self, outputs: Outputs, y: IntArray) -> FloatArray:
         """Return the scores (n, d) of the true labels of some rows, without a tensor."""
         outputs = self._scored(outputs)

@@ -128,12 +128,17 @@ def reach(true_scores: FloatArray, k: int) -> list[float]:
     [0.999999999995, 3.999999999995]
     """
     n, d = true_scores.shape
-    rising = np.sort(true_scores, axis=0)
+    columns = np.ascontiguousarray(true_scores.T)
+    rising = np.sort(columns, axis=1)
     lowest = np.full(d, -np.inf)
     if k <= n:
-        # A score reaches the m-th smallest number where at least m numbers are no larger.
-        numbers = [np.searchsorted(rising[:, j], true_scores[:, j], side="right") for j in range(d)]
-        m = np.partition(np.min(numbers, axis=0), n - k)[n - k]
-        lowest = rising[m - 1]
-    largest = float(np.abs(rising[[0, -1]]).max())
+        # At least m numbers are no larger than a score where it reaches the m-th smallest of them:
+        # all scores do where m is one, and fewer the larger m is.
+        m, beyond = 1, n + 1
+        while beyond - m > 1:
+            middle = (m + beyond) // 2
+            reached = (columns >= rising[:, middle - 1, None]).all(axis=0)
+            m, beyond = (middle, beyond) if np.count_nonzero(reached) >= k else (m, middle)
+        lowest = rising[:, m - 1]
+    largest = float(np.abs(rising[:, [0, -1]]).max())
     return (lowest - (MARGIN * largest + TINY)).tolist()  # type: ignore[no-any-return]

@@ -28,14 +28,17 @@ from conformix.kernels.arrays import (
     to_host,
 )
 from conformix.kernels.blocks import row_blocks
+from conformix.kernels.twins import loops
 from conformix.scores.names import Column
 from conformix.scores.sorted_rows import (
     SortedOutputs,
     SortedRows,
     are_sorted,
     first_reaching,
+    parts_of_rows,
     scores_at,
     sorted_rows,
+    windows,
 )
 
 # Outputs from which on sorting and bisecting is quicker than scoring all labels.
@@ -175,6 +178,25 @@ def first_places(
     floors = rule.floors(float(np.min(cuts))) if on_host else None
     alike = np.zeros(len(every), dtype=bool)
     above = np.full(len(every), np.nan)  # what the lowest label of the window above scores
+    kernel: Any = loops("lookup", block.block.size) if on_host else None
+    lines: Any = None if kernel is None else getattr(rule.transform, "lines", None)
+    if lines is not None:
+        first = np.full(len(every), block.block.shape[1])
+        low = np.full(len(rule.weights), -np.inf) if floors is None else floors
+        # Copies: code for memory that must not be written would be compiled apart.
+        limits, weights = np.empty((len(every), 1)), np.array(rule.weights, order="C")
+        limits[:] = cuts
+        for places in windows(block.block.shape[1]):
+            for some, chosen in parts_of_rows(block, rows, every, places):
+                planes, numbers = block.planes(columns, chosen, places)
+                kernel.reach(
+                    planes, planes.view(np.int64), numbers, some, lines, weights, low,
+                    limits.reshape(-1), first, alike, above,
+                )  # fmt: skip
+            every = every[first[every] == places.start]
+            if not len(every):
+                break
+        return first, alike
 
     def reaches(scores: FloatArray, which: IntArray) -> BoolArray:
         values = rule.of_single_labels(scores, floors)

@@ -35,6 +35,7 @@ from conformix.kernels.arrays import (
     to_host,
 )
 from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks, run_blocks, threads_for
+from conformix.kernels.twins import loops
 from conformix.registry import unknown_name
 from conformix.scores.names import Column
 
@@ -185,6 +186,12 @@ class Interpolated:
         """Tables with which many scores are looked up, to the same bits."""
         tables = import_module("conformix.kernels.host.lookup")  # numba, where it pays
         return tuple(map(tables.lookup, self.knots, self.levels))
+
+    @cached_property
+    def lines(self) -> Any:
+        """The same tables, those of all scores in one; None where a score has none."""
+        tables = import_module("conformix.kernels.host.lookup")
+        return tables.joined_lines(self._lookups)
 
     def floors(self, weights: FloatArray, least: float) -> FloatArray:
         """Return the scores (d,) at or below which a label combines to less than `least`.
@@ -382,7 +389,9 @@ def _curve(values: FloatArray) -> tuple[FloatArray, FloatArray]:
         even = np.linspace(0, 1, MAX_KNOTS // 2)
         towards_top = 1 - (1.0 / n_knots) ** even
         places = np.concatenate([even, towards_top]) * (n_knots - 1)
-        knots = np.unique(places.round().astype(np.intp))
+        chosen = np.zeros(n_knots, dtype=bool)
+        chosen[places.round().astype(np.intp)] = True
+        knots = np.flatnonzero(chosen)
     else:
         knots = np.arange(n_knots)
     return rising[first[knots]], counts[knots] / counts[-1]
@@ -400,12 +409,19 @@ def _distinct(values: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:
     alike = (values == values[:1]).all(axis=1)
     n_alike = np.count_nonzero(alike)
     if 2 * n_alike <= len(values):
-        rising = as_float64(np.sort(values, axis=None))
+        rising = _sorted(values)
         return rising, *_groups(rising)
-    rising = as_float64(np.sort(np.concatenate([values[:1], values[~alike]]), axis=None))
+    rising = _sorted(np.concatenate([values[:1], values[~alike]]))
     first, counts = _groups(rising)
     one_row = np.searchsorted(np.sort(values[0]), rising[first], side="right")
     return rising, first, counts + (n_alike - 1) * one_row
+
+
+def _sorted(values: FloatArray) -> FloatArray:
+    """Return all numbers of an array as float64, rising."""
+    numbers = as_float64(values).reshape(-1)
+    kernel = loops("rising", len(numbers))
+    return np.sort(numbers) if kernel is None else kernel.rising(numbers)  # type: ignore[no-any-return]
 
 
 def _groups(rising: FloatArray) -> tuple[IntArray, IntArray]:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from conformix.data.outputs import Kind
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray
 from conformix.registry import check_flags
@@ -72,6 +73,10 @@ class Score(ABC):
     def unit(self, n_classes: int) -> float:
         """Return the natural width of the score's range, by which ``normalize="scale"`` divides."""
         return 1.0
+
+    def is_output(self, kind: Kind) -> bool:
+        """Whether the score of a label is its output, bit for bit."""
+        return False
 
     def __str__(self) -> str:
         return text_of(self)

@@ -40,7 +40,8 @@ from conformix.scores.tensor import fill_tensor, uniforms_of
 
 # Outputs of the rows that one thread sorts at once: so many that its calls are few and long.
 # Between calls threads wait for each other, sixteen of them half of the time at a quarter of it.
-SORTED_ENTRIES = 2**20
+# Where there are more threads than such blocks, each thread has a block, but of no fewer outputs.
+SORTED_ENTRIES, LEAST_ENTRIES = 2**20, 2**17
 # Labels of a row that are looked at together, from the top; then four times as many each time.
 WINDOWS = (4, 8, 20)
 # Labels of a row whose scores are held, from the top.
@@ -148,6 +149,13 @@ class SortedRows:
             plane[:] = column.score(labels)
         return np.moveaxis(planes, 0, -1)
 
+    def planes(
+        self, columns: Sequence[Column], rows: IntArray | None, places: slice
+    ) -> tuple[FloatArray, IntArray]:
+        """Return planes (d, r, w) with the scores of neighbouring places, and the rows in them."""
+        scores = self.scores(columns, rows, places)
+        return np.moveaxis(scores, -1, 0), np.arange(len(scores))
+
     def some(self, rows: IntArray) -> SortedRows:
         """Return some of the rows, not sorted yet."""
         part = copy(self)
@@ -183,13 +191,18 @@ class UpperRows(SortedRows):
     def __init__(self, source: SortedRows, columns: Sequence[Column], y: IntArray | None) -> None:
         self.block, self._how, self._columns = source.block, source._how, columns
         self._source = source
-        n_classes = self.block.shape[1]
-        self._held = slice(max(n_classes - HELD_PLACES, 0), n_classes)
         self.true: FloatArray | None = None  # the scores of the labels y, where they are known
         if y is not None:
             self.true = scores_at(source.of_labels(y), columns)
-        self._upper = np.empty((len(columns), len(self.block), n_classes - self._held.start))
-        source.scores(columns, None, self._held, self._upper)
+        # One window by itself each: that of some rows is one copy of neighbouring numbers.
+        self._windows: list[tuple[slice, FloatArray]] = []
+        stop = self.block.shape[1]
+        for width in WINDOWS:
+            places = slice(max(stop - width, 0), stop)
+            planes = np.empty((len(columns), len(self.block), stop - places.start))
+            source.scores(columns, None, places, planes)
+            self._windows.append((places, planes))
+            stop = places.start
         source.forget()
 
     def scores(
@@ -200,17 +213,31 @@ class UpperRows(SortedRows):
         planes: FloatArray | None = None,
     ) -> FloatArray:
         """Return the scores (m, w, d) of neighbouring places of some rows."""
-        first = self._held.start
-        if places.start < first:
-            some = self._source.some(np.arange(len(self.block)) if rows is None else rows)
-            return some.scores(columns, None, places, planes)
-        # Whole upper ends are copied sooner than parts of them.
-        held = self._upper if rows is None else self._upper.take(rows, axis=1)
-        held = held[..., places.start - first : places.stop - first]
+        if places.start < self._windows[-1][0].start:
+            deeper = self._source.some(np.arange(len(self.block)) if rows is None else rows)
+            return deeper.scores(columns, None, places, planes)
         if planes is None:
-            return np.moveaxis(held, 0, -1)
-        planes[:] = held
+            for window, held in self._windows:
+                if window == places:
+                    return np.moveaxis(held if rows is None else held.take(rows, axis=1), 0, -1)
+            n_rows = len(self.block) if rows is None else len(rows)
+            planes = np.empty((len(columns), n_rows, places.stop - places.start))
+        for window, held in self._windows:
+            start, stop = max(window.start, places.start), min(window.stop, places.stop)
+            if start < stop:
+                within = slice(start - window.start, stop - window.start)
+                some = held if rows is None else held.take(rows, axis=1)
+                planes[..., start - places.start : stop - places.start] = some[..., within]
         return np.moveaxis(planes, 0, -1)
+
+    def planes(
+        self, columns: Sequence[Column], rows: IntArray | None, places: slice
+    ) -> tuple[FloatArray, IntArray]:
+        """Return planes (d, r, w) with the scores of neighbouring places, and the rows in them."""
+        for window, held in self._windows:
+            if window == places:
+                return held, np.arange(len(self.block)) if rows is None else rows
+        return super().planes(columns, rows, places)
 
     def true_scores(self, columns: Sequence[Column], y: IntArray, rows: IntArray) -> FloatArray:
         """Return the scores (m, d) of one label each of some rows (m,)."""
@@ -251,7 +278,7 @@ class Walk:
         labels, label_mass = np.empty((len(values), 3), np.int64), np.empty(len(values))
         tied = self.kernel.walk(
             rising, rows, self.start, mass, outputs, values, labels, label_mass,
-            np.empty(n_classes),
+            np.empty((4, n_classes)),
         )  # fmt: skip
         self._outputs = self._values = None
         return mass, tied, labels, label_mass
@@ -469,6 +496,37 @@ def scores_at(places: Any, columns: Sequence[Column]) -> FloatArray:
     return np.concatenate([column.score(places) for column in columns], axis=1)
 
 
+def windows(n_classes: int) -> Iterator[slice]:
+    """Yield neighbouring places of sorted rows, from the top, until all K are among them.
+
+    Examples
+    --------
+    >>> list(windows(6))
+    [slice(2, 6, None), slice(0, 2, None)]
+    """
+    below, widths = n_classes, chain(WINDOWS, (WINDOWS[-1] * 4**i for i in count(1)))
+    while below:
+        places = slice(max(below - next(widths), 0), below)
+        yield places
+        below = places.start
+
+
+def parts_of_rows(
+    source: Any, rows: IntArray | None, which: IntArray, places: slice
+) -> Iterator[tuple[IntArray, IntArray | None]]:
+    """Yield parts of `which` that a window is looked at of together, and the rows that they mean.
+
+    These are among `rows` (m,), or all; None where they are all of the source.
+    """
+    for part in row_blocks(len(which), places.stop - places.start, source.at_once):
+        some = which[part]
+        if rows is not None:
+            chosen: Any = to_device(rows, which)[some]
+        else:
+            chosen = None if len(some) == len(source.block) else some
+        yield some, chosen
+
+
 def upper_windows(
     source: Any,
     columns: Sequence[Column],
@@ -482,23 +540,17 @@ def upper_windows(
     Scores must rise with the output and `reaches` with the scores: below a label that is out, all
     are.
     """
-    n_classes = source.block.shape[1]
     which = source.numbers(len(source.block) if rows is None else len(rows))
-    below, widths = n_classes, chain(WINDOWS, (WINDOWS[-1] * 4**i for i in count(1)))
-    while len(which) and below:
-        places = slice(max(below - next(widths), 0), below)
+    for places in windows(source.block.shape[1]):
         deeper = []
-        for part in row_blocks(len(which), places.stop - places.start, source.at_once):
-            some = which[part]
-            if rows is not None:
-                chosen: Any = to_device(rows, which)[some]
-            else:
-                chosen = None if len(some) == len(source.block) else some
+        for some, chosen in parts_of_rows(source, rows, which, places):
             scores = source.scores(columns, chosen, places)
             inside = reaches(scores, some)
             yield some, scores, inside
             deeper.append(some[inside[:, 0]])
-        which, below = joined(deeper), places.start
+        which = joined(deeper)
+        if not len(which):
+            return
 
 
 def first_reaching(
@@ -555,7 +607,8 @@ class SortedOutputs:
     ) -> None:
         self.columns = tuple(columns)
         entries = 0 if outputs.on_device else outputs.n * outputs.n_classes
-        self._threads = threads_for(entries, threads)
+        self._asked = 1 if outputs.on_device else threads
+        several = threads_for(entries, threads)
         compile_for(entries)
 
         def sort(rows: slice) -> Any:
@@ -563,15 +616,21 @@ class SortedOutputs:
             block = sorted_rows(part, slice(0, part.n), columns, key)[columns[0].model]
             return block.upper(columns, None if y is None else y[rows])
 
-        self._slices = list(sorted_slices(outputs))
-        self._blocks = run_blocks(sort, self._slices, self._threads)
+        self._slices = list(sorted_slices(outputs, several))
+        self._blocks = run_blocks(sort, self._slices, several)
         # The scores (n, d) of the labels, where these are known.
         self.true = None if y is None else np.concatenate([b.true for b in self._blocks])
 
-    def map(self, function: Callable[[Any, IntArray, slice], T], rows: IntArray) -> list[T]:
+    def map(
+        self,
+        function: Callable[[Any, IntArray, slice], T],
+        rows: IntArray,
+        width: int = HELD_PLACES,
+    ) -> list[T]:
         """Return ``function(block, within, places)`` of all blocks that hold some of the `rows`.
 
         `rows` rise; `within` says where in the block some of them are, `places` where in `rows`.
+        About `width` labels of a row are looked at.
         """
 
         def of_block(which: int) -> T:
@@ -582,7 +641,8 @@ class SortedOutputs:
         places = [slice(*pair) for pair in pairwise(ends)]
         within = [rows[place] - start for place, start in zip(places, starts, strict=True)]
         some = [i for i in range(len(starts)) if len(within[i])]
-        return run_blocks(of_block, some, self._threads)
+        several = threads_for(len(rows) * width, self._asked)
+        return run_blocks(of_block, some, several)
 
     def true_scores(self, y: IntArray, rows: IntArray) -> FloatArray:
         """Return the scores (m, d) of one label each of some rows, in host memory.
@@ -597,7 +657,8 @@ class SortedOutputs:
         def of_block(block: Any, within: IntArray, places: slice) -> FloatArray:
             return to_host(block.true_scores(self.columns, y[places], within))  # type: ignore[no-any-return]
 
-        return np.concatenate(self.map(of_block, rows))
+        n_classes = self._blocks[0].block.shape[1]
+        return np.concatenate(self.map(of_block, rows, n_classes))
 
     def scores(self, rows: IntArray) -> FloatArray:
         """Return the scores (m, K, d) of some rows, labels in sorted order, as d planes."""
@@ -614,14 +675,16 @@ class SortedOutputs:
         def fill(block: Any, within: IntArray, places: slice) -> None:
             block.scores(self.columns, within, every, planes[:, places])
 
-        self.map(fill, rows)
+        self.map(fill, rows, every.stop)
         return np.moveaxis(planes, 0, -1)
 
 
-def sorted_slices(outputs: Outputs) -> Iterator[slice]:
-    """Yield the blocks of rows that are sorted at once: by a thread, or by a device."""
-    entries = DEVICE_ENTRIES if outputs.on_device else SORTED_ENTRIES
-    return row_blocks(outputs.n, outputs.n_classes, entries)
+def sorted_slices(outputs: Outputs, threads: int) -> Iterator[slice]:
+    """Yield the blocks of rows that are sorted at once: by one of the threads, or by a device."""
+    n, n_classes = outputs.n, outputs.n_classes
+    shared = max(-(-n // threads) * n_classes, LEAST_ENTRIES)
+    entries = DEVICE_ENTRIES if outputs.on_device else min(SORTED_ENTRIES, shared)
+    return row_blocks(n, n_classes, entries)
 
 
 def are_symmetric(columns: Sequence[Column]) -> bool:
@@ -703,6 +766,6 @@ def true_label_scores(
             scores[rows, j] = values[:, 0] if sort else values[np.arange(len(values)), y[rows]]
         outputs.release_pages()
 
-    blocks = row_blocks(outputs.n, outputs.n_classes, SORTED_ENTRIES)
-    run_blocks(fill, blocks, threads_for(outputs.n * outputs.n_classes, threads))
+    several = threads_for(outputs.n * outputs.n_classes, threads)
+    run_blocks(fill, sorted_slices(outputs, several), several)
     return scores

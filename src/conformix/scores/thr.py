@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from conformix.data.outputs import Kind
 from conformix.kernels.arrays import FloatArray
 from conformix.scores.ranked import Ranked
 from conformix.scores.score import Score
@@ -39,6 +40,10 @@ class Thr(Score):
     def rises(self) -> bool:
         """The larger output never scores lower."""
         return True
+
+    def is_output(self, kind: Kind) -> bool:
+        """Whether outputs are the probabilities themselves."""
+        return kind == "probs" and self.temperature == 1
 
     def __call__(self, ranked: Ranked) -> FloatArray:
         """Return ``p_y``."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from conformix.errors import InvalidInput
-from conformix.kernels.arrays import FloatArray, refuse_missing, to_host
+from conformix.kernels.arrays import FloatArray, IntArray, refuse_missing, to_host
 from conformix.kernels.simplex import grid_size, preference, simplex_grid
 from conformix.search.objective import SearchResult, SizeObjective
 
@@ -62,7 +62,8 @@ class GridSearch:
     ) -> SearchResult:
         """Return the exact winner; `rng` is not used."""
         resolution = self.steps(objective.d)
-        grid = simplex_grid(objective.d, resolution)
+        made = _grid if self.n_candidates(objective.d) <= KEPT_WEIGHTS else simplex_grid
+        grid = made(objective.d, resolution)
         best, count = objective.smallest(grid / resolution, grid)
         return SearchResult(
             weights=grid[best] / resolution,
@@ -71,6 +72,14 @@ class GridSearch:
             n_evaluated=len(grid),
             strategy=f"grid of resolution {resolution}",
         )
+
+
+@lru_cache(maxsize=8)
+def _grid(d: int, resolution: int) -> IntArray:
+    """Return a grid that is made once and never changed."""
+    grid = simplex_grid(d, resolution)
+    grid.flags.writeable = False
+    return grid
 
 
 @lru_cache(maxsize=8)

@@ -29,9 +29,9 @@ from conformix.kernels.host.engine.kth_largest import (
 )
 from conformix.kernels.host.engine.lists import bound_run, combine_run, pack_marks, take
 
-TASKS_PER_THREAD = 4
+TASKS_PER_THREAD = 2
 # Rows times weights that one thread walks sooner: every subtree begins with all rows.
-SMALL_WALK = 2**24
+SMALL_WALK = 2**23
 TYPICAL_ROWS = 128
 
 

@@ -1,0 +1,56 @@
+"""Numbers sorted by the digits of their bits rise as those of NumPy's sort do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.testing import assert_array_equal
+
+from conformix.kernels.host.rising import DIGIT, DIGITS, by_digits, rising
+
+RNG = np.random.default_rng(3)
+DRAWN = {
+    "even": RNG.random(5_000),
+    "both signs": np.sinh(RNG.normal(size=5_000) * 40),
+    "ties": RNG.integers(-3, 4, 5_000) / 7,
+    "masses": np.cumsum(np.sort(RNG.dirichlet(np.full(50, 0.1), 100), axis=1), axis=1).ravel(),
+    "one number": np.full(5_000, 0.1),
+    "infinite": np.concatenate([RNG.normal(size=50), [np.inf, -np.inf, 0.0, -0.0]]),
+    "smallest and largest": np.exp(RNG.normal(size=5_000) * 150),
+    "none": np.empty(0),
+}
+
+
+def sorted_by_digits(values: np.ndarray) -> bool:
+    room = np.zeros((2, len(values)), dtype=np.uint64)
+    counts = np.zeros((DIGITS, 1 << DIGIT), dtype=np.int64)
+    return by_digits(values.view(np.int64), room[0], room[1], counts)
+
+
+@pytest.mark.parametrize("values", DRAWN.values(), ids=DRAWN)
+def test_numbers_rise(values) -> None:
+    before = values.copy()
+    assert_array_equal(rising(values), np.sort(values))
+    assert sorted_by_digits(values)
+    assert values.tobytes() == before.tobytes()
+
+
+@given(arrays(float, st.integers(0, 60), elements=st.floats(allow_nan=False)))
+def test_any_numbers_rise(values) -> None:
+    assert_array_equal(rising(values), np.sort(values))
+
+
+def test_numbers_that_crowd_and_what_is_no_number_are_left_to_others() -> None:
+    crowd = np.append(0.0, 1 + RNG.integers(0, 10**6, 5_000) * 2.0**-52)
+    for values in (crowd, np.array([1.0, np.nan, 0.5]), np.array([1.0, -np.nan, 0.5])):
+        assert not sorted_by_digits(values)
+        assert_array_equal(rising(values), np.sort(values))
+
+
+def test_insertion_puts_right_what_the_digits_leave() -> None:
+    few = np.append(0.0, 1 + RNG.permutation(8) * 2.0**-52)  # alike in their first bits
+    assert sorted_by_digits(few)
+    assert_array_equal(rising(few), np.sort(few))
