@@ -49,20 +49,18 @@ from conformix.kernels.elementary import (
 from conformix.kernels.host.compiled import compiled
 
 LARGEST = float(np.finfo(np.float64).max)
-# Numbers that are looked at once more, one by one, where any of them is out of the ordinary.
-AT_ONCE = 512
+SMALLEST_BITS, LARGEST_BITS = (
+    int(np.float64(value).view(np.int64)) for value in (SMALLEST_NORMAL, LARGEST)
+)
+# Numbers whose entries of the tables are looked up before they are worked on: a processor gathers
+# slowly, and multiplies meanwhile only where nothing waits for what it gathers.
+AT_ONCE = 256
 
 
 @compiled
-def _reduced(x: float) -> Any:
-    """Return k and c of the exponential."""
-    shifted = x * PER_UNIT + SHIFT
-    k = np.float64(shifted).view(np.int64)
-    turns = shifted - SHIFT
-    r = (x - turns * STEP) - turns * STEP_REST
-    square = r * r
-    series = (0.5 + r * E3) + square * ((E4 + r * E5) + square * E6)
-    return k, r + (TAILS[k & (SEGMENTS - 1)] + square * series)
+def _whole(x: float) -> Any:
+    """Return k of the exponential, in its last bits."""
+    return np.float64(x * PER_UNIT + SHIFT).view(np.int64)
 
 
 @compiled
@@ -72,17 +70,22 @@ def _scale(k: int, lift: int) -> Any:
 
 
 @compiled
-def _near(x: float) -> float:
-    k, c = _reduced(x)
-    scale = _scale(k, 0)
-    return scale + scale * c
+def _beyond(x: float, tail: float) -> float:
+    """Return c of the exponential."""
+    turns = (x * PER_UNIT + SHIFT) - SHIFT
+    r = (x - turns * STEP) - turns * STEP_REST
+    square = r * r
+    series = (0.5 + r * E3) + square * ((E4 + r * E5) + square * E6)
+    return r + (tail + square * series)
 
 
 @compiled
 def _far(x: float) -> float:
     if math.isnan(x):
         return x
-    k, c = _reduced(min(max(x, EXP_LOW), EXP_HIGH))
+    near = min(max(x, EXP_LOW), EXP_HIGH)
+    k = _whole(near)
+    c = _beyond(near, TAILS[k & (SEGMENTS - 1)])
     small = x < 0
     scale = _scale(k, LIFT * SEGMENTS if small else -SEGMENTS)
     more = scale * c
@@ -105,26 +108,33 @@ def exp_of(x: float) -> float:
     >>> exp_of(0.0)
     1.0
     """
-    return _near(x) if NEAR_LOW <= x <= NEAR_HIGH else _far(x)
+    if not NEAR_LOW <= x <= NEAR_HIGH:
+        return _far(x)
+    k = _whole(x)
+    scale = _scale(k, 0)
+    return scale + scale * _beyond(x, TAILS[k & (SEGMENTS - 1)])
 
 
 @compiled
-def _log(x: float, lift: int) -> float:
-    """Return ``log(x) - lift log 2`` of a normal number."""
+def _centre(bits: int) -> Any:
+    """Return the place of a number in the tables of the logarithm."""
+    return ((bits - FIRST_BITS) >> WITHIN) & (CENTRES - 1)
+
+
+@compiled
+def _log(x: float, lift: int, c: float, log_c: float, log_c_rest: float) -> float:
+    """Return ``log(x) - lift log 2`` of a normal number, with the entries of its centre."""
     bits = np.float64(x).view(np.int64)
-    offset = bits - FIRST_BITS
-    place = (offset >> WITHIN) & (CENTRES - 1)
-    exponent = offset >> FRACTION
+    exponent = (bits - FIRST_BITS) >> FRACTION
     m_bits = bits - (exponent << FRACTION)
     m = np.int64(m_bits).view(np.float64)
     upper = np.int64(m_bits & ~LOW_BITS).view(np.float64)
-    c = INVERSES[place]
     first, second = upper * c - 1.0, (m - upper) * c
     r = first + second
     r_rest = second - (r - first)
     e = float(exponent - lift)
-    h = e * LN2_UPPER + LOGS[place]
-    rest = e * LN2_REST + LOGS_REST[place]
+    h = e * LN2_UPPER + log_c
+    rest = e * LN2_REST + log_c_rest
     square = r * r
     series = (-0.5 + r * L3) + square * (
         (-0.25 + r * L5) + square * ((r * L7 - L6) - square * 0.125)
@@ -143,30 +153,41 @@ def log_of(x: float) -> float:
     >>> log_of(1.0), log_of(0.0)
     (0.0, -inf)
     """
-    if SMALLEST_NORMAL <= x <= LARGEST:
-        return _log(x, 0)
-    if x > LARGEST:
-        return x
-    if x > 0:
-        return _log(x * 2.0**SUBNORMAL_LIFT, SUBNORMAL_LIFT)
-    return -math.inf if x == 0 else math.nan
+    lift = 0
+    if not SMALLEST_NORMAL <= x <= LARGEST:
+        if x > LARGEST:
+            return x
+        if not x > 0:
+            return -math.inf if x == 0 else math.nan
+        x, lift = x * 2.0**SUBNORMAL_LIFT, SUBNORMAL_LIFT
+    place = _centre(np.float64(x).view(np.int64))
+    return _log(x, lift, INVERSES[place], LOGS[place], LOGS_REST[place])
 
 
 @compiled
-def _exp_of_differences(values: FloatArray, top: float, out: FloatArray) -> None:
-    """Write ``exp(values - top)`` to `out`; twice as fast where that is another array."""
+def _exp_of_differences(
+    values: FloatArray, top: float, out: FloatArray, room: FloatArray
+) -> None:
+    """Write ``exp(values - top)`` to `out`; faster where that is another array.
+
+    `room` is for two rows of `AT_ONCE` numbers.
+    """
+    tails, scales = room[0], room[1]
     for start in range(0, values.size, AT_ONCE):
-        stop = min(values.size, start + AT_ONCE)
+        n = min(AT_ONCE, values.size - start)
+        some, powers = values[start : start + n], out[start : start + n]
         near = True
-        for i in range(start, stop):
-            x = values[i] - top
+        for i in range(n):
+            x = some[i] - top
             near &= (x >= NEAR_LOW) & (x <= NEAR_HIGH)
+            k = _whole(x)
+            tails[i], scales[i] = TAILS[k & (SEGMENTS - 1)], _scale(k, 0)
         if near:
-            for i in range(start, stop):
-                out[i] = _near(values[i] - top)
+            for i in range(n):
+                powers[i] = scales[i] + scales[i] * _beyond(some[i] - top, tails[i])
         else:
-            for i in range(start, stop):
-                out[i] = exp_of(values[i] - top)
+            for i in range(n):
+                powers[i] = exp_of(some[i] - top)
 
 
 @compiled
@@ -180,7 +201,28 @@ def exp_into(values: FloatArray, out: FloatArray) -> None:
     >>> x
     array([1., 0.])
     """
-    _exp_of_differences(values, 0.0, out)
+    _exp_of_differences(values, 0.0, out, np.empty((2, AT_ONCE)))
+
+
+@compiled
+def _log_into(values: FloatArray, out: FloatArray, room: FloatArray) -> None:
+    """Write log of `values` to `out`, with `room` for three rows of `AT_ONCE` numbers."""
+    inverses, logs, rests = room[0], room[1], room[2]
+    for start in range(0, values.size, AT_ONCE):
+        n = min(AT_ONCE, values.size - start)
+        some, own = values[start : start + n], out[start : start + n]
+        outside = np.int64(0)  # negative where one of these is: in their sign bits
+        for i in range(n):
+            bits = np.float64(some[i]).view(np.int64)
+            outside |= bits | (bits - SMALLEST_BITS) | (LARGEST_BITS - bits)
+            place = _centre(bits)
+            inverses[i], logs[i], rests[i] = INVERSES[place], LOGS[place], LOGS_REST[place]
+        if outside >= 0:
+            for i in range(n):
+                own[i] = _log(some[i], 0, inverses[i], logs[i], rests[i])
+        else:
+            for i in range(n):
+                own[i] = log_of(some[i])
 
 
 @compiled
@@ -194,17 +236,7 @@ def log_into(values: FloatArray, out: FloatArray) -> None:
     >>> x
     array([  0., -inf])
     """
-    for start in range(0, values.size, AT_ONCE):
-        stop = min(values.size, start + AT_ONCE)
-        normal = True
-        for i in range(start, stop):
-            normal &= (values[i] >= SMALLEST_NORMAL) & (values[i] <= LARGEST)
-        if normal:
-            for i in range(start, stop):
-                out[i] = _log(values[i], 0)
-        else:
-            for i in range(start, stop):
-                out[i] = log_of(values[i])
+    _log_into(values, out, np.empty((3, AT_ONCE)))
 
 
 @compiled
@@ -248,9 +280,10 @@ def _sum(powers: FloatArray, coarse: float, fine: float) -> float:
 
 @compiled
 def _softmax(logits: FloatArray, out: FloatArray, coarse: float, fine: float) -> None:
+    room = np.empty((2, AT_ONCE))
     for row in range(logits.shape[0]):
         powers = out[row]
-        _exp_of_differences(logits[row], _largest(logits[row]), powers)
+        _exp_of_differences(logits[row], _largest(logits[row]), powers, room)
         total = _sum(powers, coarse, fine)
         for label in range(logits.shape[1]):
             powers[label] /= total

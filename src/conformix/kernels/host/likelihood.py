@@ -6,7 +6,7 @@ import numpy as np
 
 from conformix.kernels.arrays import FloatArray
 from conformix.kernels.host.compiled import compiled, regrouped
-from conformix.kernels.host.elementary import _exp_of_differences, _largest, log_of
+from conformix.kernels.host.elementary import AT_ONCE, _exp_of_differences, _largest, log_of
 
 
 @regrouped
@@ -35,7 +35,7 @@ def likelihood(
     p, _, n_classes = planes.shape
     z, shares, weighted = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
     means, ones = np.empty(p), np.ones(n_classes)
-    value = 0.0
+    room, value = np.empty((2, AT_ONCE)), 0.0
     for i in range(rows[0], rows[1]):
         for k in range(n_classes):
             z[k] = c[0] * planes[0, i, k]
@@ -45,7 +45,7 @@ def likelihood(
                 for k in range(n_classes):
                     z[k] += factor * planes[j, i, k]
         top = _largest(z)
-        _exp_of_differences(z, top, shares)
+        _exp_of_differences(z, top, shares, room)
         total = _sums(shares, ones, ones, ones, ones)[0]
         value += top + log_of(total)
         for k in range(n_classes):
