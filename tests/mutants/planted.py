@@ -441,7 +441,7 @@ BUGS = [
         "units = self.matrix(everything.plus(_correlated(some), -1))",
         "units = self.matrix(everything)"),
     Bug("likeness of rows that are in their prototypes", "scores/learnt.py",
-        "p = xp.where(own, ranked.probs[rows], 0.0)", "p = 0.0 * ranked.probs[rows]"),
+        "p = ranked.probs[rows]", "p = 0.0 * ranked.probs[rows]"),
     Bug("coefficients of a device next to a turn of rounding", "scores/blend.py",
         "if is_tensor(scores) and _might_round_otherwise(found):", "if False:"),
     Bug("Newton stops short of its last step", "scores/blend.py",

@@ -32,6 +32,8 @@ from conformix.kernels import available_threads, run_blocks
 from conformix.kernels.arrays import FloatArray, IntArray, is_tensor, of_labels, to_host
 from conformix.kernels.blas import run_products
 from conformix.kernels.blocks import DEVICE_ENTRIES, Buffers, row_blocks
+from conformix.kernels.elementary import softmax
+from conformix.kernels.patterns import multiply_into
 from conformix.kernels.twins import compile_for, loops
 from conformix.scores.learnt import PatternScore, PatternSum, pattern_sum
 from conformix.scores.names import Column, parse_score, score_columns
@@ -168,7 +170,8 @@ class Blending:
         self._rows = max(1, entries // outputs.n_classes)
         # Used for block after block: fresh memory costs as much as the work on it.
         some = min(self._rows, outputs.n)
-        self._room = Buffers((len(blend.of_patterns) + 1, some, outputs.n_classes))
+        shape = (len(blend.of_patterns) + 1, some, outputs.n_classes)
+        self._room = Buffers(shape, np.float32)
 
     def blocks(self) -> Iterator[slice]:
         """Yield blocks of rows, as many as all threads fill at once."""
@@ -204,12 +207,14 @@ class Blending:
             for model, own in patterns.items():
                 own[rows] = ranked[model].patterns
         for model, score in scores.items():
-            score(patterns[model], product)
+            multiply_into(patterns[model], score.matrix, product)
             out += product
         if self._outputs.kind == "probs":
             for rows in pieces:
-                arithmetic = self._outputs.arithmetic
-                out[rows] = Ranked(out[rows], "logits", arithmetic=arithmetic).probs
+                if self._outputs.arithmetic == "exact":
+                    softmax(out[rows], out[rows])
+                else:
+                    out[rows] = Ranked(out[rows], "logits", arithmetic="numpy").probs
 
 
 @dataclass(frozen=True, eq=False)

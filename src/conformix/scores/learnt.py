@@ -205,14 +205,11 @@ P = TypeVar("P", bound=PatternScore)
 class PatternSum(NamedTuple):
     """Several scores of patterns, added up with coefficients: one product instead of several."""
 
-    factors: FloatArray  # (K, K), rows of norm at most one
-    scale: float  # a power of two
+    matrix: FloatArray  # (K, K), a power of two times rows of norm at most one, in few bits
 
-    def __call__(self, rows: Any, out: FloatArray | None = None) -> Any:
-        """Return the sums (n, K) of patterns (n, K), in `out` where there is one."""
-        product = patterns.products(rows, self.factors, out)
-        product *= self.scale
-        return product
+    def __call__(self, rows: Any) -> Any:
+        """Return the sums (n, K) of patterns (n, K)."""
+        return patterns.multiplied(rows, self.matrix)
 
 
 def pattern_sum(scores: Sequence[Any], coefficients: Sequence[float]) -> PatternSum:
@@ -221,15 +218,14 @@ def pattern_sum(scores: Sequence[Any], coefficients: Sequence[float]) -> Pattern
     Examples
     --------
     >>> both = pattern_sum([Kin(factors=np.eye(2)), Likeness(factors=np.eye(2))], [0.5, 1.0])
-    >>> both.scale * both.factors
-    array([[6., 0.],
-           [0., 6.]])
+    >>> both.matrix.tolist()
+    [[6.0, 0.0], [0.0, 6.0]]
     """
     total = WIDTH * coefficients[0] * scores[0].factors
     for score, coefficient in zip(scores[1:], coefficients[1:], strict=True):
         total += WIDTH * coefficient * score.factors
-    scale = 2.0 ** math.ceil(math.log2(max(WIDTH * sum(coefficients), 1e-300)))
-    return PatternSum(patterns.in_multiples(total / scale, patterns.FACTOR_BITS), scale)
+    scale = 2.0 ** math.ceil(math.log2(max(WIDTH * sum(coefficients), 1e-30)))
+    return PatternSum(patterns.multiplier(total / scale, scale))
 
 
 @dataclass(frozen=True)
@@ -270,17 +266,18 @@ class Likeness(PatternScore):
         ``m.m - 2 p d + p^2 f.f``. Where nothing is left of a prototype the score is zero.
         """
         units, norms = self._prototypes(sums.beside(ranked.patterns))
-        scores: Any = patterns.products(ranked.patterns, units)
+        scores: Any = patterns.fine_products(ranked.patterns, units)
         xp = ranked.xp
 
         def leave_out(rows: slice) -> None:
-            own = (ranked.patterns[rows] != 0).any(1)[:, None]  # f.f is one, or zero
-            p = xp.where(own, ranked.probs[rows], 0.0)
+            f = as_float64(ranked.patterns[rows])
+            own = (f * f).sum(1)[:, None]
+            p = ranked.probs[rows]
             along = norms * scores[rows]
-            square = norms * norms - 2.0 * p * along + p * p
+            square = norms * norms - 2.0 * p * along + p * p * own
             there = square > CANCELLED * norms * norms
             norm = root(xp.where(there, square, 1.0))
-            scores[rows] = xp.where(there, WIDTH * ((along - p) / norm), 0.0)
+            scores[rows] = xp.where(there, WIDTH * ((along - p * own) / norm), 0.0)
 
         entries = DEVICE_ENTRIES if is_tensor(scores) else CACHE_ENTRIES
         blocks = row_blocks(len(scores), scores.shape[1], entries)
@@ -338,7 +335,7 @@ class Kin(PatternScore):
         self, ranked: Ranked, sums: RowSums, parts: IntArray, threads: int | None = None
     ) -> FloatArray:
         """Return the scores of rows by the correlations over the other parts."""
-        scores = ranked.xp.empty_like(ranked.patterns)
+        scores = ranked.xp.empty_like(ranked.probs)
         everything = sums.beside(ranked.patterns)
 
         def score(part: int) -> None:

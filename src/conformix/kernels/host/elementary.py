@@ -46,7 +46,7 @@ from conformix.kernels.elementary import (
     WITHIN,
     cuts,
 )
-from conformix.kernels.host.compiled import compiled
+from conformix.kernels.host.compiled import compiled, regrouped
 
 LARGEST = float(np.finfo(np.float64).max)
 SMALLEST_BITS, LARGEST_BITS = (
@@ -168,11 +168,11 @@ def log_of(x: float) -> float:
 def _exp_of_differences(
     values: FloatArray, top: float, out: FloatArray, room: FloatArray
 ) -> None:
-    """Write ``exp(values - top)`` to `out`; faster where that is another array.
+    """Write ``exp(values - top)`` to `out`, which may be the same array.
 
-    `room` is for two rows of `AT_ONCE` numbers.
+    `room` is for three rows of `AT_ONCE` numbers.
     """
-    tails, scales = room[0], room[1]
+    tails, scales, numbers = room[0], room[1], room[2]
     for start in range(0, values.size, AT_ONCE):
         n = min(AT_ONCE, values.size - start)
         some, powers = values[start : start + n], out[start : start + n]
@@ -181,10 +181,10 @@ def _exp_of_differences(
             x = some[i] - top
             near &= (x >= NEAR_LOW) & (x <= NEAR_HIGH)
             k = _whole(x)
-            tails[i], scales[i] = TAILS[k & (SEGMENTS - 1)], _scale(k, 0)
+            tails[i], scales[i], numbers[i] = TAILS[k & (SEGMENTS - 1)], _scale(k, 0), x
         if near:
             for i in range(n):
-                powers[i] = scales[i] + scales[i] * _beyond(some[i] - top, tails[i])
+                powers[i] = scales[i] + scales[i] * _beyond(numbers[i], tails[i])
         else:
             for i in range(n):
                 powers[i] = exp_of(some[i] - top)
@@ -201,13 +201,13 @@ def exp_into(values: FloatArray, out: FloatArray) -> None:
     >>> x
     array([1., 0.])
     """
-    _exp_of_differences(values, 0.0, out, np.empty((2, AT_ONCE)))
+    _exp_of_differences(values, 0.0, out, np.empty((3, AT_ONCE)))
 
 
 @compiled
 def _log_into(values: FloatArray, out: FloatArray, room: FloatArray) -> None:
-    """Write log of `values` to `out`, with `room` for three rows of `AT_ONCE` numbers."""
-    inverses, logs, rests = room[0], room[1], room[2]
+    """Write log of `values` to `out`, with `room` for four rows of `AT_ONCE` numbers."""
+    inverses, logs, rests, numbers = room[0], room[1], room[2], room[3]
     for start in range(0, values.size, AT_ONCE):
         n = min(AT_ONCE, values.size - start)
         some, own = values[start : start + n], out[start : start + n]
@@ -217,9 +217,10 @@ def _log_into(values: FloatArray, out: FloatArray, room: FloatArray) -> None:
             outside |= bits | (bits - SMALLEST_BITS) | (LARGEST_BITS - bits)
             place = _centre(bits)
             inverses[i], logs[i], rests[i] = INVERSES[place], LOGS[place], LOGS_REST[place]
+            numbers[i] = some[i]
         if outside >= 0:
             for i in range(n):
-                own[i] = _log(some[i], 0, inverses[i], logs[i], rests[i])
+                own[i] = _log(numbers[i], 0, inverses[i], logs[i], rests[i])
         else:
             for i in range(n):
                 own[i] = log_of(some[i])
@@ -236,7 +237,7 @@ def log_into(values: FloatArray, out: FloatArray) -> None:
     >>> x
     array([  0., -inf])
     """
-    _log_into(values, out, np.empty((3, AT_ONCE)))
+    _log_into(values, out, np.empty((4, AT_ONCE)))
 
 
 @compiled
@@ -253,38 +254,38 @@ def _largest(row: FloatArray) -> float:
     return max(a, b, c, d)
 
 
+@regrouped
+def _added_up(numbers: FloatArray) -> float:
+    """Return the sum of numbers that has no rounding in any order."""
+    total = 0.0
+    for i in range(numbers.size):
+        total += numbers[i]
+    return total
+
+
 @compiled
-def _sum(powers: FloatArray, coarse: float, fine: float) -> float:
+def _sum(powers: FloatArray, coarse: float, fine: float, room: FloatArray) -> float:
     """Return the sum of numbers in [0, 1]; it is exact but for its last rounding, in any order."""
-    a = b = c = d = 0.0
-    e = f = g = h = 0.0
-    for i in range(0, powers.size - 3, 4):
-        first = (powers[i] + coarse) - coarse
-        second = (powers[i + 1] + coarse) - coarse
-        third = (powers[i + 2] + coarse) - coarse
-        fourth = (powers[i + 3] + coarse) - coarse
-        a += first
-        b += second
-        c += third
-        d += fourth
-        e += ((powers[i] - first) + fine) - fine
-        f += ((powers[i + 1] - second) + fine) - fine
-        g += ((powers[i + 2] - third) + fine) - fine
-        h += ((powers[i + 3] - fourth) + fine) - fine
-    for i in range(powers.size - powers.size % 4, powers.size):
-        first = (powers[i] + coarse) - coarse
-        a += first
-        e += ((powers[i] - first) + fine) - fine
-    return ((a + b) + (c + d)) + ((e + f) + (g + h))
+    upper, lower = room[0], room[1]
+    total = rest = 0.0
+    for start in range(0, powers.size, AT_ONCE):
+        n = min(AT_ONCE, powers.size - start)
+        some = powers[start : start + n]
+        for i in range(n):
+            upper[i] = (some[i] + coarse) - coarse
+            lower[i] = ((some[i] - upper[i]) + fine) - fine
+        total += _added_up(upper[:n])
+        rest += _added_up(lower[:n])
+    return total + rest
 
 
 @compiled
 def _softmax(logits: FloatArray, out: FloatArray, coarse: float, fine: float) -> None:
-    room = np.empty((2, AT_ONCE))
+    room = np.empty((3, AT_ONCE))
     for row in range(logits.shape[0]):
         powers = out[row]
         _exp_of_differences(logits[row], _largest(logits[row]), powers, room)
-        total = _sum(powers, coarse, fine)
+        total = _sum(powers, coarse, fine, room)
         for label in range(logits.shape[1]):
             powers[label] /= total
 

@@ -35,7 +35,7 @@ def likelihood(
     p, _, n_classes = planes.shape
     z, shares, weighted = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
     means, ones = np.empty(p), np.ones(n_classes)
-    room, value = np.empty((2, AT_ONCE)), 0.0
+    room, value = np.empty((3, AT_ONCE)), 0.0
     for i in range(rows[0], rows[1]):
         for k in range(n_classes):
             z[k] = c[0] * planes[0, i, k]

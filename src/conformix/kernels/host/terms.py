@@ -30,8 +30,8 @@ def terms_into(
     """
     n, n_classes = probs.shape
     below, rank = np.empty(n_classes, np.int64), np.empty(n_classes, np.int64)
-    shares, terms = np.empty(n_classes), np.empty(n_classes)
-    room = np.empty((3, AT_ONCE))
+    terms = np.empty(n_classes)
+    room = np.empty((4, AT_ONCE))
     for i in range(n):
         row, total = probs[i], out[i]
         if order.size > 0:
@@ -49,8 +49,8 @@ def terms_into(
                 values = log_probs[i] if kind == LOG_PROB else row
                 if kind == LOG:
                     for k in range(n_classes):
-                        shares[k] = row[k] + own[1]
-                    _log_into(shares, terms, room)
+                        terms[k] = row[k] + own[1]
+                    _log_into(terms, terms, room)
                     values = terms
                 for k in range(n_classes):
                     total[k] += own[0] * values[k]
