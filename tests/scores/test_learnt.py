@@ -160,12 +160,9 @@ def test_sums_and_products_are_those_of_exact_arithmetic() -> None:
 @pytest.mark.parametrize("n_classes", [3, 1000, 2**14])
 def test_products_of_the_longest_rows_are_exact_in_float32(n_classes: int) -> None:
     """Rows that rounding makes longest, along one direction: the largest of all sums."""
-    low = 0.5 / 2**11  # just above a half of the unit of a matrix, of one and a half of a pattern
-    spread = np.full(n_classes, np.nextafter(3 * low, 1) if n_classes > 1000 else n_classes**-0.5)
     one = np.zeros(n_classes)
     one[0] = 1.0
-    for row in (spread * 1.0000001, one):
-        row = row / max(1.0, float(np.sqrt((row * row).sum())))
+    for row in (np.full(n_classes, n_classes**-0.5), one):
         f = np.float32(patterns.in_multiples(row, patterns.PATTERN_BITS))[None]
         factors = np.tile(patterns.in_multiples(1.01 * row, 26), (2, 1))
         found = patterns.products(f, factors)

@@ -116,7 +116,7 @@ def exp_of(x: float) -> float:
 
 
 @compiled
-def _centre(bits: int) -> Any:
+def _centre(bits: Any) -> Any:
     """Return the place of a number in the tables of the logarithm."""
     return ((bits - FIRST_BITS) >> WITHIN) & (CENTRES - 1)
 
@@ -165,9 +165,7 @@ def log_of(x: float) -> float:
 
 
 @compiled
-def _exp_of_differences(
-    values: FloatArray, top: float, out: FloatArray, room: FloatArray
-) -> None:
+def _exp_of_differences(values: FloatArray, top: float, out: FloatArray, room: FloatArray) -> None:
     """Write ``exp(values - top)`` to `out`, which may be the same array.
 
     `room` is for three rows of `AT_ONCE` numbers.
