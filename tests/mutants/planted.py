@@ -401,11 +401,11 @@ BUGS = [
         "(split_is_asked_for(settings) or can_teach(seen, columns))", "can_teach(seen, columns)"),
     # Scores that learn: from which rows, and for whom.
     Bug("labels in the matrix of a score", "fit/learning.py",
-        "sums = add_up(score, model, [rows.unlabelled], ranked)",
+        "sums = add_up(score, model, [rows.unlabelled], own)",
         "some = outputs.rows(np.flatnonzero(tuning.y <= tuning.y[:1].sum()))\n"
         "            sums = add_up(score, model, [some, rows.unlabelled])"),
     Bug("scores that learn from the calibration rows", "fit/learning.py",
-        "sums = add_up(score, model, [rows.unlabelled], ranked)",
+        "sums = add_up(score, model, [rows.unlabelled], own)",
         "sums = add_up(score, model, [rows.outputs, rows.unlabelled])"),
     Bug("scores that learn from the calibration rows alone", "fit/learning.py",
         "    tuning = rows.take(roles.tune)\n    outputs =",
@@ -438,7 +438,7 @@ BUGS = [
     Bug("a batch that taught scores not named", "fit/learning.py",
         "n_batch=rows.test.n if batch else 0,", "n_batch=0,"),
     Bug("kin of rows that are in their correlations", "scores/learnt.py",
-        "units = self.matrix(everything.plus(_correlated(some), -1))",
+        "units = self.matrix(everything.plus(out, -1))",
         "units = self.matrix(everything)"),
     Bug("likeness of rows that are in their prototypes", "scores/learnt.py",
         "p = ranked.probs[rows]", "p = 0.0 * ranked.probs[rows]"),

@@ -537,7 +537,7 @@ def _newton(problem: Likelihood, c: FloatArray, enough: float) -> FloatArray:
         length = 1.0  # halved until the value falls enough
         while True:
             there = np.maximum(c + length * step, 0.0)
-            found = _sloping(problem, there)
+            found = _sloping(problem, there, free)
             if found[0] <= value - 1e-4 * length * gain or length < 1e-6:
                 break
             length /= 2
@@ -550,13 +550,16 @@ def _free(problem: Likelihood, c: FloatArray, gradient: FloatArray) -> IntArray:
     return np.flatnonzero((c > 0) | (gradient < -LEVEL * problem.n))
 
 
-def _sloping(problem: Likelihood, c: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-    """Return the problem at c, with second derivatives by those coefficients that are free."""
-    if not problem.by_columns:
-        return problem(c)
-    found = problem(c, np.flatnonzero(c > 0))
-    free = _free(problem, c, found[1])
-    return found if len(free) == (c > 0).sum() else problem(c, free)
+def _sloping(
+    problem: Likelihood, c: FloatArray, free: IntArray
+) -> tuple[float, FloatArray, FloatArray]:
+    """Return the problem at c, with second derivatives by those coefficients that are free.
+
+    That are for the most part those that were `free` before.
+    """
+    found = problem(c, free)
+    now = _free(problem, c, found[1])
+    return found if np.isin(now, free).all() or not problem.by_columns else problem(c, now)
 
 
 class Likelihood:
@@ -655,13 +658,17 @@ class Likelihood:
 def bounded_step(gradient: FloatArray, curvature: FloatArray, c: FloatArray) -> FloatArray:
     """Return the step d that minimises ``g d + d H d / 2`` with ``c + d >= 0``.
 
-    With ``H = L L'`` and ``u = c + d`` that is non-negative least squares of ``L' u`` against the
-    solution b of ``L b = H c - g``.
+    Where the minimum without the bound keeps it, that is the one. Else, with ``H = L L'`` and ``u =
+    c + d``, it is non-negative least squares of ``L' u`` against the solution b of ``L b = H c - g``.
     """
+    slope = curvature @ c - gradient
+    without: FloatArray = np.linalg.solve(curvature, slope)
+    if (without >= 0).all():
+        return without - c
     from scipy.linalg import solve_triangular  # noqa: PLC0415  scipy loads late
     from scipy.optimize import nnls  # noqa: PLC0415
 
     lower = np.linalg.cholesky(curvature)
-    goal = solve_triangular(lower, curvature @ c - gradient, lower=True)
+    goal = solve_triangular(lower, slope, lower=True)
     reached: FloatArray = nnls(lower.T, goal)[0]
     return reached - c
