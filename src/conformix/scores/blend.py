@@ -658,17 +658,17 @@ class Likelihood:
 def bounded_step(gradient: FloatArray, curvature: FloatArray, c: FloatArray) -> FloatArray:
     """Return the step d that minimises ``g d + d H d / 2`` with ``c + d >= 0``.
 
-    Where the minimum without the bound keeps it, that is the one. Else, with ``H = L L'`` and ``u =
-    c + d``, it is non-negative least squares of ``L' u`` against the solution b of ``L b = H c - g``.
+    Where the minimum without the bound keeps it, that is the one. Else, with ``H = L L'`` and
+    ``u = c + d``, it is non-negative least squares of ``L' u`` against the solution b of ``L b =
+    H c - g``.
     """
     slope = curvature @ c - gradient
     without: FloatArray = np.linalg.solve(curvature, slope)
     if (without >= 0).all():
         return without - c
-    from scipy.linalg import solve_triangular  # noqa: PLC0415  scipy loads late
-    from scipy.optimize import nnls  # noqa: PLC0415
+    from scipy.optimize import nnls  # noqa: PLC0415  scipy loads late
 
     lower = np.linalg.cholesky(curvature)
-    goal = solve_triangular(lower, slope, lower=True)
+    goal = np.linalg.solve(lower, slope)
     reached: FloatArray = nnls(lower.T, goal)[0]
     return reached - c

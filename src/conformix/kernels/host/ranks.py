@@ -24,7 +24,13 @@ def tie_groups(row: FloatArray, places: IntArray, below: IntArray, rank: IntArra
 
     `places` (K,) are those of the rising values.
     """
-    n_classes, first = len(row), 0
+    n_classes, first, ties = len(row), 0, False
+    for j in range(1, n_classes):
+        ties |= row[places[j]] == row[places[j - 1]]
+    if not ties:  # the most frequent case, in loops without a branch
+        for k in range(n_classes):
+            below[k], rank[k] = k, n_classes - k
+        return
     for j in range(1, n_classes + 1):
         if j == n_classes or row[places[j]] != row[places[j - 1]]:
             for k in range(first, j):
