@@ -46,7 +46,7 @@ from conformix.kernels.elementary import (
     WITHIN,
     cuts,
 )
-from conformix.kernels.host.compiled import compiled, regrouped
+from conformix.kernels.host.compiled import compiled, inner, regrouped
 
 LARGEST = float(np.finfo(np.float64).max)
 SMALLEST_BITS, LARGEST_BITS = (
@@ -57,19 +57,19 @@ SMALLEST_BITS, LARGEST_BITS = (
 AT_ONCE = 256
 
 
-@compiled
+@inner
 def _whole(x: float) -> Any:
     """Return k of the exponential, in its last bits."""
     return np.float64(x * PER_UNIT + SHIFT).view(np.int64)
 
 
-@compiled
+@inner
 def _scale(k: int, lift: int) -> Any:
     bits = ROOT_BITS[k & (SEGMENTS - 1)] + (((k & -SEGMENTS) + lift) << 45)
     return np.int64(bits).view(np.float64)
 
 
-@compiled
+@inner
 def _beyond(x: float, tail: float) -> float:
     """Return c of the exponential."""
     turns = (x * PER_UNIT + SHIFT) - SHIFT
@@ -79,7 +79,7 @@ def _beyond(x: float, tail: float) -> float:
     return r + (tail + square * series)
 
 
-@compiled
+@inner
 def _far(x: float) -> float:
     if math.isnan(x):
         return x
@@ -115,13 +115,13 @@ def exp_of(x: float) -> float:
     return scale + scale * _beyond(x, TAILS[k & (SEGMENTS - 1)])
 
 
-@compiled
+@inner
 def _centre(bits: Any) -> Any:
     """Return the place of a number in the tables of the logarithm."""
     return ((bits - FIRST_BITS) >> WITHIN) & (CENTRES - 1)
 
 
-@compiled
+@inner
 def _log(x: float, lift: int, c: float, log_c: float, log_c_rest: float) -> float:
     """Return ``log(x) - lift log 2`` of a normal number, with the entries of its centre."""
     bits = np.float64(x).view(np.int64)
@@ -164,7 +164,7 @@ def log_of(x: float) -> float:
     return _log(x, lift, INVERSES[place], LOGS[place], LOGS_REST[place])
 
 
-@compiled
+@inner
 def _exp_of_differences(values: FloatArray, top: float, out: FloatArray, room: FloatArray) -> None:
     """Write ``exp(values - top)`` to `out`, which may be the same array.
 
@@ -202,7 +202,7 @@ def exp_into(values: FloatArray, out: FloatArray) -> None:
     _exp_of_differences(values, 0.0, out, np.empty((3, AT_ONCE)))
 
 
-@compiled
+@inner
 def _log_into(values: FloatArray, out: FloatArray, room: FloatArray) -> None:
     """Write log of `values` to `out`, with `room` for four rows of `AT_ONCE` numbers."""
     inverses, logs, rests, numbers = room[0], room[1], room[2], room[3]
@@ -238,7 +238,7 @@ def log_into(values: FloatArray, out: FloatArray) -> None:
     _log_into(values, out, np.empty((4, AT_ONCE)))
 
 
-@compiled
+@inner
 def _largest(row: FloatArray) -> float:
     """Return the largest entry; in four lanes, which need not wait for each other."""
     a = b = c = d = row[0]
@@ -261,7 +261,7 @@ def _added_up(numbers: FloatArray) -> float:
     return total
 
 
-@compiled
+@inner
 def _sum(powers: FloatArray, coarse: float, fine: float, room: FloatArray) -> float:
     """Return the sum of numbers in [0, 1]; it is exact but for its last rounding, in any order."""
     upper, lower = room[0], room[1]
