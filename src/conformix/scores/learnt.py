@@ -292,13 +292,13 @@ class Likeness(PatternScore):
 
         def leave_out(rows: slice) -> None:
             f = as_float64(ranked.patterns[rows])
-            own = (f * f).sum(1)[:, None]
+            length = (f * f).sum(1)[:, None]
             p = ranked.probs[rows]
             along = norms * scores[rows]
-            square = norms * norms - 2.0 * p * along + p * p * own
+            square = norms * norms - 2.0 * p * along + p * p * length
             there = square > CANCELLED * norms * norms
             norm = root(xp.where(there, square, 1.0))
-            scores[rows] = xp.where(there, WIDTH * ((along - p * own) / norm), 0.0)
+            scores[rows] = xp.where(there, WIDTH * ((along - p * length) / norm), 0.0)
 
         entries = DEVICE_ENTRIES if is_tensor(scores) else CACHE_ENTRIES
         blocks = row_blocks(len(scores), scores.shape[1], entries)
