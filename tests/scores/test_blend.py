@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from conformix.data.outputs import check_outputs
+from conformix.kernels import twins
 from conformix.kernels.twins import WORTHWHILE, compile_for
 from conformix.scores import Column, parse_score, score_columns
 from conformix.scores.blend import (
@@ -60,13 +61,47 @@ def test_blocks_and_threads_do_not_change_a_likelihood(monkeypatch) -> None:
         assert_allclose(one, all_at_once, rtol=1e-12)
 
 
+@pytest.mark.parametrize("loop", [False, True])
+def test_the_likelihood_of_every_third_row_is_that_of_these_rows(loop: bool, monkeypatch) -> None:
+    if loop:
+        compile_for(WORTHWHILE)
+        monkeypatch.setattr("conformix.scores.blend.COMPILED_NUMBERS", 0)
+    monkeypatch.setattr("conformix.scores.blend.loops", lambda name, n: twins.loops(name, 2**20))
+    c, planes = np.array([0.3, 0.0, 0.1]), np.moveaxis(SCORES, -1, 0).copy()
+    some = np.moveaxis(planes[:, ::3].copy(), 0, -1)
+    alone = Likelihood(some, Y[::3], PRIOR, RIDGE / 3)
+    monkeypatch.setattr("conformix.scores.blend.LIKELIHOOD_ENTRIES", SCORES[:4].size)
+    problem = Likelihood(np.moveaxis(planes, 0, -1), Y, PRIOR, RIDGE)
+    assert (problem._loop is not None) == loop
+    for found, expected in zip(problem.of_every(3)(c), alone(c), strict=True):
+        assert_allclose(found, expected, rtol=1e-11)
+    assert problem.of_every(3).n == 10
+    columns = np.array([0, 2])
+    some, every = problem(c, columns), problem(c)
+    assert_allclose(some[0], every[0], rtol=1e-11)
+    assert_allclose(some[1], every[1], rtol=1e-11)
+    block = np.ix_(columns, columns)
+    assert_allclose(some[2][block], every[2][block], rtol=1e-11)
+
+
+def test_steps_that_begin_with_some_rows_end_where_all_would(monkeypatch) -> None:
+    rng = np.random.default_rng(1)
+    scores, y = rng.normal(size=(700, 5, 6)), rng.integers(5, size=700)
+    scores[np.arange(700), y, :3] += [0.5, 1.0, 0.3]
+    prior = np.array([1.0, 0, 0, 0, 0, 0])
+    begun = most_likely(scores, y, prior, 0.5)
+    monkeypatch.setattr("conformix.scores.blend.FIRST_ROWS", 700)
+    assert np.array_equal(begun, most_likely(scores, y, prior, 0.5))
+    assert (begun == 0).any()
+
+
 def test_a_block_of_a_likelihood_holds_no_more_scores_than_a_cache(monkeypatch) -> None:
     monkeypatch.setattr("conformix.scores.blend.LIKELIHOOD_ENTRIES", SCORES[:7].size)
     of_block, blocks = Likelihood._of_block, []
 
-    def spied(problem: Likelihood, rows: slice, c: np.ndarray):
+    def spied(problem: Likelihood, rows: slice, *others: Any):
         blocks.append((rows.start, rows.stop))
-        return of_block(problem, rows, c)
+        return of_block(problem, rows, *others)
 
     monkeypatch.setattr(Likelihood, "_of_block", spied)
     Likelihood(SCORES, Y, PRIOR, RIDGE, threads=1)(PRIOR)

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+from conformix.kernels import twins
 from conformix.kernels.twins import WORTHWHILE, compile_for
+from conformix.scores import ranked
 from conformix.scores.ranked import Ranked, rising_order
 
 
 def check(values: np.ndarray) -> None:
-    order = rising_order(values)
-    assert_array_equal(np.sort(order, axis=1), np.tile(np.arange(values.shape[1]), (len(order), 1)))
-    assert_array_equal(np.take_along_axis(values, order, axis=1), np.sort(values, axis=1))
+    compile_for(WORTHWHILE)
+    for numbers in (2**20, 0):  # by the compiled loops, however few there are, and by NumPy
+        with mock.patch.object(ranked, "loops", lambda name, _, n=numbers: twins.loops(name, n)):
+            order = rising_order(values)
+        every = np.tile(np.arange(values.shape[1]), (len(order), 1))
+        assert_array_equal(np.sort(order, axis=1), every)
+        assert_array_equal(np.take_along_axis(values, order, axis=1), np.sort(values, axis=1))
 
 
 @given(st.lists(st.floats(allow_nan=False), min_size=1, max_size=70))
 def test_any_numbers_rise(row: list[float]) -> None:
     check(np.array([row]))
+    check(np.array([row, row[::-1]]))
 
 
 @pytest.mark.parametrize("n_classes", [1, 2, 3, 10, 64, 65, 1000, 5000])
@@ -42,6 +51,15 @@ def test_numbers_that_differ_in_their_last_bits_rise(sign: int) -> None:
     close = (np.float64(0.7).view(np.int64) + last_bits).view(np.float64)
     check(sign * close)
     check(np.concatenate([sign * close, rng.random((5, 300))]))
+
+
+def test_zeros_of_both_signs_beside_other_numbers_rise() -> None:
+    rng = np.random.default_rng(3)
+    for low in (0.0, -1.0):
+        values = rng.uniform(low, 1, (50, 40))
+        values[:, 0], values[:, 7] = 0.0, -0.0
+        check(values)
+        check(values[:, ::-1].copy())
 
 
 def test_values_are_left_alone() -> None:

@@ -57,7 +57,8 @@ def warm_up() -> Warm:
     scores = score_tensor(logits[:ROWS], ("thr", "rank"), kind="logits")
     leave_one_out_efcp(scores, y[:ROWS], np.array([[0.5, 0.5], [0.0, 1.0]]), alpha=0.1)
     # Of many more numbers than here; so few are left to NumPy.
-    likelihood(np.ones((1, 1, 1)), (0, 1), np.ones(1), np.zeros(1), np.zeros((1, 1)))
+    sums = np.zeros(1), np.zeros((1, 1))
+    likelihood(np.ones((1, 1, 1)), (0, 1, 1), np.ones(1), np.zeros(1, dtype=np.int64), *sums)
     # Intervals of numbers, by rooms that this one does not see.
     planes, order, one = np.ones((4, 2, 3)), np.zeros((2, 3), dtype=np.int64), np.ones(1)
     knots: Any = (order, *planes)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -115,26 +115,26 @@ def learn_from(
         for j, (name, score) in enumerate(columns):
             if name != model or not score.learns:
                 continue
-            sums = add_up(score, model, [rows.unlabelled], ranked).beside(ranked.probs)
-            listed[j] = Column(model, score.learnt(sums))  # type: ignore[attr-defined]
+            learning: Any = score
+            own = learning.sums_of_parts(ranked, parts, threads) if outputs.n else []
+            sums = add_up(score, model, [rows.unlabelled], own).beside(ranked.probs)
+            listed[j] = Column(model, learning.learnt(sums))
             if outputs.n:
-                left_out[j] = score.left_out(ranked, sums, parts, threads)  # type: ignore[attr-defined]
+                left_out[j] = learning.left_out(ranked, sums, parts, threads, own)
     return LearntScores(tuple(listed), left_out)
 
 
 def add_up(
-    score: Any, model: str, sources: Sequence[Source | None], ranked: Ranked | None = None
+    score: Any, model: str, sources: Sequence[Source | None], own: Sequence[RowSums] = ()
 ) -> RowSums:
     """Return what a score adds up over all rows of some outputs, by whoever has them.
 
-    And over rows that are `ranked` already. Sums are exact: no cut into blocks changes them.
+    And over rows whose sums are known. Sums are exact: no cut into blocks changes them.
     """
-    total: RowSums | None = None
+    total = reduce(RowSums.plus, own) if own else None
     there = [source for source in sources if source is not None]
     n = sum(source.n for source in there)
-    if ranked is not None and len(ranked.probs):
-        total = score.sums(ranked)
-        n += total.n
+    n += total.n if total is not None else 0
     if n > MOST_ROWS:
         raise InvalidInput(
             f'score "{score}" adds up at most {MOST_ROWS:,} rows; got {n:,}, so give fewer rows as '
@@ -142,7 +142,7 @@ def add_up(
         )
     for source in there:
         sums = source.fold(partial(_sums, score, model), RowSums.plus)
-        total = sums if total is None else total.plus(sums)
+        total = sums if total is None else total.on_host.plus(sums)
     if total is None:
         raise InvalidInput(f'score "{score}" has no rows to learn from.')
     return total

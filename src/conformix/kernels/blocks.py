@@ -111,16 +111,16 @@ class Buffers:
     Fresh memory costs page faults at every touch; a block reuses what an earlier one touched.
     """
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self._shape = shape
+    def __init__(self, shape: tuple[int, ...], dtype: Any = np.float64) -> None:
+        self._shape, self._dtype = shape, dtype
         self._idle: SimpleQueue[FloatArray] = SimpleQueue()
 
     @contextmanager
     def borrow(self) -> Iterator[FloatArray]:
-        """Lend an uninitialised float64 array until the end of the block."""
+        """Lend an uninitialised array until the end of the block."""
         try:
             buffer = self._idle.get_nowait()
         except Empty:
-            buffer = np.empty(self._shape)
+            buffer = np.empty(self._shape, self._dtype)
         yield buffer
         self._idle.put(buffer)

@@ -305,8 +305,10 @@ def log(values: Any) -> FloatArray:
     return _elementwise(logarithm, "log_into", values)
 
 
-def softmax(logits: Any) -> FloatArray:
+def softmax(logits: Any, out: FloatArray | None = None) -> FloatArray:
     """Return rows (n, K) of logits as probabilities, the same bits everywhere.
+
+    In `out`, where there is one, which may be the logits.
 
     Permuting the labels of a row permutes the result, and of two logits in a row the larger one has
     no smaller a probability.
@@ -320,11 +322,11 @@ def softmax(logits: Any) -> FloatArray:
     numbers = np.asarray(logits, dtype=np.float64)
     compiled = loops("elementary", numbers.size)
     if compiled is not None:
-        out = np.empty(numbers.shape)
+        out = np.empty(numbers.shape) if out is None else out
         compiled.softmax_into(np.ascontiguousarray(numbers), out)
         return out
     powers, _ = _powers(numbers)
-    return powers / sums_of(powers)
+    return np.divide(powers, sums_of(powers), out=out)
 
 
 def log_sum_exp(logits: Any) -> FloatArray:

@@ -7,8 +7,14 @@ that changes sets. Here all factors are whole multiples of a power of two, so fe
 partial sum is a float64 without rounding. Any order, any number of threads, fused or not, on the
 host or on a device: the same bits.
 
-- Factors of a product are rows of norm one (at most 1.01 with rounding) in multiples of 2^-26. The
-  sum over any of their products is at most 1.03 by Cauchy and Schwarz, in multiples of 2^-52.
+- A product is one of two rows of norm one: of patterns in multiples of 2^-12 and of a matrix in
+  multiples of 2^-11. With K labels, at most 2^14, rounding adds at most ``sqrt(K) 2^-13 <= 1/64``
+  to the norm of the first and, with 1.01 before, ``sqrt(K) 2^-12 <= 1/32`` to that of the second.
+  By Cauchy and Schwarz the sum over any of their products is below 1.06, in multiples of 2^-23:
+  whole numbers below 2^24, which float32 has without rounding. Hence the host multiplies in
+  float32, in half the time. Rounding moves a product by some 2e-4.
+- A matrix is kept in multiples of 2^-26, and only rounded where it multiplies. Where what is left
+  of a difference counts (`fine_products`) it multiplies in float64: multiples of 2^-38.
 - Terms of a sum over rows are at most one, in multiples of 2^-20. Their products are multiples of
   2^-40, and sums over 2^12 rows have 52 bits; such sums are added up as 64-bit integers.
 - Squares in a norm have as many bits as the number of labels leaves room for.
@@ -23,13 +29,15 @@ from typing import Any
 import numpy as np
 
 from conformix.errors import InvalidInput
-from conformix.kernels.arrays import FloatArray, is_tensor, quotient, root, to_device
+from conformix.kernels.arrays import FloatArray, as_float64, is_tensor, quotient, root, to_device
 from conformix.kernels.blas import multiplying
 from conformix.kernels.twins import loops
 
 # The log-probability below which all labels are alike.
 FLOOR = -12.0
 FACTOR_BITS, SUM_BITS = 26, 20
+# Bits behind the point of the two numbers that a product is of: 23 in all.
+PATTERN_BITS, MATRIX_BITS = 12, 11
 ROWS_AT_ONCE = 2**12
 # Rows whose sums, at most one a row in multiples of 2^-40, stay below 2^63.
 MOST_ROWS = 2**22
@@ -59,25 +67,30 @@ def unit_bits(n_classes: int) -> int:
 def patterns(log_probs: Any) -> Any:
     """Return the patterns (n, K) of rows of log-probabilities; zero where all labels are alike.
 
-    ``max(log p, -12)``, less its mean over the labels, over its norm.
+    ``max(log p, -12)``, less its mean over the labels, over its norm. Of arrays in float32.
 
     Examples
     --------
     >>> patterns(np.log([[0.5, 0.25, 0.25], [1 / 3, 1 / 3, 1 / 3]])).round(3)
     array([[ 0.816, -0.408, -0.408],
-           [ 0.   ,  0.   ,  0.   ]])
+           [ 0.   ,  0.   ,  0.   ]], dtype=float32)
     """
     n_classes = int(log_probs.shape[1])
     bits = min(SUM_BITS, norm_bits(n_classes, 3))  # a variance between -12 and 0 is at most 36
     loop = None if is_tensor(log_probs) else loops("patterns", log_probs.size)
     if loop is not None:
-        out = np.empty(log_probs.shape)
-        shifts = shift_to(bits), shift_to(FACTOR_BITS)
+        out = np.empty(log_probs.shape, dtype=np.float32)
+        shifts = shift_to(bits), shift_to(PATTERN_BITS)
         loop.patterns_into(np.ascontiguousarray(log_probs), FLOOR, shifts, out)
         return out
     values = in_multiples(log_probs.clip(min=FLOOR), bits)
     centred = in_multiples(values - quotient(values.sum(1)[:, None], n_classes), bits)
-    return in_multiples(over_norm(centred), FACTOR_BITS)
+    return narrow(in_multiples(over_norm(centred), PATTERN_BITS))
+
+
+def narrow(values: Any) -> Any:
+    """Return numbers of few bits as float32 on the host; devices multiply in float64."""
+    return values if is_tensor(values) else values.astype(np.float32)
 
 
 def over_norm(values: Any) -> Any:
@@ -86,17 +99,36 @@ def over_norm(values: Any) -> Any:
     return values / root(square + (square == 0))
 
 
-def products(rows: Any, factors: FloatArray, out: FloatArray | None = None) -> Any:
-    """Return the products (n, K) of patterns (n, K) with the rows of a matrix (K, K).
-
-    In `out`, where there is one.
+def products(rows: Any, factors: Any) -> Any:
+    """Return the products (n, K) of patterns (n, K) with the rows of a matrix (K, K), in float64.
 
     Examples
     --------
-    >>> products(np.array([[0.5, -0.5]]), np.eye(2))
+    >>> products(np.array([[0.5, -0.5]], dtype=np.float32), np.eye(2))
     array([[ 0.5, -0.5]])
     """
-    return _product(rows, to_device(factors, rows).T, out)
+    return multiplied(rows, multiplier(factors))
+
+
+def multiplier(factors: Any, scale: float = 1.0) -> Any:
+    """Return a matrix as patterns are multiplied by it: rounded, and times a power of two."""
+    return narrow(in_multiples(factors, MATRIX_BITS) * scale)
+
+
+def multiplied(rows: Any, matrix: Any) -> Any:
+    """Return the products (n, K) of patterns with a `multiplier`, in float64."""
+    beside = as_float64(to_device(matrix, rows)) if is_tensor(rows) else matrix
+    return as_float64(_product(rows, beside.T))
+
+
+def multiply_into(rows: FloatArray, matrix: FloatArray, out: FloatArray) -> None:
+    """Write products of patterns with a `multiplier` to an array (n, K) of float32."""
+    _product(rows, matrix.T, out)
+
+
+def fine_products(rows: Any, factors: Any) -> Any:
+    """Return the products (n, K) of patterns with a matrix whose rows are not rounded further."""
+    return _product(as_float64(rows), factors.T)
 
 
 def _product(left: Any, right: Any, out: FloatArray | None = None) -> Any:
@@ -140,15 +172,22 @@ def summed_products(left: Any, right: Any) -> Any:
     total = 0
     for start in range(0, len(left), ROWS_AT_ONCE):
         some = slice(start, start + ROWS_AT_ONCE)
-        first = in_multiples(left[some], SUM_BITS)
-        second = first if right is left else in_multiples(right[some], SUM_BITS)
+        first = terms(left[some])
+        second = first if right is left else terms(right[some])
         total = total + whole(_product(first.T, second) * 2.0 ** (2 * SUM_BITS))
     return total
 
 
 def summed(values: Any) -> Any:
     """Return the sums (K,) over rows (n, K) of numbers up to one, in multiples of 2^-20, int64."""
-    return whole(in_multiples(values, SUM_BITS) * 2.0**SUM_BITS).sum(0)
+    return whole(terms(values) * 2.0**SUM_BITS).sum(0)
+
+
+def terms(values: Any) -> Any:
+    """Return numbers as terms of a sum; in float32 they have few bits already."""
+    if not is_tensor(values) and values.dtype == np.float32:
+        return values.astype(np.float64)
+    return in_multiples(values, SUM_BITS)
 
 
 def whole(values: Any) -> Any:

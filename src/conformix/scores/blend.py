@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -32,6 +33,8 @@ from conformix.kernels import available_threads, run_blocks
 from conformix.kernels.arrays import FloatArray, IntArray, is_tensor, of_labels, to_host
 from conformix.kernels.blas import run_products
 from conformix.kernels.blocks import DEVICE_ENTRIES, Buffers, row_blocks
+from conformix.kernels.elementary import softmax
+from conformix.kernels.patterns import multiply_into
 from conformix.kernels.twins import compile_for, loops
 from conformix.scores.learnt import PatternScore, PatternSum, pattern_sum
 from conformix.scores.names import Column, parse_score, score_columns
@@ -168,7 +171,8 @@ class Blending:
         self._rows = max(1, entries // outputs.n_classes)
         # Used for block after block: fresh memory costs as much as the work on it.
         some = min(self._rows, outputs.n)
-        self._room = Buffers((len(blend.of_patterns) + 1, some, outputs.n_classes))
+        shape = (len(blend.of_patterns) + 1, some, outputs.n_classes)
+        self._room = Buffers(shape, np.float32)
 
     def blocks(self) -> Iterator[slice]:
         """Yield blocks of rows, as many as all threads fill at once."""
@@ -204,12 +208,14 @@ class Blending:
             for model, own in patterns.items():
                 own[rows] = ranked[model].patterns
         for model, score in scores.items():
-            score(patterns[model], product)
+            multiply_into(patterns[model], score.matrix, product)
             out += product
         if self._outputs.kind == "probs":
             for rows in pieces:
-                arithmetic = self._outputs.arithmetic
-                out[rows] = Ranked(out[rows], "logits", arithmetic=arithmetic).probs
+                if self._outputs.arithmetic == "exact":
+                    softmax(out[rows], out[rows])
+                else:
+                    out[rows] = Ranked(out[rows], "logits", arithmetic="numpy").probs
 
 
 @dataclass(frozen=True, eq=False)
@@ -412,9 +418,17 @@ STEPS = 40
 DIGITS = 6
 # Of a last digit: sums in another order move a coefficient by less.
 UNSURE = 0.01
-# Scores that one thread works on at once, and from which on it does so in a compiled loop.
+# Scores that one thread works on at once at least, the most blocks of rows that they make, and from
+# how many scores on it does so in a compiled loop.
 LIKELIHOOD_ENTRIES = 2**18
+MOST_BLOCKS = 32
 COMPILED_NUMBERS = 2**20
+# How many times as many such a loop is given.
+LOOPED = 4
+# The first steps are made with one of so many rows, where that leaves so many.
+FIRST_ROWS, FEWEST_FIRST = 8, 64
+# A slope of the mean over rows that is none: sums in another order differ by less.
+LEVEL = 1e-11
 
 
 def fit_blend(
@@ -499,24 +513,55 @@ def _planes_on_host(scores: Any) -> FloatArray:
 
 
 def _minimum(problem: Likelihood) -> FloatArray:
-    """Return where the problem is smallest, by Newton steps, to about 1e-12."""
+    """Return where the problem is smallest, by Newton steps, to about 1e-12.
+
+    The first steps lead from the prior to where the coefficients are about, which every eighth row
+    tells as well as all of them.
+    """
     c = problem.prior.copy()
+    if problem.n >= FIRST_ROWS * FEWEST_FIRST:
+        # Half a unit of log-likelihood is what chance adds to a coefficient.
+        c = _newton(problem.of_every(FIRST_ROWS), c, 0.01)
+    return _newton(problem, c, 1e-12 * problem.n)
+
+
+def _newton(problem: Likelihood, c: FloatArray, enough: float) -> FloatArray:
+    """Return where Newton steps from c lead until one gains no more than `enough`."""
     value, gradient, curvature = problem(c)
     for _ in range(STEPS):
-        step = bounded_step(gradient, curvature, c)
+        free = _free(problem, c, gradient)
+        step = np.zeros(len(c))
+        step[free] = bounded_step(gradient[free], curvature[np.ix_(free, free)], c[free])
         gain = -float(gradient @ step)
-        if gain <= 1e-12 * problem.n:
+        if gain <= enough:
             # So near, a whole step squares the distance: what is left decides no digit.
             return np.maximum(c + step, 0.0)
         length = 1.0  # halved until the value falls enough
         while True:
             there = np.maximum(c + length * step, 0.0)
-            found = problem(there)
+            found = _sloping(problem, there, free)
             if found[0] <= value - 1e-4 * length * gain or length < 1e-6:
                 break
             length /= 2
         c, (value, gradient, curvature) = there, found
     return c
+
+
+def _free(problem: Likelihood, c: FloatArray, gradient: FloatArray) -> IntArray:
+    """Return the places of coefficients that are not held at zero."""
+    return np.flatnonzero((c > 0) | (gradient < -LEVEL * problem.n))
+
+
+def _sloping(
+    problem: Likelihood, c: FloatArray, free: IntArray
+) -> tuple[float, FloatArray, FloatArray]:
+    """Return the problem at c, with second derivatives by those coefficients that are free.
+
+    That are for the most part those that were `free` before.
+    """
+    found = problem(c, free)
+    now = _free(problem, c, found[1])
+    return found if np.isin(now, free).all() or not problem.by_columns else problem(c, now)
 
 
 class Likelihood:
@@ -530,10 +575,11 @@ class Likelihood:
         ridge: float,
         threads: int | None = None,
     ) -> None:
-        self.n = len(y)
-        self.prior, self.ridge = prior, ridge
-        self.of_labels = of_labels(scores, y).sum(axis=0)
+        self.n, self.prior, self.ridge = len(y), prior, ridge
+        self._of_rows, self._every = of_labels(scores, y), 1
+        self.of_labels = self._of_rows.sum(axis=0)
         self._on_device: Any = None
+        self._loop: Any = None
         self.planes: Any  # (p, n, K)
         if is_tensor(scores):
             self.planes, self._threads, self._entries = scores.movedim(-1, 0), 1, DEVICE_ENTRIES
@@ -544,32 +590,61 @@ class Likelihood:
         compile_for(self.planes.size)
         # Of few numbers the likelihood is had before the loop is compiled.
         many = self.planes.size >= COMPILED_NUMBERS and self.planes.flags.c_contiguous
-        self._loop = loops("likelihood", self.planes.size) if many else None
+        if many:
+            self._loop = loops("likelihood", self.planes.size)
 
-    def __call__(self, c: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+    @property
+    def by_columns(self) -> bool:
+        """Whether second derivatives of some columns are had sooner than those of all."""
+        return self._loop is not None
+
+    def of_every(self, distance: int) -> Likelihood:
+        """Return the likelihood of some rows, one of so many, with as weak a pull."""
+        some = copy(self)
+        some._every = distance
+        some.n, some.ridge = len(self._of_rows[::distance]), self.ridge / distance
+        some.of_labels = self._of_rows[::distance].sum(axis=0)
+        return some
+
+    def __call__(
+        self, c: FloatArray, columns: IntArray | None = None
+    ) -> tuple[float, FloatArray, FloatArray]:
         """Return the value at c, the gradient (p,) and the second derivatives (p, p).
 
-        Blocks of rows stay in a core's cache; they are added up in their order, whatever the
-        number of threads.
+        Of the latter those of some columns, or all; others hold nothing of use. Blocks of rows are
+        added up in their order, whatever the number of threads.
         """
-        p, n, n_classes = self.planes.shape
+        p, _, n_classes = self.planes.shape
         value, first, second = 0.0, np.zeros(p), np.zeros((p, p))
-        blocks = row_blocks(n, n_classes * p, self._entries)
-        for part in run_blocks(lambda rows: self._of_block(rows, c), blocks, self._threads):
+        columns = np.arange(p) if columns is None else columns
+        # A loop works row by row, whatever the size of its blocks: fewer are handed over sooner.
+        entries = self._entries * (LOOPED if self._loop is not None else 1)
+        entries = max(entries, self.n * n_classes * p // MOST_BLOCKS)
+        blocks = [
+            slice(rows.start * self._every, rows.stop * self._every, self._every)
+            for rows in row_blocks(self.n, n_classes * p, entries)
+        ]
+        for part in run_blocks(
+            lambda rows: self._of_block(rows, c, columns), blocks, self._threads
+        ):
             value, first, second = value + part[0], first + part[1], second + part[2]
+        if self._loop is not None:
+            second += np.tril(second, -1).T
         # A trace of ridge keeps scores that are constant within rows from dividing by zero.
         second[np.diag_indices(p)] += 2 * self.ridge + 1e-9
         away = c - self.prior
         value += self.ridge * float((away**2).sum()) - float(self.of_labels @ c)
         return value, first - self.of_labels + 2 * self.ridge * away, second
 
-    def _of_block(self, rows: slice, c: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+    def _of_block(
+        self, rows: slice, c: FloatArray, columns: IntArray
+    ) -> tuple[float, FloatArray, FloatArray]:
         if self._on_device is not None:
             return self._on_device(self.planes[:, rows], c)  # type: ignore[no-any-return]
         if self._loop is not None:
             first, lower = np.zeros(len(c)), np.zeros((len(c), len(c)))
-            value = self._loop.likelihood(self.planes, (rows.start, rows.stop), c, first, lower)
-            return value, first, lower + np.tril(lower, -1).T
+            some = rows.start, min(rows.stop, self.planes.shape[1]), rows.step
+            return self._loop.likelihood(self.planes, some, c, columns, first, lower), first, lower
         block = np.ascontiguousarray(self.planes[:, rows])
         z = np.tensordot(c, block, 1)
         top = z.max(axis=1, keepdims=True)
@@ -587,13 +662,17 @@ class Likelihood:
 def bounded_step(gradient: FloatArray, curvature: FloatArray, c: FloatArray) -> FloatArray:
     """Return the step d that minimises ``g d + d H d / 2`` with ``c + d >= 0``.
 
-    With ``H = L L'`` and ``u = c + d`` that is non-negative least squares of ``L' u`` against the
-    solution b of ``L b = H c - g``.
+    Where the minimum without the bound keeps it, that is the one. Else, with ``H = L L'`` and
+    ``u = c + d``, it is non-negative least squares of ``L' u`` against the solution b of ``L b =
+    H c - g``.
     """
-    from scipy.linalg import solve_triangular  # noqa: PLC0415  scipy loads late
-    from scipy.optimize import nnls  # noqa: PLC0415
+    slope = curvature @ c - gradient
+    without: FloatArray = np.linalg.solve(curvature, slope)
+    if (without >= 0).all():
+        return without - c
+    from scipy.optimize import nnls  # noqa: PLC0415  scipy loads late
 
     lower = np.linalg.cholesky(curvature)
-    goal = solve_triangular(lower, curvature @ c - gradient, lower=True)
+    goal = np.linalg.solve(lower, slope)
     reached: FloatArray = nnls(lower.T, goal)[0]
     return reached - c

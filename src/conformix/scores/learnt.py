@@ -81,6 +81,11 @@ class RowSums(NamedTuple):
             self.totals + sign * other.totals,
         )
 
+    @property
+    def on_host(self) -> RowSums:
+        """The sums in host memory."""
+        return RowSums(self.n, to_host(self.products), to_host(self.totals))
+
     def beside(self, values: Any) -> RowSums:
         """Return the sums where some values are, in host memory or on a device."""
         return RowSums(self.n, to_device(self.products, values), to_device(self.totals, values))
@@ -139,18 +144,29 @@ class LearningScore(Score):
     def sums(self, ranked: Ranked) -> RowSums:
         """Return what is added up over a block of rows."""
 
+    def sums_of_parts(
+        self, ranked: Ranked, parts: IntArray, threads: int | None = None
+    ) -> list[RowSums]:
+        """Return what is added up over rows, by parts where these are asked for later."""
+        return [self.sums(ranked)]
+
     @abstractmethod
     def learnt(self: T, sums: RowSums) -> T:
         """Return the score with what some rows teach it."""
 
     @abstractmethod
     def left_out(
-        self, ranked: Ranked, sums: RowSums, parts: IntArray, threads: int | None = None
+        self,
+        ranked: Ranked,
+        sums: RowSums,
+        parts: IntArray,
+        threads: int | None = None,
+        own: Sequence[RowSums] = (),
     ) -> FloatArray:
         """Return the scores (n, K) of rows that are in the sums, as if they were not.
 
         Every row leaves out itself, or, where that would take a matrix each, its part of the rows:
-        `parts` (n,) says which they are.
+        `parts` (n,) says which they are, `own` what they add up to, where it is known.
         """
 
     @abstractmethod
@@ -205,14 +221,11 @@ P = TypeVar("P", bound=PatternScore)
 class PatternSum(NamedTuple):
     """Several scores of patterns, added up with coefficients: one product instead of several."""
 
-    factors: FloatArray  # (K, K), rows of norm at most one
-    scale: float  # a power of two
+    matrix: FloatArray  # (K, K), a power of two times rows of norm at most one, in few bits
 
-    def __call__(self, rows: Any, out: FloatArray | None = None) -> Any:
-        """Return the sums (n, K) of patterns (n, K), in `out` where there is one."""
-        product = patterns.products(rows, self.factors, out)
-        product *= self.scale
-        return product
+    def __call__(self, rows: Any) -> Any:
+        """Return the sums (n, K) of patterns (n, K)."""
+        return patterns.multiplied(rows, self.matrix)
 
 
 def pattern_sum(scores: Sequence[Any], coefficients: Sequence[float]) -> PatternSum:
@@ -221,15 +234,14 @@ def pattern_sum(scores: Sequence[Any], coefficients: Sequence[float]) -> Pattern
     Examples
     --------
     >>> both = pattern_sum([Kin(factors=np.eye(2)), Likeness(factors=np.eye(2))], [0.5, 1.0])
-    >>> both.scale * both.factors
-    array([[6., 0.],
-           [0., 6.]])
+    >>> both.matrix.tolist()
+    [[6.0, 0.0], [0.0, 6.0]]
     """
     total = WIDTH * coefficients[0] * scores[0].factors
     for score, coefficient in zip(scores[1:], coefficients[1:], strict=True):
         total += WIDTH * coefficient * score.factors
-    scale = 2.0 ** math.ceil(math.log2(max(WIDTH * sum(coefficients), 1e-300)))
-    return PatternSum(patterns.in_multiples(total / scale, patterns.FACTOR_BITS), scale)
+    scale = 2.0 ** math.ceil(math.log2(max(WIDTH * sum(coefficients), 1e-30)))
+    return PatternSum(patterns.multiplier(total / scale, scale))
 
 
 @dataclass(frozen=True)
@@ -262,7 +274,12 @@ class Likeness(PatternScore):
         return units, norms * 2.0 ** (-2 * patterns.SUM_BITS)
 
     def left_out(
-        self, ranked: Ranked, sums: RowSums, parts: IntArray, threads: int | None = None
+        self,
+        ranked: Ranked,
+        sums: RowSums,
+        parts: IntArray,
+        threads: int | None = None,
+        own: Sequence[RowSums] = (),
     ) -> FloatArray:
         """Return the scores of rows that leave themselves out of the prototypes.
 
@@ -270,17 +287,18 @@ class Likeness(PatternScore):
         ``m.m - 2 p d + p^2 f.f``. Where nothing is left of a prototype the score is zero.
         """
         units, norms = self._prototypes(sums.beside(ranked.patterns))
-        scores: Any = patterns.products(ranked.patterns, units)
+        scores: Any = patterns.fine_products(ranked.patterns, units)
         xp = ranked.xp
 
         def leave_out(rows: slice) -> None:
-            own = (ranked.patterns[rows] != 0).any(1)[:, None]  # f.f is one, or zero
-            p = xp.where(own, ranked.probs[rows], 0.0)
+            f = as_float64(ranked.patterns[rows])
+            length = (f * f).sum(1)[:, None]
+            p = ranked.probs[rows]
             along = norms * scores[rows]
-            square = norms * norms - 2.0 * p * along + p * p
+            square = norms * norms - 2.0 * p * along + p * p * length
             there = square > CANCELLED * norms * norms
             norm = root(xp.where(there, square, 1.0))
-            scores[rows] = xp.where(there, WIDTH * ((along - p) / norm), 0.0)
+            scores[rows] = xp.where(there, WIDTH * ((along - p * length) / norm), 0.0)
 
         entries = DEVICE_ENTRIES if is_tensor(scores) else CACHE_ENTRIES
         blocks = row_blocks(len(scores), scores.shape[1], entries)
@@ -306,8 +324,7 @@ class Kin(PatternScore):
 
     def sums_of(self, ranked: Ranked) -> RowSums:
         """Return the sums of products of two columns of f, and of the columns."""
-        sums = _correlated(ranked.patterns)
-        return RowSums(sums.n, to_host(sums.products), to_host(sums.totals))
+        return _correlated(ranked.patterns).on_host
 
     def matrix(self, sums: RowSums) -> Any:
         """Return the positive correlations, one on the diagonal; a label that never varies has 0.
@@ -335,22 +352,45 @@ class Kin(PatternScore):
         return patterns.unit_rows(positive)[0]
 
     def left_out(
-        self, ranked: Ranked, sums: RowSums, parts: IntArray, threads: int | None = None
+        self,
+        ranked: Ranked,
+        sums: RowSums,
+        parts: IntArray,
+        threads: int | None = None,
+        own: Sequence[RowSums] = (),
     ) -> FloatArray:
         """Return the scores of rows by the correlations over the other parts."""
-        scores = ranked.xp.empty_like(ranked.patterns)
-        everything = sums.beside(ranked.patterns)
+        scores = ranked.xp.empty_like(ranked.probs)
+        everything, places = sums.beside(ranked.patterns), np.unique(parts)
 
-        def score(part: int) -> None:
-            rows = to_device(np.flatnonzero(parts == part), scores)
+        def score(place: int) -> None:
+            rows = to_device(np.flatnonzero(parts == places[place]), scores)
             some = ranked.patterns[rows]
-            units = self.matrix(everything.plus(_correlated(some), -1))
+            out = own[place] if len(own) == len(places) else _correlated(some)
+            units = self.matrix(everything.plus(out, -1))
             scores[rows] = WIDTH * patterns.products(some, units)
 
-        # A thread holds some six matrices.
-        several = min(available_threads(threads), MOST_ENTRIES // (6 * ranked.n_classes**2))
-        run_products(score, np.unique(parts).tolist(), max(1, several))
+        run_products(score, range(len(places)), _several(ranked, threads))
         return scores
+
+    def sums_of_parts(
+        self, ranked: Ranked, parts: IntArray, threads: int | None = None
+    ) -> list[RowSums]:
+        """Return the sums of every part, where all their matrices are few numbers."""
+        places = np.unique(parts)
+        if len(places) * ranked.n_classes**2 > MOST_ENTRIES:
+            return [self.sums(ranked)]
+
+        def add_up(part: int) -> RowSums:
+            rows = to_device(np.flatnonzero(parts == part), ranked.patterns)
+            return _correlated(ranked.patterns[rows])
+
+        return run_products(add_up, places.tolist(), _several(ranked, threads))
+
+
+def _several(ranked: Ranked, threads: int | None) -> int:
+    """Return how many threads may work at parts of the rows: each holds some six matrices."""
+    return max(1, min(available_threads(threads), MOST_ENTRIES // (6 * ranked.n_classes**2)))
 
 
 def _correlated(rows: FloatArray) -> RowSums:
@@ -384,7 +424,12 @@ class Rarity(LearningScore):
         return replace(self, factors=0.0 - elementary.log(to_host(_share(_mass(sums), sums.n))))
 
     def left_out(
-        self, ranked: Ranked, sums: RowSums, parts: IntArray, threads: int | None = None
+        self,
+        ranked: Ranked,
+        sums: RowSums,
+        parts: IntArray,
+        threads: int | None = None,
+        own: Sequence[RowSums] = (),
     ) -> FloatArray:
         """Return the constants of rows that leave themselves out."""
         mass = _mass(sums.beside(ranked.probs)) - ranked.probs

@@ -46,43 +46,46 @@ from conformix.kernels.elementary import (
     WITHIN,
     cuts,
 )
-from conformix.kernels.host.compiled import compiled
+from conformix.kernels.host.compiled import compiled, inner, regrouped
 
 LARGEST = float(np.finfo(np.float64).max)
-# Numbers that are looked at once more, one by one, where any of them is out of the ordinary.
-AT_ONCE = 512
+SMALLEST_BITS, LARGEST_BITS = (
+    int(np.float64(value).view(np.int64)) for value in (SMALLEST_NORMAL, LARGEST)
+)
+# Numbers whose entries of the tables are looked up before they are worked on: a processor gathers
+# slowly, and multiplies meanwhile only where nothing waits for what it gathers.
+AT_ONCE = 256
 
 
-@compiled
-def _reduced(x: float) -> Any:
-    """Return k and c of the exponential."""
-    shifted = x * PER_UNIT + SHIFT
-    k = np.float64(shifted).view(np.int64)
-    turns = shifted - SHIFT
-    r = (x - turns * STEP) - turns * STEP_REST
-    square = r * r
-    series = (0.5 + r * E3) + square * ((E4 + r * E5) + square * E6)
-    return k, r + (TAILS[k & (SEGMENTS - 1)] + square * series)
+@inner
+def _whole(x: float) -> Any:
+    """Return k of the exponential, in its last bits."""
+    return np.float64(x * PER_UNIT + SHIFT).view(np.int64)
 
 
-@compiled
+@inner
 def _scale(k: int, lift: int) -> Any:
     bits = ROOT_BITS[k & (SEGMENTS - 1)] + (((k & -SEGMENTS) + lift) << 45)
     return np.int64(bits).view(np.float64)
 
 
-@compiled
-def _near(x: float) -> float:
-    k, c = _reduced(x)
-    scale = _scale(k, 0)
-    return scale + scale * c
+@inner
+def _beyond(x: float, tail: float) -> float:
+    """Return c of the exponential."""
+    turns = (x * PER_UNIT + SHIFT) - SHIFT
+    r = (x - turns * STEP) - turns * STEP_REST
+    square = r * r
+    series = (0.5 + r * E3) + square * ((E4 + r * E5) + square * E6)
+    return r + (tail + square * series)
 
 
-@compiled
+@inner
 def _far(x: float) -> float:
     if math.isnan(x):
         return x
-    k, c = _reduced(min(max(x, EXP_LOW), EXP_HIGH))
+    near = min(max(x, EXP_LOW), EXP_HIGH)
+    k = _whole(near)
+    c = _beyond(near, TAILS[k & (SEGMENTS - 1)])
     small = x < 0
     scale = _scale(k, LIFT * SEGMENTS if small else -SEGMENTS)
     more = scale * c
@@ -105,26 +108,33 @@ def exp_of(x: float) -> float:
     >>> exp_of(0.0)
     1.0
     """
-    return _near(x) if NEAR_LOW <= x <= NEAR_HIGH else _far(x)
+    if not NEAR_LOW <= x <= NEAR_HIGH:
+        return _far(x)
+    k = _whole(x)
+    scale = _scale(k, 0)
+    return scale + scale * _beyond(x, TAILS[k & (SEGMENTS - 1)])
 
 
-@compiled
-def _log(x: float, lift: int) -> float:
-    """Return ``log(x) - lift log 2`` of a normal number."""
+@inner
+def _centre(bits: Any) -> Any:
+    """Return the place of a number in the tables of the logarithm."""
+    return ((bits - FIRST_BITS) >> WITHIN) & (CENTRES - 1)
+
+
+@inner
+def _log(x: float, lift: int, c: float, log_c: float, log_c_rest: float) -> float:
+    """Return ``log(x) - lift log 2`` of a normal number, with the entries of its centre."""
     bits = np.float64(x).view(np.int64)
-    offset = bits - FIRST_BITS
-    place = (offset >> WITHIN) & (CENTRES - 1)
-    exponent = offset >> FRACTION
+    exponent = (bits - FIRST_BITS) >> FRACTION
     m_bits = bits - (exponent << FRACTION)
     m = np.int64(m_bits).view(np.float64)
     upper = np.int64(m_bits & ~LOW_BITS).view(np.float64)
-    c = INVERSES[place]
     first, second = upper * c - 1.0, (m - upper) * c
     r = first + second
     r_rest = second - (r - first)
     e = float(exponent - lift)
-    h = e * LN2_UPPER + LOGS[place]
-    rest = e * LN2_REST + LOGS_REST[place]
+    h = e * LN2_UPPER + log_c
+    rest = e * LN2_REST + log_c_rest
     square = r * r
     series = (-0.5 + r * L3) + square * (
         (-0.25 + r * L5) + square * ((r * L7 - L6) - square * 0.125)
@@ -143,30 +153,39 @@ def log_of(x: float) -> float:
     >>> log_of(1.0), log_of(0.0)
     (0.0, -inf)
     """
-    if SMALLEST_NORMAL <= x <= LARGEST:
-        return _log(x, 0)
-    if x > LARGEST:
-        return x
-    if x > 0:
-        return _log(x * 2.0**SUBNORMAL_LIFT, SUBNORMAL_LIFT)
-    return -math.inf if x == 0 else math.nan
+    lift = 0
+    if not SMALLEST_NORMAL <= x <= LARGEST:
+        if x > LARGEST:
+            return x
+        if not x > 0:
+            return -math.inf if x == 0 else math.nan
+        x, lift = x * 2.0**SUBNORMAL_LIFT, SUBNORMAL_LIFT
+    place = _centre(np.float64(x).view(np.int64))
+    return _log(x, lift, INVERSES[place], LOGS[place], LOGS_REST[place])
 
 
-@compiled
-def _exp_of_differences(values: FloatArray, top: float, out: FloatArray) -> None:
-    """Write ``exp(values - top)`` to `out`; twice as fast where that is another array."""
+@inner
+def _exp_of_differences(values: FloatArray, top: float, out: FloatArray, room: FloatArray) -> None:
+    """Write ``exp(values - top)`` to `out`, which may be the same array.
+
+    `room` is for three rows of `AT_ONCE` numbers.
+    """
+    tails, scales, numbers = room[0], room[1], room[2]
     for start in range(0, values.size, AT_ONCE):
-        stop = min(values.size, start + AT_ONCE)
+        n = min(AT_ONCE, values.size - start)
+        some, powers = values[start : start + n], out[start : start + n]
         near = True
-        for i in range(start, stop):
-            x = values[i] - top
+        for i in range(n):
+            x = some[i] - top
             near &= (x >= NEAR_LOW) & (x <= NEAR_HIGH)
+            k = _whole(x)
+            tails[i], scales[i], numbers[i] = TAILS[k & (SEGMENTS - 1)], _scale(k, 0), x
         if near:
-            for i in range(start, stop):
-                out[i] = _near(values[i] - top)
+            for i in range(n):
+                powers[i] = scales[i] + scales[i] * _beyond(numbers[i], tails[i])
         else:
-            for i in range(start, stop):
-                out[i] = exp_of(values[i] - top)
+            for i in range(n):
+                powers[i] = exp_of(some[i] - top)
 
 
 @compiled
@@ -180,7 +199,29 @@ def exp_into(values: FloatArray, out: FloatArray) -> None:
     >>> x
     array([1., 0.])
     """
-    _exp_of_differences(values, 0.0, out)
+    _exp_of_differences(values, 0.0, out, np.empty((3, AT_ONCE)))
+
+
+@inner
+def _log_into(values: FloatArray, out: FloatArray, room: FloatArray) -> None:
+    """Write log of `values` to `out`, with `room` for four rows of `AT_ONCE` numbers."""
+    inverses, logs, rests, numbers = room[0], room[1], room[2], room[3]
+    for start in range(0, values.size, AT_ONCE):
+        n = min(AT_ONCE, values.size - start)
+        some, own = values[start : start + n], out[start : start + n]
+        outside = np.int64(0)  # negative where one of these is: in their sign bits
+        for i in range(n):
+            bits = np.float64(some[i]).view(np.int64)
+            outside |= bits | (bits - SMALLEST_BITS) | (LARGEST_BITS - bits)
+            place = _centre(bits)
+            inverses[i], logs[i], rests[i] = INVERSES[place], LOGS[place], LOGS_REST[place]
+            numbers[i] = some[i]
+        if outside >= 0:
+            for i in range(n):
+                own[i] = _log(numbers[i], 0, inverses[i], logs[i], rests[i])
+        else:
+            for i in range(n):
+                own[i] = log_of(some[i])
 
 
 @compiled
@@ -194,20 +235,10 @@ def log_into(values: FloatArray, out: FloatArray) -> None:
     >>> x
     array([  0., -inf])
     """
-    for start in range(0, values.size, AT_ONCE):
-        stop = min(values.size, start + AT_ONCE)
-        normal = True
-        for i in range(start, stop):
-            normal &= (values[i] >= SMALLEST_NORMAL) & (values[i] <= LARGEST)
-        if normal:
-            for i in range(start, stop):
-                out[i] = _log(values[i], 0)
-        else:
-            for i in range(start, stop):
-                out[i] = log_of(values[i])
+    _log_into(values, out, np.empty((4, AT_ONCE)))
 
 
-@compiled
+@inner
 def _largest(row: FloatArray) -> float:
     """Return the largest entry; in four lanes, which need not wait for each other."""
     a = b = c = d = row[0]
@@ -221,37 +252,38 @@ def _largest(row: FloatArray) -> float:
     return max(a, b, c, d)
 
 
-@compiled
-def _sum(powers: FloatArray, coarse: float, fine: float) -> float:
+@regrouped
+def _added_up(numbers: FloatArray) -> float:
+    """Return the sum of numbers that has no rounding in any order."""
+    total = 0.0
+    for i in range(numbers.size):
+        total += numbers[i]
+    return total
+
+
+@inner
+def _sum(powers: FloatArray, coarse: float, fine: float, room: FloatArray) -> float:
     """Return the sum of numbers in [0, 1]; it is exact but for its last rounding, in any order."""
-    a = b = c = d = 0.0
-    e = f = g = h = 0.0
-    for i in range(0, powers.size - 3, 4):
-        first = (powers[i] + coarse) - coarse
-        second = (powers[i + 1] + coarse) - coarse
-        third = (powers[i + 2] + coarse) - coarse
-        fourth = (powers[i + 3] + coarse) - coarse
-        a += first
-        b += second
-        c += third
-        d += fourth
-        e += ((powers[i] - first) + fine) - fine
-        f += ((powers[i + 1] - second) + fine) - fine
-        g += ((powers[i + 2] - third) + fine) - fine
-        h += ((powers[i + 3] - fourth) + fine) - fine
-    for i in range(powers.size - powers.size % 4, powers.size):
-        first = (powers[i] + coarse) - coarse
-        a += first
-        e += ((powers[i] - first) + fine) - fine
-    return ((a + b) + (c + d)) + ((e + f) + (g + h))
+    upper, lower = room[0], room[1]
+    total = rest = 0.0
+    for start in range(0, powers.size, AT_ONCE):
+        n = min(AT_ONCE, powers.size - start)
+        some = powers[start : start + n]
+        for i in range(n):
+            upper[i] = (some[i] + coarse) - coarse
+            lower[i] = ((some[i] - upper[i]) + fine) - fine
+        total += _added_up(upper[:n])
+        rest += _added_up(lower[:n])
+    return total + rest
 
 
 @compiled
 def _softmax(logits: FloatArray, out: FloatArray, coarse: float, fine: float) -> None:
+    room = np.empty((3, AT_ONCE))
     for row in range(logits.shape[0]):
         powers = out[row]
-        _exp_of_differences(logits[row], _largest(logits[row]), powers)
-        total = _sum(powers, coarse, fine)
+        _exp_of_differences(logits[row], _largest(logits[row]), powers, room)
+        total = _sum(powers, coarse, fine, room)
         for label in range(logits.shape[1]):
             powers[label] /= total
 

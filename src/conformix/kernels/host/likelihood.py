@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from conformix.kernels.arrays import FloatArray
+from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.kernels.host.compiled import compiled, regrouped
-from conformix.kernels.host.elementary import _exp_of_differences, _largest, log_of
+from conformix.kernels.host.elementary import (
+    AT_ONCE,
+    _added_up,
+    _exp_of_differences,
+    _largest,
+    log_of,
+)
 
 
 @regrouped
@@ -25,18 +31,25 @@ def _sums(
 
 @compiled
 def likelihood(
-    planes: FloatArray, rows: tuple[int, int], c: FloatArray, first: FloatArray, second: FloatArray
+    planes: FloatArray,
+    rows: tuple[int, int, int],
+    c: FloatArray,
+    columns: IntArray,
+    first: FloatArray,
+    second: FloatArray,
 ) -> float:
     """Return ``sum_i log sum_y exp(z_iy)`` over some rows of planes (p, n, K), ``z = c . planes``.
 
-    Its first derivatives are added to `first` (p,), the second ones to the lower triangle of
-    `second` (p, p), four at a time: what is read of the weighted scores serves four sums.
+    `rows` are the first one, the end and the distance. The first derivatives are added to `first`
+    (p,), the second ones of some columns to the lower triangle of `second` (p, p), four at a time:
+    what is read of the weighted scores serves four sums. Columns whose coefficient is zero may be
+    left out there.
     """
     p, _, n_classes = planes.shape
     z, shares, weighted = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
-    means, ones = np.empty(p), np.ones(n_classes)
-    value = 0.0
-    for i in range(rows[0], rows[1]):
+    means = np.empty(p)
+    room, value = np.empty((3, AT_ONCE)), 0.0
+    for i in range(rows[0], rows[1], rows[2]):
         for k in range(n_classes):
             z[k] = c[0] * planes[0, i, k]
         for j in range(1, p):
@@ -45,21 +58,26 @@ def likelihood(
                 for k in range(n_classes):
                     z[k] += factor * planes[j, i, k]
         top = _largest(z)
-        _exp_of_differences(z, top, shares)
-        total = _sums(shares, ones, ones, ones, ones)[0]
+        _exp_of_differences(z, top, shares, room)
+        total = _added_up(shares)
         value += top + log_of(total)
         for k in range(n_classes):
             shares[k] /= total
-        for j in range(p):
+        for j in range(0, p, 4):
+            # Where fewer than four are left the last one comes again, and is not added.
+            u, v, w = min(j + 1, p - 1), min(j + 2, p - 1), min(j + 3, p - 1)
+            sums = _sums(shares, planes[j, i], planes[u, i], planes[v, i], planes[w, i])
+            for other in range(j, min(j + 4, p)):
+                means[other] = sums[other - j]
+                first[other] += sums[other - j]
+        for a in range(len(columns)):
+            j = columns[a]
             for k in range(n_classes):
                 weighted[k] = shares[k] * planes[j, i, k]
-            mean = _sums(weighted, ones, ones, ones, ones)[0]
-            means[j] = mean
-            first[j] += mean
-            for u in range(0, j + 1, 4):
-                # Where fewer than four are left the last one comes again, and is not added.
-                v, w, x = min(u + 1, j), min(u + 2, j), min(u + 3, j)
+            for b in range(0, a + 1, 4):
+                u, v = columns[b], columns[min(b + 1, a)]
+                w, x = columns[min(b + 2, a)], columns[min(b + 3, a)]
                 sums = _sums(weighted, planes[u, i], planes[v, i], planes[w, i], planes[x, i])
-                for other in range(u, min(u + 4, j + 1)):
-                    second[j, other] += sums[other - u] - mean * means[other]
+                for d in range(b, min(b + 4, a + 1)):
+                    second[j, columns[d]] += sums[d - b] - means[j] * means[columns[d]]
     return value

@@ -6,51 +6,39 @@ The operations there, one by one; sums are exact, and hence those of any order.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.kernels.host.compiled import compiled
+from conformix.kernels.host.elementary import _added_up
 
 
 @compiled
 def patterns_into(
-    log_probs: FloatArray, floor: float, shifts: tuple[float, float], out: FloatArray
+    log_probs: FloatArray, floor: float, shifts: tuple[float, float], out: Any
 ) -> None:
-    """Write the patterns of rows of log-probabilities (n, K) to `out`.
+    """Write the patterns of rows of log-probabilities (n, K) to `out`, of float32.
 
     `shifts` are what is added and taken away to round to the bits of a norm, and to those of a
     factor.
     """
     n, n_classes = log_probs.shape
     rough_shift, fine_shift = shifts
+    values, squares = np.empty(n_classes), np.empty(n_classes)
     for i in range(n):
         row, own = log_probs[i], out[i]
-        a = b = c = d = 0.0
         for k in range(n_classes):
-            own[k] = (max(row[k], floor) + rough_shift) - rough_shift
-        for k in range(0, n_classes - 3, 4):
-            a += own[k]
-            b += own[k + 1]
-            c += own[k + 2]
-            d += own[k + 3]
-        for k in range(n_classes - n_classes % 4, n_classes):
-            a += own[k]
-        mean = ((a + b) + (c + d)) / n_classes
+            values[k] = (max(row[k], floor) + rough_shift) - rough_shift
+        mean = _added_up(values) / n_classes
         for k in range(n_classes):
-            own[k] = ((own[k] - mean) + rough_shift) - rough_shift
-        a = b = c = d = 0.0
-        for k in range(0, n_classes - 3, 4):
-            a += own[k] * own[k]
-            b += own[k + 1] * own[k + 1]
-            c += own[k + 2] * own[k + 2]
-            d += own[k + 3] * own[k + 3]
-        for k in range(n_classes - n_classes % 4, n_classes):
-            a += own[k] * own[k]
-        square = (a + b) + (c + d)
+            values[k] = ((values[k] - mean) + rough_shift) - rough_shift
+            squares[k] = values[k] * values[k]
+        square = _added_up(squares)
         norm = math.sqrt(square) if square > 0.0 else 1.0
         for k in range(n_classes):
-            own[k] = (own[k] / norm + fine_shift) - fine_shift
+            own[k] = (values[k] / norm + fine_shift) - fine_shift
 
 
 @compiled

@@ -1,11 +1,21 @@
-"""The places of labels in their sorted rows, ties together, in one walk each."""
+"""The order of the labels of a row, and their places in it, ties together, in one walk each.
+
+Rows are sorted as whole numbers of 32 bits: the upper ones say where between the row's smallest and
+largest number a number is, the lower ones whose it is. Two in one place are compared then.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.kernels.host.compiled import compiled, inner
+
+LARGEST = np.iinfo(np.int64).max
+# Steps back for every label, beyond which a sort of the numbers themselves is faster.
+MOVES = 8
 
 
 @inner
@@ -14,12 +24,73 @@ def tie_groups(row: FloatArray, places: IntArray, below: IntArray, rank: IntArra
 
     `places` (K,) are those of the rising values.
     """
-    n_classes, first = len(row), 0
+    n_classes, first, ties = len(row), 0, False
+    for j in range(1, n_classes):
+        ties |= row[places[j]] == row[places[j - 1]]
+    if not ties:  # the most frequent case, in loops without a branch
+        for k in range(n_classes):
+            below[k], rank[k] = k, n_classes - k
+        return
     for j in range(1, n_classes + 1):
         if j == n_classes or row[places[j]] != row[places[j - 1]]:
             for k in range(first, j):
                 below[k], rank[k] = first, n_classes - j + 1
             first = j
+
+
+@inner
+def _rising_bits(value: float) -> Any:
+    """Return the bits of a number, as a whole number that rises with it; -0 is 0."""
+    bits = np.float64(value + 0.0).view(np.int64)
+    return bits ^ ((bits >> 63) & LARGEST)
+
+
+@compiled
+def keys_into(values: FloatArray, label_bits: int, keys: Any) -> None:
+    """Write whole numbers of 32 bits that rise, but for ties of their upper bits, as `values`."""
+    n, n_classes = values.shape
+    for i in range(n):
+        row, own = values[i], keys[i]
+        low = high = row[0]
+        for k in range(n_classes):
+            low, high = min(low, row[k]), max(high, row[k])
+        first = _rising_bits(low)
+        width, shift = np.uint64(_rising_bits(high)) - np.uint64(first), np.uint64(0)
+        while (width >> shift) >> np.uint64(32 - label_bits):
+            shift += np.uint64(1)
+        for k in range(n_classes):
+            place = (np.uint64(_rising_bits(row[k])) - np.uint64(first)) >> shift
+            own[k] = np.uint32(place << np.uint64(label_bits)) | np.uint32(k)
+
+
+@compiled
+def order_into(values: FloatArray, keys: Any, label_bits: int, order: IntArray) -> int:
+    """Write the places of the rising `values` of every row, by its sorted keys.
+
+    Returns the number of rows with so many ties of upper bits that they were left; the first place
+    of such a row is -1.
+    """
+    n, n_classes = values.shape
+    room, left = np.uint32((1 << label_bits) - 1), 0
+    for i in range(n):
+        row, own, places = values[i], keys[i], order[i]
+        clear, moves = True, 0
+        for k in range(n_classes):
+            places[k] = np.int64(own[k] & room)
+        for k in range(1, n_classes):
+            clear &= (own[k] ^ own[k - 1]) > room
+        for k in range(n_classes if clear else 1, n_classes):
+            here, label = k, places[k]
+            while here > 0 and row[label] < row[places[here - 1]]:
+                places[here] = places[here - 1]
+                here -= 1
+            places[here] = label
+            moves += k - here
+            if moves > MOVES * n_classes:
+                places[0] = -1
+                left += 1
+                break
+    return left
 
 
 @compiled

@@ -6,7 +6,7 @@ import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.kernels.host.compiled import compiled
-from conformix.kernels.host.elementary import log_into
+from conformix.kernels.host.elementary import AT_ONCE, _log_into
 from conformix.kernels.host.ranks import tie_groups
 
 # What a term is a function of, and what its numbers are: the coefficient and what is added to the
@@ -31,6 +31,7 @@ def terms_into(
     n, n_classes = probs.shape
     below, rank = np.empty(n_classes, np.int64), np.empty(n_classes, np.int64)
     terms = np.empty(n_classes)
+    room = np.empty((4, AT_ONCE))
     for i in range(n):
         row, total = probs[i], out[i]
         if order.size > 0:
@@ -49,7 +50,7 @@ def terms_into(
                 if kind == LOG:
                     for k in range(n_classes):
                         terms[k] = row[k] + own[1]
-                    log_into(terms, terms)
+                    _log_into(terms, terms, room)
                     values = terms
                 for k in range(n_classes):
                     total[k] += own[0] * values[k]
