@@ -38,7 +38,7 @@ from conformix.scores.blend import most_likely, prior_of, ridge_of
 from conformix.scores.learnt import N_PARTS, PatternScore, pattern_sum
 from studies.frontier import cases
 from studies.frontier.blended import AUTO, Blends
-from studies.frontier.cases import MANY_CLASSES, Setting
+from studies.frontier.cases import FEW_CLASSES, MANY_CLASSES, Setting
 from studies.frontier.made import FOLDER
 from studies.frontier.run import Judge, cases_of, key_of
 from studies.frontier.tables import HALF, TAILED, Ratio, ratios
@@ -193,10 +193,9 @@ def fit_offset(log_probs: FloatArray, y: IntArray, g: FloatArray) -> FloatArray:
     """Return b, by the labels of tuning rows.
 
     With ``v_k = log q_k(x) + b . g(x) + a - log t`` it minimises ``sum_T log(1 + exp(-v_y)) +
-    t sum_T sum_k log(1 + exp(v_k)) + |b|^2``, which is convex: at its minimum over all functions
-    exp(v) is the density of the truth over t for each label of a row, so that sets by a threshold
-    are the smallest ones near t, the 5 % quantile of the true labels' q. The constant a moves all
-    rows alike and is left out of the score.
+    t sum_T sum_k log(1 + exp(v_k)) + |b|^2``, which is convex. Over all functions v it would be
+    smallest where exp(v_k) is the probability of k over t, and labels near t, the 5 % quantile of
+    the true labels' q, count most. The constant a moves all rows alike: no score needs it.
     """
     from scipy.optimize import minimize  # noqa: PLC0415  loads late
 
@@ -312,7 +311,7 @@ def run_split(blends: Blends, setting: Setting, run: int, n: int) -> Iterator[Ro
 
 
 def ideas_tables(rows: Sequence[Row]) -> str:
-    """Return the tables: by groups, of single networks with many classes, of rare classes."""
+    """Return the tables: of groups, of single networks, of rare classes."""
     ideas = [way for way in WAYS if way != "auto"]
     found = {way: ratios(rows, way, "auto") for way in ideas}
     runs = len({row["run"] for row in rows})
@@ -334,7 +333,8 @@ def ideas_tables(rows: Sequence[Row]) -> str:
     halves = {way: [r for r in found[way] if r.half] for way in ideas}
     lines += ["", "Single networks, half of the rows, alpha = 0.01 and 0.05:", ""]
     lines += _head(["network", *ideas])
-    for name in dict.fromkeys(r.setting for r in halves[ideas[0]] if r.group == MANY_CLASSES):
+    networks = (MANY_CLASSES, FEW_CLASSES)
+    for name in dict.fromkeys(r.setting for r in halves[ideas[0]] if r.group in networks):
         pairs = [[_mean([r]) for r in halves[way] if r.setting == name] for way in ideas]
         lines.append(f"| {name} | " + " | ".join("; ".join(pair) for pair in pairs) + " |")
     return "\n".join([*lines, *_rare_lines(rows)])
@@ -355,6 +355,8 @@ def _mean(some: Sequence[Ratio]) -> str:
 def _rare_lines(rows: Sequence[Row]) -> list[str]:
     """Return how often the rarest third of the classes of long tails is covered."""
     tails = [row for row in rows if row["group"] == TAILED and row["half"]]
+    if not tails:
+        return []
     lines = ["", "Coverage of the rarest third of the classes on long tails, half of the rows:", ""]
     lines += _head(["alpha", *WAYS])
     for alpha in ALPHAS:
@@ -363,7 +365,7 @@ def _rare_lines(rows: Sequence[Row]) -> list[str]:
             some = [row for row in tails if row["method"] == way and row["alpha"] == alpha]
             cells.append(f"{np.mean([row['rare coverage'] for row in some]):.3f}")
         lines.append(f"| {alpha:g} | " + " | ".join(cells) + " |")
-    return lines if tails else []
+    return lines
 
 
 def _fill(text: str, file: IO[bytes]) -> None:
