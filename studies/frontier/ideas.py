@@ -242,9 +242,9 @@ def confusion(r: FloatArray, y: IntArray, rows: FloatArray) -> FloatArray:
     Examples
     --------
     >>> r = np.array([[0.6, 0.4], [0.5, 0.5]])
-    >>> np.exp(confusion(r, np.array([1, 1]), r)).round(2)  # what is true counts as two rows
-    array([[0.5 , 0.51],
-           [0.5 , 0.51]])
+    >>> np.exp(confusion(r, np.array([1, 1]), r)).round(2)  # two rows say 1, twenty what r says
+    array([[0.53, 0.48],
+           [0.53, 0.48]])
     """
     n_classes = r.shape[1]
     soft = r.T @ r
