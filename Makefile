@@ -67,7 +67,7 @@ pages-screens: $(STAMP)
 # The networks and readings of docs/results.md; a killed run goes on where it was.
 RUNS ?= 100
 REPRODUCE := $(BIN)/conformix reproduce --runs $(RUNS) --table
-results: ## tables behind the docs: WHAT="paper frontier regression" (RUNS=100); a killed run goes on
+results: ## tables behind the docs: WHAT="paper frontier ideas regression" (RUNS=100); a killed run goes on
 	$(call chosen,results,paper)
 results-paper: $(STAMP)
 	@$(REPRODUCE) all --data cifar100 --out docs/results/cifar100
@@ -79,6 +79,8 @@ results-paper: $(STAMP)
 	@$(BIN)/python docs/contact_sheet.py
 results-frontier: $(STAMP)
 	@$(BIN)/python -m studies.frontier docs/results/frontier
+results-ideas: $(STAMP)
+	@$(BIN)/python -m studies.frontier.ideas docs/results/frontier
 # Its data lie in regression/ below data/ or below the folder that CONFORMIX_DATA names.
 results-regression: $(STAMP)
 	@$(BIN)/python -m studies.regression docs/results/regression
