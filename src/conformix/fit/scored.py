@@ -47,9 +47,8 @@ class Scoring:
         if self.ensemble is None and len(self.columns) == 1 and not outputs.on_device:
             column = self.columns[0]
             values: Any = outputs.models.get(column.model)
-            if getattr(values, "dtype", None) == np.float64 and column.score.is_output(
-                outputs.kind
-            ):
+            here = isinstance(values, np.ndarray) and values.dtype == np.float64
+            if here and column.score.is_output(outputs.kind):
                 return values[:, :, None]  # type: ignore[no-any-return]
         return self.tensor(outputs)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, IntArray, refuse_missing, to_host
-from conformix.kernels.simplex import grid_size, preference, simplex_grid
+from conformix.kernels.simplex import check_resolution, grid_size, preference, simplex_grid
 from conformix.search.objective import SearchResult, SizeObjective
 
 # What `search="auto"` allows itself: three scores at resolution 100, four at 50, six at 20.
@@ -62,6 +62,7 @@ class GridSearch:
     ) -> SearchResult:
         """Return the exact winner; `rng` is not used."""
         resolution = self.steps(objective.d)
+        check_resolution(objective.d, resolution)
         made = _grid if self.n_candidates(objective.d) <= KEPT_WEIGHTS else simplex_grid
         grid = made(objective.d, resolution)
         best, count = objective.smallest(grid / resolution, grid)
