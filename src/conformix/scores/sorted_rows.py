@@ -40,8 +40,9 @@ from conformix.scores.tensor import fill_tensor, uniforms_of
 
 # Outputs of the rows that one thread sorts at once: so many that its calls are few and long.
 # Between calls threads wait for each other, sixteen of them half of the time at a quarter of it.
-# Where there are more threads than such blocks, each thread has a block, but of no fewer outputs.
-SORTED_ENTRIES, LEAST_ENTRIES = 2**20, 2**17
+# Where there are more threads than such blocks, each thread has a block, but of no fewer outputs:
+# five million of them take sixteen threads longer than four.
+SORTED_ENTRIES, LEAST_ENTRIES = 2**20, 2**19
 # Labels of a row that are looked at together, from the top; then four times as many each time.
 WINDOWS = (4, 8, 20)
 # Labels of a row whose scores are held, from the top.
