@@ -1,6 +1,7 @@
 """Plant every bug in a copy of the tree, run tests there, and list the test that catches it.
 
-The test that caught a bug last time is asked first, then the rooms near its file, then others.
+The test that caught a bug last time is asked first, then the tests near its file, those that are
+named with its words, and the rooms.
 With ``--outcomes FILE`` a run that was stopped goes on: a bug is not planted again while the module
 it is in, the test file that caught it and the helpers of all tests are as they were.
 """
@@ -12,8 +13,10 @@ import csv
 import hashlib
 import json
 import os
+import re
 import tempfile
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -212,12 +215,42 @@ def stages(bug: Bug, last: dict[str, str]) -> list[list[str]]:
     """Return the tests in the order in which they are asked."""
     fits = [(prefix, room) for prefix, room in NEAR if bug.file.startswith(prefix)]
     near = [room for _, room in sorted(fits, key=lambda fit: -len(fit[0]))]  # the nearest first
-    rooms = [*near, *(room for room in SUITE if room not in near)]
+    files = [room for room in near if room.endswith(".py")]
+    rooms = dict.fromkeys([*files, *files_that_speak_of(bug), *near, *SUITE])
     file, _, name = last.get(bug.name, "").partition("::")
     path = ROOT / "tests" / file
     there = path.is_file() and f"\ndef {name}(" in path.read_text(encoding="utf-8")
     first = [[f"tests/{file}::{name}"]] if there else []
     return [*first, *([f"tests/{room}"] for room in rooms)]
+
+
+def files_that_speak_of(bug: Bug, most: int = 4) -> list[str]:
+    """Return the files whose tests are named with most of the rarer words of a bug's name."""
+    files = words_of_tests()
+    seldom = Counter(word for words in files.values() for word in words)
+    told = words_in(bug.name)
+    worth = {file: sum(1 / seldom[word] for word in words & told) for file, words in files.items()}
+    best = sorted(worth, key=lambda file: -worth[file])[:most]
+    return [file for file in best if worth[file]]
+
+
+@cache
+def words_of_tests() -> dict[str, set[str]]:
+    """Return the words in the names of tests, by the files of the rooms that are asked."""
+    files = [path for path in everything() if path.is_relative_to(ROOT / "tests")]
+    rooms = {
+        path.relative_to(ROOT / "tests").as_posix(): words_in(
+            " ".join(re.findall(r"^def test_(\w+)", path.read_text(encoding="utf-8"), re.MULTILINE))
+        )
+        for path in files
+        if path.name[:5] == "test_"
+    }
+    return {file: words for file, words in rooms.items() if file.partition("/")[0] in SUITE}
+
+
+def words_in(text: str) -> set[str]:
+    """Return the words of a text that say something."""
+    return {word for word in re.split(r"[\W_]+", text.lower()) if len(word) > 3}
 
 
 def caught_by(bug: Bug, worker: Worker, asked: list[list[str]]) -> str | None:
