@@ -1,7 +1,7 @@
 """Plant every bug in a copy of the tree, run tests there, and list the test that catches it.
 
-The test that caught a bug last time is asked first, then the tests near its file, those that are
-named with its words, and the rooms.
+The test that caught a bug last time is asked first, then tests that are named with its words, those
+near its file, and the rooms.
 With ``--outcomes FILE`` a run that was stopped goes on: a bug is not planted again while the module
 it is in, the test file that caught it and the helpers of all tests are as they were.
 """
@@ -215,8 +215,7 @@ def stages(bug: Bug, last: dict[str, str]) -> list[list[str]]:
     """Return the tests in the order in which they are asked."""
     fits = [(prefix, room) for prefix, room in NEAR if bug.file.startswith(prefix)]
     near = [room for _, room in sorted(fits, key=lambda fit: -len(fit[0]))]  # the nearest first
-    files = [room for room in near if room.endswith(".py")]
-    rooms = dict.fromkeys([*files, *files_that_speak_of(bug), *near, *SUITE])
+    rooms = dict.fromkeys([*files_that_speak_of(bug), *near, *SUITE])
     file, _, name = last.get(bug.name, "").partition("::")
     path = ROOT / "tests" / file
     there = path.is_file() and f"\ndef {name}(" in path.read_text(encoding="utf-8")
