@@ -68,7 +68,9 @@ def test_first_places_and_labels_that_score_alike(
     assert not any(weights) or len({len(np.unique(first)) for first in compiled[::2]}) > 1
 
 
-@pytest.mark.parametrize(("n", "threads", "blocks"), [(5000, 1, 5), (5000, 16, 16), (100, 16, 1)])
+@pytest.mark.parametrize(
+    ("n", "threads", "blocks"), [(5000, 1, 5), (10000, 16, 16), (5000, 16, 10), (100, 16, 1)]
+)
 def test_every_thread_has_a_block_where_rows_are_many(n, threads, blocks) -> None:
     outputs = check_outputs(np.full((n, 1000), 1e-3))
     slices = list(sorted_slices(outputs, threads))
