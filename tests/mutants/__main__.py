@@ -227,8 +227,8 @@ def files_that_speak_of(bug: Bug, most: int = 4) -> list[str]:
     """Return the files whose tests are named with most of the rarer words of a bug's name."""
     files = words_of_tests()
     seldom = Counter(word for words in files.values() for word in words)
-    told = words_in(bug.name)
-    worth = {file: sum(1 / seldom[word] for word in words & told) for file, words in files.items()}
+    own = words_in(bug.name)
+    worth = {file: sum(1 / seldom[word] for word in words & own) for file, words in files.items()}
     best = sorted(worth, key=lambda file: -worth[file])[:most]
     return [file for file in best if worth[file]]
 
