@@ -14,11 +14,13 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -205,17 +207,19 @@ class Planted:
         right = (ROOT / "src" / "conformix" / self.file).read_text(encoding="utf-8")
         return right.replace(self.bug.right, self.bug.wrong)
 
-    @property
-    def compiled(self) -> bool:
-        """Whether callers hold compiled code of the module, which follows its own file alone."""
-        return self.file.startswith("kernels/host/")
+
+def compiled(bug: Bug) -> bool:
+    """Whether callers hold compiled code of the bug's module, which follows its own file alone."""
+    return bug.file.startswith("kernels/host/")
 
 
 def stages(bug: Bug, last: dict[str, str]) -> list[list[str]]:
     """Return the tests in the order in which they are asked."""
     fits = [(prefix, room) for prefix, room in NEAR if bug.file.startswith(prefix)]
     near = [room for _, room in sorted(fits, key=lambda fit: -len(fit[0]))]  # the nearest first
-    rooms = dict.fromkeys([*files_that_speak_of(bug), *near, *SUITE])
+    named = files_that_speak_of(bug)
+    # Compiled code is compiled anew for every room that is asked: the surest comes first.
+    rooms = dict.fromkeys([*near, *named, *SUITE] if compiled(bug) else [*named, *near, *SUITE])
     file, _, name = last.get(bug.name, "").partition("::")
     path = ROOT / "tests" / file
     there = path.is_file() and f"\ndef {name}(" in path.read_text(encoding="utf-8")
@@ -254,12 +258,10 @@ def words_in(text: str) -> set[str]:
 
 def caught_by(bug: Bug, worker: Worker, asked: list[list[str]]) -> str | None:
     """Return the first test that fails with the bug in place and not without it, or None."""
-    planted = Planted(bug)
-    if planted.compiled:
-        forget_compiled(worker)
-    answer = worker.outcome(planted, asked, PATIENCE_S)
-    if planted.compiled:
-        forget_compiled(worker)
+    with ExitStack() as stack:
+        if compiled(bug):
+            stack.enter_context(compiled_anew(bug, worker))
+        answer = worker.outcome(Planted(bug), asked, PATIENCE_S)
     if answer["outcome"] == "not run":
         raise SystemExit(f"{bug.name}: {answer['test']}")
     if answer["outcome"] == "survived":
@@ -267,10 +269,42 @@ def caught_by(bug: Bug, worker: Worker, asked: list[list[str]]) -> str | None:
     return str(answer["test"]) or f"a run that ends by {answer['outcome']}"
 
 
-def forget_compiled(worker: Worker) -> None:
-    """Delete numba's caches."""
-    for index in (worker.tree / "compiled").rglob("*.nbi"):
-        index.unlink()
+@contextmanager
+def compiled_anew(bug: Bug, worker: Worker) -> Iterator[None]:
+    """Let all that holds code of a bug's module be compiled with the bug, and as before after it.
+
+    Numba asks whether the file of a function has changed, not those of the functions it calls.
+    """
+    folder, kept = worker.tree / "compiled", worker.tree / "compiled_kept"
+    shutil.rmtree(kept, ignore_errors=True)
+    if folder.exists():
+        shutil.copytree(folder, kept)
+    for index in folder.rglob("*.nbi"):
+        if index.name.partition(".")[0] in callers(bug.file):
+            index.unlink()
+    try:
+        yield
+    finally:
+        if kept.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            kept.rename(folder)
+
+
+@cache
+def callers(file: str) -> set[str]:
+    """Return the names of compiled modules that hold code of one of them, itself among them."""
+    package = ROOT / "src" / "conformix"
+    texts = {
+        path.relative_to(package).with_suffix(""): path.read_text(encoding="utf-8")
+        for path in (package / "kernels" / "host").rglob("*.py")
+    }
+    found = {Path(file).with_suffix("")}
+    while True:
+        names = [f"from conformix.{'.'.join(module.parts)} import" for module in found]
+        more = {module for module, text in texts.items() if any(name in text for name in names)}
+        if more <= found:
+            return {module.name for module in found}
+        found |= more
 
 
 def main() -> int:
@@ -308,8 +342,11 @@ def main() -> int:
                     file.write(json.dumps(line) + "\n")
             return test
 
+        # Those that take minutes come last: a run that is stopped leaves few others behind.
+        order = sorted(bugs, key=compiled)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            tests = list(pool.map(plant, bugs))
+            found = dict(zip(order, pool.map(plant, order), strict=True))
+    tests = [found[bug] for bug in bugs]
     survivors = tests.count(None)
     if options.csv and not words:
         write(options.csv, bugs, tests)
