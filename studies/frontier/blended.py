@@ -23,16 +23,20 @@ from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
 from conformix.scores.blend import (
     DICTIONARY,
     ENOUGH_ROWS,
+    EVIDENT_ROWS,
     LEARNT,
+    MANY_CLASSES,
+    MOST_EVIDENT_ROWS,
     MOST_NUMBERS,
     can_teach,
     dictionary_columns,
-    most_likely,
     plan_rows,
     prior_of,
     ridge_of,
 )
+from conformix.scores.evidence import Evidence, fit_evidence, log_spreads
 from conformix.scores.learnt import N_PARTS, PatternScore, pattern_sum
+from conformix.scores.likelihood import most_likely
 from conformix.scores.names import Column
 from conformix.scores.ranked import Ranked
 
@@ -53,6 +57,8 @@ class Blending:
         Of the rows, how many tune before the plan is rounded; by default a third.
     ridge : float
         How many times the ridge of ``auto``.
+    evidence : bool
+        Whether a model of many labels has the evidence of its rows.
 
     Examples
     --------
@@ -67,6 +73,7 @@ class Blending:
     few: bool = False
     share: float | None = None
     ridge: float = 1.0
+    evidence: bool = True
 
     def n_tune(self, n: int, alpha: float, n_models: int, n_classes: int) -> int:
         """Return how many of n labelled rows the blend learns from."""
@@ -108,14 +115,15 @@ def _rounded(n: int, alpha: float, wanted: float) -> int:
 
 HIGH_FLOOR = "logp(floor=0.1)"
 AUTO = Blending()
-BEFORE = Blending((*LEARNT, HIGH_FLOOR), old_plan=True, few=True)
+BEFORE = Blending((*LEARNT, HIGH_FLOOR), old_plan=True, few=True, evidence=False)
 PARTS = {
+    "without evidence": Blending(evidence=False),
     "without likeness": Blending(("likeness",)),
     "without kin": Blending(("kin",)),
     "without likeness and kin": Blending(("likeness", "kin")),
     "without rarity": Blending(("rarity",)),
     "without the high floor": Blending((HIGH_FLOOR,)),
-    "without these four": Blending((*LEARNT, HIGH_FLOOR)),
+    "without these five": Blending((*LEARNT, HIGH_FLOOR), evidence=False),
     "with the tuning rows of 0.1.0": Blending(old_plan=True),
 }
 # Constants that could have been others; with the parts, what somebody else might have chosen.
@@ -134,6 +142,7 @@ class Rows:
 
     probs: FloatArray
     patterns: FloatArray
+    spread: FloatArray
 
     xp: ClassVar[Any] = np
     log: ClassVar[Any] = staticmethod(elementary.log)
@@ -145,7 +154,7 @@ class Rows:
 
     def take(self, rows: Any) -> Rows:
         """Return some of the rows."""
-        return Rows(self.probs[rows], self.patterns[rows])
+        return Rows(self.probs[rows], self.patterns[rows], self.spread[rows])
 
 
 @dataclass
@@ -160,7 +169,10 @@ class Blends:
         """All rows of every model."""
         outputs = self.pool.outputs
         ranked = {m: Ranked(v[:], outputs.kind) for m, v in outputs.models.items()}
-        return {model: Rows(some.probs, some.patterns) for model, some in ranked.items()}
+        return {
+            model: Rows(some.probs, some.patterns, log_spreads(some))
+            for model, some in ranked.items()
+        }
 
     def taught(self, tune: IntArray) -> Taught:
         """Return what some tuning rows teach; it is kept until `forget`."""
@@ -207,7 +219,7 @@ class Blends:
             if n_tune != last:
                 taught = self.taught(pool[:n_tune])
                 rows = np.concatenate([pool[n_tune:longest], test])
-                scores, last = taught.probabilities(way, rows), n_tune
+                scores, last = taught.scores(way, rows), n_tune
             rest = pool[n_tune:n]
             own = scores[np.arange(len(rest)), self.pool.labels[rest]]
             yield scores[longest - n_tune :] >= kth_largest(own, conformal_rank(len(rest), alpha))
@@ -236,9 +248,15 @@ class Taught:
                 listed[j] = Column(model, learning.learnt(sums))
                 self.planes[j] = learning.left_out(seen[model], sums, parts)
         self.columns = tuple(listed)
+        self._coefficients: dict[Blending, tuple[list[Column], FloatArray]] = {}
 
     def coefficients(self, way: Blending) -> tuple[list[Column], FloatArray]:
         """Return the columns that count, and their coefficients."""
+        if way not in self._coefficients:
+            self._coefficients[way] = self._most_likely(way)
+        return self._coefficients[way]
+
+    def _most_likely(self, way: Blending) -> tuple[list[Column], FloatArray]:
         used = [j for j, c in enumerate(self.columns) if str(c.score) not in way.without]
         columns = [self.columns[j] for j in used]
         prior = prior_of(columns)
@@ -250,8 +268,25 @@ class Taught:
         counting = np.flatnonzero(prior)
         return [columns[j] for j in counting], prior[counting]
 
-    def probabilities(self, way: Blending, rows: IntArray) -> FloatArray:
-        """Return the probabilities (m, K) of the blend; added up in the order of the library."""
+    def evidence(self, way: Blending) -> Evidence | None:
+        """Return the evidence of one model, as the library learns it."""
+        pool = self._blends.pool
+        n, n_classes = len(self._tune), pool.outputs.n_classes
+        few = len(self._blends.rows) > 1 or n_classes < MANY_CLASSES or n < EVIDENT_ROWS
+        if few or not way.evidence:
+            return None
+        columns, coefficients = self.coefficients(way)
+        some = np.arange(0, n, -(-n // MOST_EVIDENT_ROWS))
+        places = {str(column): j for j, column in enumerate(self.columns)}
+        z = np.zeros((len(some), n_classes))
+        for column, c in zip(columns, coefficients.tolist(), strict=True):
+            z += c * self.planes[places[str(column)]][some]
+        tuning = self._tune[some]
+        (rows,) = self._blends.rows.values()
+        return fit_evidence(z, pool.labels[tuning], rows.spread[tuning])
+
+    def logits(self, way: Blending, rows: IntArray) -> FloatArray:
+        """Return the logits (m, K) of the blend; added up in the order of the library."""
         columns, coefficients = self.coefficients(way)
         pool, of_models = self._blends.pool, self._blends.rows
         total = np.zeros((len(rows), pool.outputs.n_classes))
@@ -266,4 +301,12 @@ class Taught:
         for model, terms in products.items():
             scores, weights = zip(*terms, strict=True)
             total += pattern_sum(scores, weights)(of_models[model].patterns[rows])
-        return Ranked(total, "logits").probs
+        return total
+
+    def scores(self, way: Blending, rows: IntArray) -> FloatArray:
+        """Return what is cut at a threshold: probabilities, or logits with evidence, (m, K)."""
+        z, evidence = self.logits(way, rows), self.evidence(way)
+        if evidence is None:
+            return Ranked(z, "logits").probs
+        (model,) = self._blends.rows.values()
+        return np.asarray(evidence.logits(z, model.spread[rows]))

@@ -1,17 +1,19 @@
-"""What was tried to make the sets of ``scores="auto"`` smaller, and what it gave.
+"""What was tried to make the sets of a blend by likelihood smaller, and what it gave.
 
-Two ideas give something, and neither is in the library. Let ``q`` be the blend's probabilities.
+Two ideas give something. Let ``q`` be the blend's probabilities.
 
-**Row offset.** The score is ``log q_y(x) + b . g(x)``: a constant per row, which no likelihood of
-labels given a row can see, and which a threshold that all rows share does. ``g`` are three numbers
-of a row (`features`), ``b`` minimises a loss on the tuning rows (`fit_offset`).
+**Evidence.** The score is ``log q_y(x) + e(x)``: a constant per row, which no likelihood of labels
+given a row can see, and which a threshold that all rows share does
+(`conformix.scores.evidence`). One model of many labels has it in the library; here all have it.
+**Three numbers** of a row instead of two, and no bound on how many rows teach them, is how it was
+found (`features`, `fit_offset`).
 
 **Confusion.** One more column of every model, ``log(sum_k r_k(x) C_ky + 0.01 / K)`` with r
 proportional to ``sqrt(p)``, where ``C`` says which labels are true when k is likely (`confusion`).
-Unlike the columns of ``auto``, labels of the tuning rows teach it.
+Unlike the columns of ``auto``, labels of the tuning rows teach it. Not in the library.
 
 **The ceiling** is no method: the columns of ``auto`` as the tuning rows taught them, with
-coefficients from the labels of all other rows.
+coefficients from the labels of all other rows, and no evidence.
 
 Every score is fixed by the tuning rows alone (the ceiling is not). All rows that do not tune
 calibrate it, and its sizes are counted on the same rows: scores are compared, and this is the
@@ -34,10 +36,12 @@ from conformix.conformal import conformal_rank, kth_largest
 from conformix.experiments.pool import Pool
 from conformix.experiments.rows import Row, RowLog
 from conformix.kernels.arrays import FloatArray, IntArray
-from conformix.scores.blend import most_likely, prior_of, ridge_of
+from conformix.scores.blend import prior_of, ridge_of
+from conformix.scores.evidence import fit_evidence
 from conformix.scores.learnt import N_PARTS, PatternScore, pattern_sum
+from conformix.scores.likelihood import most_likely
 from studies.frontier import cases
-from studies.frontier.blended import AUTO, Blends
+from studies.frontier.blended import AUTO, Blending, Blends
 from studies.frontier.cases import FEW_CLASSES, MANY_CLASSES, Setting
 from studies.frontier.made import FOLDER
 from studies.frontier.run import Judge, cases_of, key_of
@@ -81,7 +85,7 @@ class Split:
     >>> import conformix as cx
     >>> blends = Blends(Pool(cx.datasets.load("cifar10"), ["vgg16"]))
     >>> split = Split(blends, np.arange(300), np.arange(9000, 9100))
-    >>> split.offset(split.auto).shape
+    >>> split.offset(split.likely).shape
     (100, 10)
     """
 
@@ -111,12 +115,11 @@ class Split:
         return out
 
     @cached_property
-    def auto(self) -> LogProbs:
-        """The blend of ``auto``; that of the rows that do not tune is the library's."""
+    def likely(self) -> LogProbs:
+        """The blend of ``auto`` without evidence; of the rows that do not tune the library's."""
         planes = self._taught.planes
         tuning = log_softmax(np.tensordot(self._likely(planes, self.y), planes, 1))
-        probs = self._taught.probabilities(AUTO, self._rest)
-        return LogProbs(tuning, np.log(np.maximum(probs, np.finfo(float).tiny)))
+        return LogProbs(tuning, log_softmax(self._taught.logits(LIKELY, self._rest)))
 
     @cached_property
     def confused(self) -> LogProbs:
@@ -145,6 +148,15 @@ class Split:
         prior[: len(columns)] = prior_of(columns)
         return most_likely(np.moveaxis(planes, 0, -1), y, prior, ridge_of(columns), 1)
 
+    def evident(self, blend: LogProbs) -> FloatArray:
+        """Return the scores of the rows that do not tune, by the evidence of the library."""
+        models = self._blends.rows.values()
+        tuning, rest = (
+            np.mean([rows.spread[some] for rows in models], axis=0)
+            for some in (self._tune, self._rest)
+        )
+        return np.asarray(fit_evidence(blend.tuning, self.y, tuning).logits(blend.rest, rest))
+
     def offset(self, blend: LogProbs, b: FloatArray | None = None) -> FloatArray:
         """Return ``log q_y(x) + b . g(x)`` of the rows that do not tune; b is learnt by default."""
         tuning, rest = self.features(blend)
@@ -162,11 +174,15 @@ class Split:
         return np.clip((tuning - mean) / sd, -4, 4), np.clip((rest - mean) / sd, -4, 4)
 
 
+LIKELY = Blending(evidence=False)
+# What all others are compared with.
+LIKELIHOOD = "likelihood"
 WAYS: dict[str, Callable[[Split], FloatArray]] = {
-    "auto": lambda split: split.auto.rest,
-    "row offset": lambda split: split.offset(split.auto),
+    LIKELIHOOD: lambda split: split.likely.rest,
+    "evidence": lambda split: split.evident(split.likely),
+    "three numbers": lambda split: split.offset(split.likely),
     "confusion": lambda split: split.confused.rest,
-    "both": lambda split: split.offset(split.confused),
+    "both": lambda split: split.evident(split.confused),
     "ceiling": lambda split: split.ceiling,
 }
 
@@ -312,12 +328,12 @@ def run_split(blends: Blends, setting: Setting, run: int, n: int) -> Iterator[Ro
 
 def ideas_tables(rows: Sequence[Row]) -> str:
     """Return the tables: of groups, of single networks, of rare classes."""
-    ideas = [way for way in WAYS if way != "auto"]
-    found = {way: ratios(rows, way, "auto") for way in ideas}
+    ideas = [way for way in WAYS if way != LIKELIHOOD]
+    found = {way: ratios(rows, way, LIKELIHOOD) for way in ideas}
     runs = len({row["run"] for row in rows})
     head = ["settings", "labelled rows", "alpha", *ideas]
     lines = [
-        f"Sizes relative to `auto`, {runs} splits: geometric means with standard errors.", "",
+        f"Sizes relative to a blend by likelihood alone, {runs} splits, with standard errors.", "",
         *_head(head),
     ]  # fmt: skip
     places = dict.fromkeys((r.group, r.rows, r.alpha) for some in found.values() for r in some)

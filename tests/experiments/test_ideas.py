@@ -11,6 +11,8 @@ from conformix.experiments.pool import Pool
 from studies.frontier.blended import AUTO, Blends
 from studies.frontier.cases import Setting
 from studies.frontier.ideas import (
+    LIKELIHOOD,
+    LIKELY,
     WAYS,
     Split,
     confusion_out_of_fold,
@@ -55,7 +57,7 @@ def scores_after(setting: Setting, which: str) -> dict[str, np.ndarray]:
 )
 def test_labels_of_tuning_rows_alone_make_the_scores(setting: Setting) -> None:
     before = scores_after(setting, "")
-    confused = np.abs(before["confusion"] - before["auto"]).max()
+    confused = np.abs(before["confusion"] - before[LIKELIHOOD]).max()
     assert (confused > 0.1) == (setting is NEVER_TRUE)
     for which in ("calibrate", "test"):
         after = scores_after(setting, which)
@@ -67,15 +69,15 @@ def test_labels_of_tuning_rows_alone_make_the_scores(setting: Setting) -> None:
 
 
 @pytest.mark.parametrize("setting", [WIDE, SMALL], ids=["one model", "two models"])
-def test_an_offset_of_zero_gives_the_sets_of_auto(setting: Setting) -> None:
+def test_an_offset_of_zero_gives_the_sets_of_a_likelihood(setting: Setting) -> None:
     some = blends(setting)
     tune, calibrate, test = cut(some)
     split = Split(some, tune, np.concatenate([calibrate, test]))
-    theirs = some.sets_of(AUTO, np.concatenate([tune, calibrate]), test, ALPHA)
+    theirs = some.sets_of(LIKELY, np.concatenate([tune, calibrate]), test, ALPHA)
     y = some.pool.labels[calibrate]
 
     def sets(b: np.ndarray | None) -> np.ndarray:
-        scores = split.offset(split.auto, b)
+        scores = split.offset(split.likely, b)
         own = scores[np.arange(len(y)), y]
         return scores[len(y) :] >= kth_largest(own, conformal_rank(len(y), ALPHA))
 
@@ -83,11 +85,21 @@ def test_an_offset_of_zero_gives_the_sets_of_auto(setting: Setting) -> None:
     assert (sets(None) != theirs).any()
 
 
+def test_evidence_of_one_model_gives_the_sets_of_auto() -> None:
+    some = blends()
+    tune, calibrate, test = cut(some)
+    y = some.pool.labels[calibrate]
+    scores = WAYS["evidence"](Split(some, tune, np.concatenate([calibrate, test])))
+    threshold = kth_largest(scores[np.arange(len(y)), y], conformal_rank(len(y), ALPHA))
+    theirs = some.sets_of(AUTO, np.concatenate([tune, calibrate]), test, ALPHA)
+    np.testing.assert_array_equal(scores[len(y) :] >= threshold, theirs)
+
+
 def test_the_loss_of_the_offset_is_smallest_where_it_says() -> None:
     some = blends()
     tune, calibrate, _ = cut(some)
     split = Split(some, tune, calibrate)
-    q, (g, _) = np.exp(split.auto.tuning), split.features(split.auto)
+    q, (g, _) = np.exp(split.likely.tuning), split.features(split.likely)
     true = q[np.arange(len(tune)), split.y]
     t = np.sort(true)[int(0.05 * (len(true) + 1))]
 
@@ -97,7 +109,7 @@ def test_the_loss_of_the_offset_is_smallest_where_it_says() -> None:
         rows = np.log(1 + t / (true * lift)) + t * np.log(1 + q * lift[:, None] / t).sum(axis=1)
         return rows.sum() + b @ b
 
-    b = fit_offset(split.auto.tuning, split.y, g)
+    b = fit_offset(split.likely.tuning, split.y, g)
     a = minimize_scalar(lambda one: loss(np.append(b, one)), tol=1e-9).x
     slope = approx_fprime(np.append(b, a), loss, 1e-5)
     at_zero = approx_fprime(np.zeros(4), loss, 1e-5)
@@ -121,8 +133,8 @@ def test_features_of_a_row_know_tuning_rows_and_this_row() -> None:
     tune, calibrate, test = cut(some)
     both = Split(some, tune, np.concatenate([calibrate, test]))
     alone = Split(some, tune, test[:7])
-    together = both.features(both.auto)[1][len(calibrate) :][:7]
-    np.testing.assert_allclose(alone.features(alone.auto)[1], together, rtol=1e-12)
+    together = both.features(both.likely)[1][len(calibrate) :][:7]
+    np.testing.assert_allclose(alone.features(alone.likely)[1], together, rtol=1e-12)
 
 
 def test_rows_of_ideas_are_kept_and_told(tmp_path) -> None:

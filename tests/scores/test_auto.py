@@ -20,7 +20,8 @@ from conformix.fit.blend import learn_blend
 from conformix.fit.rows import array_rows
 from conformix.fit.settings import resolve
 from conformix.scores import Thr
-from conformix.scores.blend import DICTIONARY, most_likely, plan_rows
+from conformix.scores.blend import DICTIONARY, plan_rows
+from conformix.scores.likelihood import most_likely
 from conformix.scores.ranked import Ranked
 from conformix.splits import Exact, Roles, ValidityFirst
 from conformix.testing import leave_one_out

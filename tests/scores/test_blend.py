@@ -14,15 +14,9 @@ from conformix.data.outputs import check_outputs
 from conformix.kernels import twins
 from conformix.kernels.twins import WORTHWHILE, compile_for
 from conformix.scores import Column, parse_score, score_columns
-from conformix.scores.blend import (
-    Blend,
-    Likelihood,
-    bounded_step,
-    dictionary_columns,
-    most_likely,
-    plan_rows,
-)
+from conformix.scores.blend import Blend, dictionary_columns, plan_rows
 from conformix.scores.learnt import Rarity
+from conformix.scores.likelihood import Likelihood, bounded_step, most_likely
 from conformix.scores.terms import terms_of
 
 RNG = np.random.default_rng(0)
@@ -54,7 +48,7 @@ def test_the_likelihood_its_slope_and_its_curvature_are_those_of_the_definition(
 def test_blocks_and_threads_do_not_change_a_likelihood(monkeypatch) -> None:
     c = np.array([0.3, 1.2, 0.1])
     whole = Likelihood(SCORES, Y, PRIOR, RIDGE, threads=1)(c)
-    monkeypatch.setattr("conformix.scores.blend.LIKELIHOOD_ENTRIES", SCORES[:3].size)
+    monkeypatch.setattr("conformix.scores.likelihood.LIKELIHOOD_ENTRIES", SCORES[:3].size)
     parts = [Likelihood(SCORES, Y, PRIOR, RIDGE, threads=threads)(c) for threads in (1, 3)]
     for one, two, all_at_once in zip(*parts, whole, strict=True):
         np.testing.assert_array_equal(one, two)
@@ -65,12 +59,13 @@ def test_blocks_and_threads_do_not_change_a_likelihood(monkeypatch) -> None:
 def test_the_likelihood_of_every_third_row_is_that_of_these_rows(loop: bool, monkeypatch) -> None:
     if loop:
         compile_for(WORTHWHILE)
-        monkeypatch.setattr("conformix.scores.blend.COMPILED_NUMBERS", 0)
-    monkeypatch.setattr("conformix.scores.blend.loops", lambda name, n: twins.loops(name, 2**20))
+        monkeypatch.setattr("conformix.scores.likelihood.COMPILED_NUMBERS", 0)
+    many = "conformix.scores.likelihood.loops"
+    monkeypatch.setattr(many, lambda name, n: twins.loops(name, 2**20))
     c, planes = np.array([0.3, 0.0, 0.1]), np.moveaxis(SCORES, -1, 0).copy()
     some = np.moveaxis(planes[:, ::3].copy(), 0, -1)
     alone = Likelihood(some, Y[::3], PRIOR, RIDGE / 3)
-    monkeypatch.setattr("conformix.scores.blend.LIKELIHOOD_ENTRIES", SCORES[:4].size)
+    monkeypatch.setattr("conformix.scores.likelihood.LIKELIHOOD_ENTRIES", SCORES[:4].size)
     problem = Likelihood(np.moveaxis(planes, 0, -1), Y, PRIOR, RIDGE)
     assert (problem._loop is not None) == loop
     for found, expected in zip(problem.of_every(3)(c), alone(c), strict=True):
@@ -90,13 +85,13 @@ def test_steps_that_begin_with_some_rows_end_where_all_would(monkeypatch) -> Non
     scores[np.arange(700), y, :3] += [0.5, 1.0, 0.3]
     prior = np.array([1.0, 0, 0, 0, 0, 0])
     begun = most_likely(scores, y, prior, 0.5)
-    monkeypatch.setattr("conformix.scores.blend.FIRST_ROWS", 700)
+    monkeypatch.setattr("conformix.scores.likelihood.FIRST_ROWS", 700)
     assert np.array_equal(begun, most_likely(scores, y, prior, 0.5))
     assert (begun == 0).any()
 
 
 def test_a_block_of_a_likelihood_holds_no_more_scores_than_a_cache(monkeypatch) -> None:
-    monkeypatch.setattr("conformix.scores.blend.LIKELIHOOD_ENTRIES", SCORES[:7].size)
+    monkeypatch.setattr("conformix.scores.likelihood.LIKELIHOOD_ENTRIES", SCORES[:7].size)
     of_block, blocks = Likelihood._of_block, []
 
     def spied(problem: Likelihood, rows: slice, *others: Any):
@@ -190,8 +185,8 @@ def test_the_compiled_likelihood_is_that_of_numpy(
     compile_for(WORTHWHILE)
     found = []
     for least in (10**9, 0):
-        monkeypatch.setattr("conformix.scores.blend.COMPILED_NUMBERS", least)
-        monkeypatch.setattr("conformix.scores.blend.LIKELIHOOD_ENTRIES", planes[:, :7].size)
+        monkeypatch.setattr("conformix.scores.likelihood.COMPILED_NUMBERS", least)
+        monkeypatch.setattr("conformix.scores.likelihood.LIKELIHOOD_ENTRIES", planes[:, :7].size)
         problem = Likelihood(np.moveaxis(planes, 0, -1), y, np.zeros(shape[0]), 0.5, threads=2)
         assert (problem._loop is None) == bool(least)
         found.append(problem(c))

@@ -37,15 +37,16 @@ class Chunked:
 
     arrays: dict[str, Any]  # Dask arrays (n, K) by model
     form: Form  # what the numbers are as they come in
-    # What becomes of the outputs of every block before anything is asked of them, and the names of
-    # the models then.
+    # What becomes of the outputs of every block before anything is asked of them, the names of the
+    # models then, and what the numbers are.
     through: Callable[[Outputs], Outputs] | None = None
     named: tuple[str, ...] | None = None
+    becomes: Kind | None = None
 
     @property
     def kind(self) -> Kind:
         """What the numbers are to the arithmetic."""
-        return KIND_OF[self.form]
+        return self.becomes or KIND_OF[self.form]
 
     @property
     def models(self) -> tuple[str, ...]:

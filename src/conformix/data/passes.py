@@ -236,10 +236,11 @@ class BatchOutputs(ReadHere):
     """The outputs of rows in batches; see `conformix.data.outputs.Source`."""
 
     passes: Passes
-    # What becomes of the outputs of every block before anything is asked of them, and the names of
-    # the models then.
+    # What becomes of the outputs of every block before anything is asked of them, the names of the
+    # models then, and what the numbers are.
     through: Callable[[Outputs], Outputs] | None = None
     named: tuple[str, ...] | None = None
+    becomes: Kind | None = None
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -259,7 +260,7 @@ class BatchOutputs(ReadHere):
     @property
     def kind(self) -> Kind:
         """What the outputs are."""
-        return KIND_OF[self.passes.kind]
+        return self.becomes or KIND_OF[self.passes.kind]
 
     def blocks(self) -> Iterator[Block]:
         """Yield all blocks of rows in one more pass."""

@@ -81,7 +81,8 @@ class BatchRows(OfModels):
         )  # fmt: skip
 
     def blended(self, blend: Blend, threads: int | None = None) -> BatchRows:
-        outputs = replace(self.outputs, through=blend.over, named=(blend.name,))
+        kind = blend.kind_of(self.outputs.kind)
+        outputs = replace(self.outputs, through=blend.over, named=(blend.name,), becomes=kind)
         return replace(self, outputs=outputs)
 
     def scored(

@@ -22,7 +22,7 @@ from conformix.fit.settings import Settings, is_symmetric
 from conformix.guarantees import RankRule
 from conformix.kernels import combine
 from conformix.kernels.arrays import IntArray
-from conformix.scores import Column, Thr
+from conformix.scores import Column, Logit, Thr
 from conformix.scores.blend import (
     DICTIONARY,
     LADDER,
@@ -83,9 +83,11 @@ def learn_blend(rows: Any, settings: Settings, rng: np.random.Generator) -> Blen
     settings = replace(settings, scale=scale, scores=None)
     if is_symmetric(settings.split):
         ladder = tuple(Column(blend.name, Thr(temperature)) for temperature in LADDER)
+        if blend.evidence is not None:
+            ladder += (Column(blend.name, Logit()),)
         settings = replace(settings, split=Exact(), search=Candidates(np.eye(len(ladder))))
         return Blended(ladder, rows, settings, blend)
-    single = (Column(blend.name, Thr()),)
+    single = (Column(blend.name, Thr() if blend.evidence is None else Logit()),)
     if split is None or roles is None:
         settings = replace(settings, split=ValidityFirst(), frugal=True, search=AutoSearch())
         return Blended(single, rows, settings, blend)

@@ -127,14 +127,15 @@ class ChunkRows(OfModels):
         )  # fmt: skip
 
     def blended(self, blend: Blend, threads: int | None = None) -> ChunkRows:
-        outputs = replace(self.outputs, through=blend.over, named=(blend.name,))
+        kind = blend.kind_of(self.outputs.kind)
+        outputs = replace(self.outputs, through=blend.over, named=(blend.name,), becomes=kind)
         return replace(self, outputs=outputs)
 
     def as_fitted(self, predictor: Predictor) -> ChunkRows:
         """Return the rows as a fitted model reads them: by its blend, in its arithmetic."""
-        blend, through = predictor.blend, partial(_as_fitted, predictor.blend, predictor.arithmetic)
-        named = None if blend is None else (blend.name,)
-        return replace(self, outputs=replace(self.outputs, through=through, named=named))
+        rows = self if predictor.blend is None else self.blended(predictor.blend)
+        through = partial(_as_fitted, predictor.blend, predictor.arithmetic)
+        return replace(rows, outputs=replace(rows.outputs, through=through))
 
     def scored(
         self,

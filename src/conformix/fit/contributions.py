@@ -10,12 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from conformix.conformal import conformal_rank, kth_largest
-from conformix.data.outputs import Arithmetic
 from conformix.errors import InvalidInput
 from conformix.kernels import combine
 from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.scores.names import Column
-from conformix.scores.ranked import Ranked
+from conformix.scores.ranked import ranked_rows
 
 __all__ = ["Contribution", "contributions"]
 
@@ -128,7 +127,7 @@ def contributions(
 
 def _of_labels(predictor: Any, outputs: Any, y: Any) -> list[Averaged]:
     """Return the averages of a model of labels: one, or one per fold."""
-    blended = None if predictor.blend is None else predictor.arithmetic
+    blended = None if predictor.blend is None else _blended(predictor, outputs)
     found = []
     for columns, weights, scores in predictor.weighted_scores(outputs):
         labels = predictor.labels(y, len(scores))
@@ -141,6 +140,15 @@ def _of_labels(predictor: Any, outputs: Any, y: Any) -> list[Averaged]:
 
         found.append(Averaged(columns, weights, weights * spread, size))
     return found
+
+
+def _blended(predictor: Any, outputs: Any) -> Callable[[FloatArray], FloatArray]:
+    """Return how scores added up (n, K) become what a blend is cut at: evidence stays as it is."""
+    checked = predictor.check(outputs).to_host()
+    ranked = {
+        m: ranked_rows(v, checked.kind, checked.arithmetic) for m, v in checked.models.items()
+    }
+    return lambda z: predictor.blend.outputs_of(z, ranked, "probs")
 
 
 def _groups(columns: Sequence[Column], by: str) -> dict[str, Any]:
@@ -156,12 +164,12 @@ def _mean_size(
     weights: FloatArray,
     alpha: float,
     *,
-    blended: Arithmetic | None,
+    blended: Callable[[FloatArray], FloatArray] | None,
 ) -> float:
     """Return the mean set size when threshold and size come from the same rows."""
     values = combine(scores, weights)
     if blended is not None:
-        values = Ranked(values, "logits", arithmetic=blended).probs
+        values = blended(values)
     true_values = values[np.arange(len(y)), y]
     threshold = kth_largest(true_values, conformal_rank(len(y), alpha))
     return float(np.count_nonzero(values >= threshold) / len(y))

@@ -28,7 +28,6 @@ from conformix.fit.predictor import Predictor
 from conformix.fit.rows import Rows
 from conformix.fit.rule import Calibrated, Fitted, cut_by
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
-from conformix.scores.blend import as_outputs
 from conformix.scores.learnt import RowSums
 from conformix.scores.names import Column
 from conformix.scores.ranked import Ranked
@@ -222,8 +221,8 @@ class EachRow(Predictor):
             blend = replace(self.blend, columns=columns, coefficients=numbers[numbers > 0])
             one = replace(self.plain, blend=blend)
             logits = replace(blend, columns=held).added_up(rows.ranked)
-            models = {blend.name: as_outputs(logits, rows.outputs)}
-            scores = self.scoring.tensor(replace(rows.outputs, models=models))
+            values = blend.outputs_of(logits, rows.ranked, rows.outputs.kind)
+            scores = self.scoring.tensor(blend.instead(rows.outputs, values))
         base: Any = self.plain.fitted
         values, cuts = cut_by(base.rule, base.cuts.plan, scores, rows.y, rows.data)
         fitted = Calibrated(base.rule, values, base.ledger, base.normalizer, cuts=cuts)

@@ -284,7 +284,7 @@ class Predictor:
             n = block.stop - block.start
             room = np.empty((n, outputs.n_classes)) if room is None else room[:n]
             blending.fill(block, room)
-            blended = replace(outputs, models={blend.name: room}, unchecked=None)
+            blended = blend.instead(outputs, room)
 
             def sets(
                 rows: slice, blended: Outputs = blended, first: int = block.start

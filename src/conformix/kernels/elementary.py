@@ -337,7 +337,13 @@ def log_sum_exp(logits: Any) -> FloatArray:
     >>> log_sum_exp([[0.0, 0.0]])
     array([[0.69314718]])
     """
-    powers, top = _powers(logits)
+    numbers = np.asarray(logits, dtype=np.float64)
+    compiled = loops("elementary", numbers.size)
+    if compiled is not None:
+        out = np.empty((len(numbers), 1))
+        compiled.log_sum_exp_into(np.ascontiguousarray(numbers), out)
+        return out
+    powers, top = _powers(numbers)
     return top + log(sums_of(powers))
 
 

@@ -17,7 +17,8 @@ host or on a device: the same bits.
   of a difference counts (`fine_products`) it multiplies in float64: multiples of 2^-38.
 - Terms of a sum over rows are at most one, in multiples of 2^-20. Their products are multiples of
   2^-40, and sums over 2^12 rows have 52 bits; such sums are added up as 64-bit integers.
-- Squares in a norm have as many bits as the number of labels leaves room for.
+- Squares in a norm, or in a standard deviation, have as many bits as the number of labels leaves
+  room for.
 
 Functions take arrays or tensors.
 """
@@ -35,6 +36,8 @@ from conformix.kernels.twins import loops
 
 # The log-probability below which all labels are alike.
 FLOOR = -12.0
+# The same where only their spread counts, and the bits behind the point that are kept of them.
+SPREAD_FLOOR, SPREAD_BITS = -60.0, 12
 FACTOR_BITS, SUM_BITS = 26, 20
 # Bits behind the point of the two numbers that a product is of: 23 in all.
 PATTERN_BITS, MATRIX_BITS = 12, 11
@@ -86,6 +89,31 @@ def patterns(log_probs: Any) -> Any:
     values = in_multiples(log_probs.clip(min=FLOOR), bits)
     centred = in_multiples(values - quotient(values.sum(1)[:, None], n_classes), bits)
     return narrow(in_multiples(over_norm(centred), PATTERN_BITS))
+
+
+def spreads(log_probs: Any) -> Any:
+    """Return the standard deviation (n, 1) over the labels of rows of log-probabilities.
+
+    Of ``max(log p, -60)``, in multiples of 2^-12 or, of very many labels, of fewer bits.
+
+    Examples
+    --------
+    >>> spreads(np.log([[0.5, 0.25, 0.25], [1 / 3, 1 / 3, 1 / 3]])).round(3)
+    array([[0.327],
+           [0.   ]])
+    """
+    n_classes = int(log_probs.shape[1])
+    shift = shift_to(min(SPREAD_BITS, norm_bits(n_classes, 6)))  # 60^2 is below 4^6
+    loop = None if is_tensor(log_probs) else loops("patterns", log_probs.size)
+    if loop is not None:
+        sums = np.empty((2, len(log_probs), 1))
+        loop.spread_sums_into(np.ascontiguousarray(log_probs), SPREAD_FLOOR, shift, *sums[..., 0])
+        total, squares = sums
+    else:
+        values = (log_probs.clip(min=SPREAD_FLOOR) + shift) - shift
+        total, squares = values.sum(1)[:, None], (values * values).sum(1)[:, None]
+    mean = quotient(total, n_classes)
+    return root((quotient(squares, n_classes) - mean * mean).clip(min=0.0))
 
 
 def narrow(values: Any) -> Any:

@@ -4,19 +4,15 @@
 over the labels of the row. The coefficients are not negative and maximise the likelihood of the
 tuning labels, shrunk towards the plain mean of the models' log-probabilities. A set size at
 alpha = .01 rests on the few rows at the threshold; a likelihood is a mean over all rows, and finds
-good coefficients from a hundred of them. ``scores="auto"`` is this; see docs/frontier.md.
-
-Learning minimises ``sum_i [log sum_y exp(z_iy) - z_i,y_i] + ridge * |c - prior|^2`` over
-``c >= 0``, which is convex, by Newton steps whose quadratic model is minimised under the constraint
-by non-negative least squares. Coefficients are rounded, so that the last bits of a product decide
-nothing.
+good coefficients from a hundred of them (`conformix.scores.likelihood`). One model of many labels
+has one thing more, which no likelihood sees: `conformix.scores.evidence`. ``scores="auto"`` is
+this; see docs/frontier.md.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -27,16 +23,18 @@ from typing import Any
 import numpy as np
 
 from conformix.conformal import rows_needed, simple_fraction
-from conformix.data.outputs import LaterOutputs, Outputs
+from conformix.data.outputs import Kind, LaterOutputs, Outputs
 from conformix.errors import InvalidInput
-from conformix.kernels import available_threads, run_blocks
-from conformix.kernels.arrays import FloatArray, IntArray, is_tensor, of_labels, to_host
+from conformix.kernels import available_threads
+from conformix.kernels.arrays import FloatArray, IntArray, is_tensor, to_device, to_host
 from conformix.kernels.blas import run_products
-from conformix.kernels.blocks import DEVICE_ENTRIES, Buffers, row_blocks
+from conformix.kernels.blocks import Buffers, row_blocks
 from conformix.kernels.elementary import softmax
 from conformix.kernels.patterns import multiply_into
-from conformix.kernels.twins import compile_for, loops
+from conformix.kernels.twins import compile_for
+from conformix.scores.evidence import Evidence, fit_evidence, log_spreads
 from conformix.scores.learnt import PatternScore, PatternSum, pattern_sum
+from conformix.scores.likelihood import most_likely
 from conformix.scores.names import Column, parse_score, score_columns
 from conformix.scores.ranked import Ranked, Rising, ranked_rows
 from conformix.scores.sorted_rows import SortedRows, rise
@@ -58,6 +56,8 @@ class Blend:
         One number per column, none negative.
     name : str
         What the blend is called beside the models.
+    evidence : Evidence, optional
+        What is added to the log-probabilities of a blend of one model; its outputs are logits then.
 
     Examples
     --------
@@ -72,6 +72,7 @@ class Blend:
     columns: tuple[Column, ...]
     coefficients: FloatArray
     name: str = "blend"
+    evidence: Evidence | None = None
 
     def __post_init__(self) -> None:
         numbers = np.asarray(self.coefficients)
@@ -81,15 +82,42 @@ class Blend:
                 f"a blend of {len(self.columns)} scores needs as many coefficients, finite and "
                 "not negative."
             )
+        if self.evidence is not None and len({column.model for column in self.columns}) != 1:
+            raise InvalidInput("a blend of several models has no evidence.")
 
     def over(self, outputs: Outputs) -> Outputs:
         """Return the blend of some outputs in their place, computed when rows are asked for."""
-        return replace(outputs, models={self.name: Blended(outputs, self)})  # type: ignore[dict-item]
+        return self.instead(outputs, Blended(outputs, self))
 
-    def logits(self, outputs: Outputs) -> FloatArray:
+    def instead(self, outputs: Outputs, values: Any) -> Outputs:
+        """Return outputs with what the blend makes of them in their place."""
+        return replace(
+            outputs, models={self.name: values}, kind=self.kind_of(outputs.kind), unchecked=None
+        )
+
+    def kind_of(self, kind: Kind) -> Kind:
+        """Return what the blend gives for outputs of a kind: logits where it has evidence."""
+        return kind if self.evidence is None else "logits"
+
+    def outputs_of(self, z: Any, ranked: Mapping[str, Any], kind: Kind) -> Any:
+        """Return logits z of ranked rows as what the blend gives for outputs of their kind."""
+        if self.evidence is not None:
+            return self.evidence.logits(z, log_spreads(*ranked.values()))
+        if kind == "logits":
+            return z
+        if is_tensor(z):
+            return _device().DeviceRanked(z, "logits").probs
+        arithmetic = next(iter(ranked.values())).arithmetic
+        return Ranked(z, "logits", arithmetic=arithmetic).probs
+
+    def logits(self, outputs: Outputs) -> Any:
         """Return ``z`` of all labels of some rows, shape (n, K)."""
-        how = outputs.kind, outputs.arithmetic
-        return self.added_up({m: ranked_rows(v, *how) for m, v in outputs.models.items()})
+        return self.added_up(_ranked(outputs))
+
+    def of_rows(self, outputs: Outputs) -> Any:
+        """Return what the blend gives for all labels of some rows, shape (n, K)."""
+        ranked = _ranked(outputs)
+        return self.outputs_of(self.added_up(ranked), ranked, outputs.kind)
 
     def added_up(self, ranked: Mapping[str, Any]) -> FloatArray:
         """Return ``z`` of ranked rows of all models."""
@@ -136,7 +164,7 @@ class Blend:
         for rows in blending.blocks():
             blending.fill(rows, whole[rows])
             outputs.release_pages()
-        return replace(lazy, models={self.name: whole})
+        return self.instead(outputs, whole)
 
     def without(self, dropped: Sequence[Column]) -> Blend:
         """Return the blend with the coefficients of some columns at zero."""
@@ -194,6 +222,7 @@ class Blending:
         scores = self._blend.of_patterns
         product, patterns = room[0, :n], dict(zip(scores, room[1:, :n], strict=True))
         pieces = list(row_blocks(n, n_classes, PIECE_ENTRIES))
+        spread = np.empty((n, 1))
         for rows in pieces:
             some = self._outputs.read(slice(block.start + rows.start, block.start + rows.stop))
             ranked = {
@@ -207,10 +236,15 @@ class Blending:
                 self._terms.add(ranked, out[rows])
             for model, own in patterns.items():
                 own[rows] = ranked[model].patterns
+            if self._blend.evidence is not None:
+                spread[rows] = log_spreads(*ranked.values())
         for model, score in scores.items():
             multiply_into(patterns[model], score.matrix, product)
             out += product
-        if self._outputs.kind == "probs":
+        if self._blend.evidence is not None:
+            for rows in pieces:
+                out[rows] = self._blend.evidence.logits(out[rows], spread[rows])
+        elif self._outputs.kind == "probs":
             for rows in pieces:
                 if self._outputs.arithmetic == "exact":
                     softmax(out[rows], out[rows])
@@ -227,14 +261,12 @@ class Blended(LaterOutputs):
     def __getitem__(self, rows: slice) -> FloatArray:
         """Return rows of the blend: logits or probabilities, whichever the outputs are."""
         some = self.outputs.rows(rows)
-        return as_outputs(
-            self.blend.logits(some if some.stays_on_device else some.to_host()), self.outputs
-        )
+        return self.blend.of_rows(some if some.stays_on_device else some.to_host())  # type: ignore[no-any-return]
 
     @property
     def rises(self) -> bool:
         """Whether it is of one model and has that model's order, since all its scores rise."""
-        return rise(self.blend.columns, self.outputs)
+        return self.blend.evidence is None and rise(self.blend.columns, self.outputs)
 
     def sorted_rows(self, rows: slice) -> Any:
         """Return some rows in the order of the model."""
@@ -242,15 +274,6 @@ class Blended(LaterOutputs):
         if some.on_device:
             return _device().sorted_blend(self.blend, some)
         return SortedBlend(self.blend, some)
-
-
-def as_outputs(logits: FloatArray, like: Outputs) -> FloatArray:
-    """Return logits of a blend as what its models give: logits or probabilities."""
-    if like.kind == "logits":
-        return logits
-    if is_tensor(logits):
-        return _device().DeviceRanked(logits, "logits").probs  # type: ignore[no-any-return]
-    return Ranked(logits, "logits", arithmetic=like.arithmetic).probs
 
 
 class SortedBlend(SortedRows):
@@ -274,6 +297,11 @@ class SortedBlend(SortedRows):
     def unsorted(self) -> Ranked:
         values = Blended(self._outputs, self._blend)[:]
         return Ranked(values, *self._how)
+
+
+def _ranked(outputs: Outputs) -> dict[str, Any]:
+    how = outputs.kind, outputs.arithmetic
+    return {model: ranked_rows(values, *how) for model, values in outputs.models.items()}
 
 
 def _device() -> Any:
@@ -307,6 +335,8 @@ FEWEST_ROWS = 16
 ENOUGH_ROWS = 4000
 # Numbers held at once while the coefficients are fitted (128 MiB).
 MOST_NUMBERS = 2**24
+# Labels and tuning rows from which on a blend of one model has evidence, and how many teach it.
+MANY_CLASSES, EVIDENT_ROWS, MOST_EVIDENT_ROWS = 2**5, 2**6, 1000
 # Temperatures of the blend among which split "exact" selects.
 LADDER = (0.7, 1.0, 1.4)
 
@@ -414,23 +444,6 @@ def can_teach(outputs: Outputs, columns: Sequence[Column]) -> bool:
     return outputs.n >= FEWEST_ROWS or (outputs.n > 0 and coarse)
 
 
-STEPS = 40
-DIGITS = 6
-# Of a last digit: sums in another order move a coefficient by less.
-UNSURE = 0.01
-# Scores that one thread works on at once at least, the most blocks of rows that they make, and from
-# how many scores on it does so in a compiled loop.
-LIKELIHOOD_ENTRIES = 2**18
-MOST_BLOCKS = 32
-COMPILED_NUMBERS = 2**20
-# How many times as many such a loop is given.
-LOOPED = 4
-# The first steps are made with one of so many rows, where that leaves so many.
-FIRST_ROWS, FEWEST_FIRST = 8, 64
-# A slope of the mean over rows that is none: sums in another order differ by less.
-LEVEL = 1e-11
-
-
 def fit_blend(
     outputs: Outputs,
     y: IntArray,
@@ -486,193 +499,21 @@ def fit_blend(
     coefficients = most_likely(scores, y, prior_of(listed), ridge_of(listed), threads)
     # What has learnt, and counts for nothing, would cost a matrix.
     used = [j for j in range(len(listed)) if coefficients[j] or not listed[j].score.learns]
-    return Blend(tuple(listed[j] for j in used), coefficients[used], name)
+    blend = Blend(tuple(listed[j] for j in used), coefficients[used], name)
+    if len(outputs.models) > 1 or outputs.n_classes < MANY_CLASSES or outputs.n < EVIDENT_ROWS:
+        return blend
+    teach = np.arange(0, outputs.n, -(-outputs.n // MOST_EVIDENT_ROWS))
+    return replace(blend, evidence=_evidence(planes, coefficients, outputs, y, teach))
 
 
-def most_likely(
-    scores: Any, y: IntArray, prior: FloatArray, ridge: float, threads: int | None = None
-) -> FloatArray:
-    """Return the coefficients (p,) that maximise the penalised likelihood of the labels.
-
-    Rounded, so that the order of sums does not matter. Where it might, since a coefficient of
-    scores (n, K, p) on a device is next to where rounding turns, those of the host count.
-    """
-    found = _minimum(Likelihood(scores, y, np.asarray(prior, dtype=np.float64), ridge, threads))
-    if is_tensor(scores) and _might_round_otherwise(found):
-        return most_likely(_planes_on_host(scores), y, prior, ridge, threads)
-    return np.asarray(np.round(found, DIGITS))
-
-
-def _might_round_otherwise(numbers: FloatArray) -> bool:
-    units = numbers * 10.0**DIGITS
-    return bool((np.abs(units - np.floor(units) - 0.5) < UNSURE).any())
-
-
-def _planes_on_host(scores: Any) -> FloatArray:
-    return np.moveaxis(to_host(scores.movedim(-1, 0)), 0, -1)
-
-
-def _minimum(problem: Likelihood) -> FloatArray:
-    """Return where the problem is smallest, by Newton steps, to about 1e-12.
-
-    The first steps lead from the prior to where the coefficients are about, which every eighth row
-    tells as well as all of them.
-    """
-    c = problem.prior.copy()
-    if problem.n >= FIRST_ROWS * FEWEST_FIRST:
-        # Half a unit of log-likelihood is what chance adds to a coefficient.
-        c = _newton(problem.of_every(FIRST_ROWS), c, 0.01)
-    return _newton(problem, c, 1e-12 * problem.n)
-
-
-def _newton(problem: Likelihood, c: FloatArray, enough: float) -> FloatArray:
-    """Return where Newton steps from c lead until one gains no more than `enough`."""
-    value, gradient, curvature = problem(c)
-    for _ in range(STEPS):
-        free = _free(problem, c, gradient)
-        step = np.zeros(len(c))
-        step[free] = bounded_step(gradient[free], curvature[np.ix_(free, free)], c[free])
-        gain = -float(gradient @ step)
-        if gain <= enough:
-            # So near, a whole step squares the distance: what is left decides no digit.
-            return np.maximum(c + step, 0.0)
-        length = 1.0  # halved until the value falls enough
-        while True:
-            there = np.maximum(c + length * step, 0.0)
-            found = _sloping(problem, there, free)
-            if found[0] <= value - 1e-4 * length * gain or length < 1e-6:
-                break
-            length /= 2
-        c, (value, gradient, curvature) = there, found
-    return c
-
-
-def _free(problem: Likelihood, c: FloatArray, gradient: FloatArray) -> IntArray:
-    """Return the places of coefficients that are not held at zero."""
-    return np.flatnonzero((c > 0) | (gradient < -LEVEL * problem.n))
-
-
-def _sloping(
-    problem: Likelihood, c: FloatArray, free: IntArray
-) -> tuple[float, FloatArray, FloatArray]:
-    """Return the problem at c, with second derivatives by those coefficients that are free.
-
-    That are for the most part those that were `free` before.
-    """
-    found = problem(c, free)
-    now = _free(problem, c, found[1])
-    return found if np.isin(now, free).all() or not problem.by_columns else problem(c, now)
-
-
-class Likelihood:
-    """Minus the log-likelihood of the labels, with the pull towards the prior."""
-
-    def __init__(
-        self,
-        scores: Any,
-        y: IntArray,
-        prior: FloatArray,
-        ridge: float,
-        threads: int | None = None,
-    ) -> None:
-        self.n, self.prior, self.ridge = len(y), prior, ridge
-        self._of_rows, self._every = of_labels(scores, y), 1
-        self.of_labels = self._of_rows.sum(axis=0)
-        self._on_device: Any = None
-        self._loop: Any = None
-        self.planes: Any  # (p, n, K)
-        if is_tensor(scores):
-            self.planes, self._threads, self._entries = scores.movedim(-1, 0), 1, DEVICE_ENTRIES
-            self._on_device = import_module("conformix.kernels.device.likelihood").likelihood
-            return
-        self.planes = np.moveaxis(scores, -1, 0)
-        self._threads, self._entries = available_threads(threads), LIKELIHOOD_ENTRIES
-        compile_for(self.planes.size)
-        # Of few numbers the likelihood is had before the loop is compiled.
-        many = self.planes.size >= COMPILED_NUMBERS and self.planes.flags.c_contiguous
-        if many:
-            self._loop = loops("likelihood", self.planes.size)
-
-    @property
-    def by_columns(self) -> bool:
-        """Whether second derivatives of some columns are had sooner than those of all."""
-        return self._loop is not None
-
-    def of_every(self, distance: int) -> Likelihood:
-        """Return the likelihood of some rows, one of so many, with as weak a pull."""
-        some = copy(self)
-        some._every = distance
-        some.n, some.ridge = len(self._of_rows[::distance]), self.ridge / distance
-        some.of_labels = self._of_rows[::distance].sum(axis=0)
-        return some
-
-    def __call__(
-        self, c: FloatArray, columns: IntArray | None = None
-    ) -> tuple[float, FloatArray, FloatArray]:
-        """Return the value at c, the gradient (p,) and the second derivatives (p, p).
-
-        Of the latter those of some columns, or all; others hold nothing of use. Blocks of rows are
-        added up in their order, whatever the number of threads.
-        """
-        p, _, n_classes = self.planes.shape
-        value, first, second = 0.0, np.zeros(p), np.zeros((p, p))
-        columns = np.arange(p) if columns is None else columns
-        # A loop works row by row, whatever the size of its blocks: fewer are handed over sooner.
-        entries = self._entries * (LOOPED if self._loop is not None else 1)
-        entries = max(entries, self.n * n_classes * p // MOST_BLOCKS)
-        blocks = [
-            slice(rows.start * self._every, rows.stop * self._every, self._every)
-            for rows in row_blocks(self.n, n_classes * p, entries)
-        ]
-        for part in run_blocks(
-            lambda rows: self._of_block(rows, c, columns), blocks, self._threads
-        ):
-            value, first, second = value + part[0], first + part[1], second + part[2]
-        if self._loop is not None:
-            second += np.tril(second, -1).T
-        # A trace of ridge keeps scores that are constant within rows from dividing by zero.
-        second[np.diag_indices(p)] += 2 * self.ridge + 1e-9
-        away = c - self.prior
-        value += self.ridge * float((away**2).sum()) - float(self.of_labels @ c)
-        return value, first - self.of_labels + 2 * self.ridge * away, second
-
-    def _of_block(
-        self, rows: slice, c: FloatArray, columns: IntArray
-    ) -> tuple[float, FloatArray, FloatArray]:
-        if self._on_device is not None:
-            return self._on_device(self.planes[:, rows], c)  # type: ignore[no-any-return]
-        if self._loop is not None:
-            first, lower = np.zeros(len(c)), np.zeros((len(c), len(c)))
-            some = rows.start, min(rows.stop, self.planes.shape[1]), rows.step
-            return self._loop.likelihood(self.planes, some, c, columns, first, lower), first, lower
-        block = np.ascontiguousarray(self.planes[:, rows])
-        z = np.tensordot(c, block, 1)
-        top = z.max(axis=1, keepdims=True)
-        shares = np.exp(z - top)
-        sums = shares.sum(axis=1, keepdims=True)
-        value = float((top + np.log(sums)).sum())
-        shares /= sums
-        weighted = block * shares
-        means = weighted.sum(axis=2)  # (p, rows)
-        p = len(block)
-        second = weighted.reshape(p, -1) @ block.reshape(p, -1).T - means @ means.T
-        return value, means.sum(axis=1), second
-
-
-def bounded_step(gradient: FloatArray, curvature: FloatArray, c: FloatArray) -> FloatArray:
-    """Return the step d that minimises ``g d + d H d / 2`` with ``c + d >= 0``.
-
-    Where the minimum without the bound keeps it, that is the one. Else, with ``H = L L'`` and
-    ``u = c + d``, it is non-negative least squares of ``L' u`` against the solution b of ``L b =
-    H c - g``.
-    """
-    slope = curvature @ c - gradient
-    without: FloatArray = np.linalg.solve(curvature, slope)
-    if (without >= 0).all():
-        return without - c
-    from scipy.optimize import nnls  # noqa: PLC0415  scipy loads late
-
-    lower = np.linalg.cholesky(curvature)
-    goal = np.linalg.solve(lower, slope)
-    reached: FloatArray = nnls(lower.T, goal)[0]
-    return reached - c
+def _evidence(
+    planes: Any, coefficients: FloatArray, outputs: Outputs, y: IntArray, rows: IntArray
+) -> Evidence:
+    """Return the evidence that some of the rows teach whose scores are planes (p, n, K)."""
+    places = to_device(rows, planes)
+    z = coefficients[0] * planes[0][places]
+    for coefficient, plane in zip(coefficients[1:].tolist(), planes[1:], strict=True):
+        if coefficient:
+            z += coefficient * plane[places]
+    (model,) = _ranked(outputs.rows(rows)).values()
+    return fit_evidence(z, y[rows], to_host(log_spreads(model)))

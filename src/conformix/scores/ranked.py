@@ -178,6 +178,8 @@ class Ranked:
     @cached_property
     def log_sum_exp(self) -> FloatArray:
         """``log sum exp z`` of the logits, shape (n, 1), without overflow."""
+        if self.arithmetic == "exact":
+            return elementary.log_sum_exp(self.logits)
         top = self.logits.max(axis=1, keepdims=True)
         return top + self.log(self._row_sums(self.exp(_minus(self.logits, top))))
 

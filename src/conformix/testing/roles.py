@@ -66,7 +66,9 @@ def fitted_numbers(fitted: Any) -> FittedNumbers:
     predictor = getattr(average, "predictor_", average)
     state = predictor.fitted
     models = {"models": dict(fitted.estimators_)} if hasattr(fitted, "estimators_") else {}
-    blend = None if predictor.blend is None else predictor.blend.coefficients
+    blend = None
+    if predictor.blend is not None:
+        blend = (predictor.blend.coefficients, predictor.blend.evidence)
     columns = predictor.columns if predictor.blend is None else predictor.blend.columns
     matrices = [column.score.factors for column in columns if column.score.learns]
     if not state.nested:  # split "exact": candidates before, the rows themselves after

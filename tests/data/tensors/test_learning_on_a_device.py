@@ -7,7 +7,8 @@ import pytest
 
 import conformix as cx
 from conformix.kernels.arrays import to_host
-from conformix.scores import blend
+from conformix.scores import evidence, likelihood
+from conformix.scores.evidence import fit_evidence, log_spreads
 from conformix.scores.learnt import parts_of
 from conformix.scores.names import parse_score
 from conformix.scores.ranked import ranked_rows
@@ -55,9 +56,9 @@ def problem(n: int = 400, n_classes: int = 9, p: int = 4):
 def test_value_and_derivatives_on_a_device_are_those_of_the_host(on_device, monkeypatch) -> None:
     scores, y = problem()
     prior, c = np.zeros(4), np.array([0.7, 0.0, 0.2, 0.1])
-    on_host = blend.Likelihood(scores, y, prior, 0.5)(c)
-    monkeypatch.setattr(blend, "DEVICE_ENTRIES", 1000)  # in many blocks
-    there = blend.Likelihood(on_device(scores), y, prior, 0.5)(c)
+    on_host = likelihood.Likelihood(scores, y, prior, 0.5)(c)
+    monkeypatch.setattr(likelihood, "DEVICE_ENTRIES", 1000)  # in many blocks
+    there = likelihood.Likelihood(on_device(scores), y, prior, 0.5)(c)
     for host, device in zip(on_host, there, strict=True):
         np.testing.assert_allclose(device, host, rtol=1e-12)
 
@@ -68,17 +69,19 @@ def test_coefficients_near_a_turn_of_rounding_are_those_of_the_host(
 ) -> None:
     scores, y = problem()
     prior = np.array([1.0, 0, 0, 0])
-    expected = blend.most_likely(scores, y, prior, 0.5)
+    expected = likelihood.most_likely(scores, y, prior, 0.5)
     places = []
-    likelihood = blend.Likelihood.__init__
+    init = likelihood.Likelihood.__init__
 
     def noted(self, scores, *rest) -> None:
         places.append(isinstance(scores, torch.Tensor))
-        likelihood(self, scores, *rest)
+        init(self, scores, *rest)
 
-    monkeypatch.setattr(blend.Likelihood, "__init__", noted)
-    monkeypatch.setattr(blend, "UNSURE", unsure)
-    np.testing.assert_array_equal(blend.most_likely(on_device(scores), y, prior, 0.5), expected)
+    monkeypatch.setattr(likelihood.Likelihood, "__init__", noted)
+    monkeypatch.setattr(likelihood, "UNSURE", unsure)
+    np.testing.assert_array_equal(
+        likelihood.most_likely(on_device(scores), y, prior, 0.5), expected
+    )
     assert places == ([True, False] if unsure > 0.5 else [True])
 
 
@@ -86,10 +89,10 @@ def test_coefficients_are_where_the_likelihood_is_flat(on_device) -> None:
     """To far more digits than are kept, so that last bits of sums change none of them."""
     scores, y = problem()
     prior = np.array([1.0, 0, 0, 0])
-    on_host = blend._minimum(blend.Likelihood(scores, y, prior, 0.5))
-    there = blend._minimum(blend.Likelihood(on_device(scores), y, prior, 0.5))
+    on_host = likelihood._minimum(likelihood.Likelihood(scores, y, prior, 0.5))
+    there = likelihood._minimum(likelihood.Likelihood(on_device(scores), y, prior, 0.5))
     np.testing.assert_allclose(there, on_host, atol=1e-11)
-    _, gradient, _ = blend.Likelihood(scores, y, prior, 0.5)(on_host)
+    _, gradient, _ = likelihood.Likelihood(scores, y, prior, 0.5)(on_host)
     assert np.abs(gradient[on_host > 0]).max() < 1e-8
 
 
@@ -112,3 +115,44 @@ def test_auto_learns_the_same_from_tensors(on_device, smooth, split) -> None:
     new = {name: values[400:].copy() for name, values in outputs.items()}
     there = fits[1].predict_set({name: on_device(values) for name, values in new.items()})
     np.testing.assert_array_equal(fits[0].predict_set(new).mask, to_host(there.mask))
+
+
+def drawn(n: int, n_classes: int = 40) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(6)
+    truth = rng.normal(size=(n, n_classes)) * rng.uniform(0.5, 3.0, size=(n, 1))
+    y = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
+    return truth * rng.uniform(0.5, 3.0, size=(n, 1)), y
+
+
+@pytest.mark.parametrize("kind", ["logits", "probs"])
+@pytest.mark.parametrize("split", ["holdout", "exact"])
+def test_the_evidence_of_tensors_is_that_of_the_host(on_device, kind: str, split: str) -> None:
+    logits, y = drawn(360)
+    values = logits if kind == "logits" else ranked_rows(logits, "logits", "exact").probs
+    fits = [
+        cx.ScoreAverage("auto", alpha=0.1, kind=kind, random_state=0, split=split).fit(
+            put(values[:300].copy()), y[:300]
+        )
+        for put in (np.asarray, on_device)
+    ]
+    assert fits[0].blend_.evidence == fits[1].blend_.evidence is not None
+    there = fits[1].predict_set(on_device(values[300:].copy()))
+    np.testing.assert_array_equal(to_host(there.mask), fits[0].predict_set(values[300:]).mask)
+
+
+def test_a_device_next_to_a_turn_of_rounding_asks_the_host(on_device, monkeypatch) -> None:
+    logits, y = drawn(90)
+    model = ranked_rows(logits, "logits", "exact")
+    expected, asked = fit_evidence(logits, y, log_spreads(model)), []
+    odds = evidence.Odds.__init__
+
+    def noted(self, log_probs, *rest) -> None:
+        asked.append(isinstance(log_probs, np.ndarray))
+        odds(self, log_probs, *rest)
+
+    monkeypatch.setattr(evidence.Odds, "__init__", noted)
+    for unsure, places in ((0.0, [False]), (0.51, [False, True])):
+        asked.clear()
+        monkeypatch.setattr("conformix.scores.likelihood.UNSURE", unsure)
+        assert fit_evidence(on_device(logits), y, log_spreads(model)) == expected
+        assert asked == places

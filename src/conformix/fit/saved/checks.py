@@ -29,7 +29,7 @@ from conformix.guarantees.order import MOST
 from conformix.kernels import combine
 from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.kernels.patterns import MOST_ROWS
-from conformix.scores import score_columns
+from conformix.scores import Logit, score_columns
 from conformix.scores.scale import NORMALIZERS, resolve_normalizer
 from conformix.search import resolve_search
 from conformix.splits import SPLITS, resolve_split
@@ -72,6 +72,9 @@ def check_predictor(predictor: Predictor) -> None:
         require(distinct, "its blend.columns are not distinct")
         known = all(column.model in predictor.models for column in blend.columns)
         require(known, "its predictor.columns name a model that is not among predictor.models")
+        evident = any(isinstance(column.score, Logit) for column in predictor.columns)
+        fits = evident == (blend.evidence is not None)
+        require(fits, "its blend.evidence and the score that reads it are not both there")
     both = blend is not None and predictor.ensemble is not None
     require(not both, "its blend averages the models, and so does its ensemble")
     check_columns(predictor, predictor.scored_models if blend is None else (blend.name,))

@@ -72,6 +72,7 @@ from conformix.kernels.arrays import FloatArray, IntArray, to_host
 from conformix.kernels.combine import RankLimits
 from conformix.scores.blend import Blend
 from conformix.scores.ensemble import resolve_ensemble
+from conformix.scores.evidence import Evidence
 from conformix.scores.scale import Interpolated, Scaled
 from conformix.search import SearchResult
 from conformix.splits import SPLITS
@@ -304,17 +305,28 @@ def _blend_out(blend: Blend, arrays: Arrays) -> dict[str, Any]:
         "name": blend.name,
         "columns": columns_out(blend.columns, arrays),
         "coefficients": arrays.put(np.asarray(blend.coefficients, dtype=np.float64)),
+        **({} if blend.evidence is None else {"evidence": asdict(blend.evidence)}),
     }
 
 
 def _blend_in(document: Any, arrays: Arrays, n_classes: int) -> Blend:
     """Return the blend that a file holds; it checks itself."""
     check_type(document, "dict", "blend")
-    refuse_unknown(document, ("name", "columns", "coefficients"), "blend")
+    refuse_unknown(document, ("name", "columns", "coefficients", "evidence"), "blend")
     coefficients = array_in(document, "coefficients", arrays, "blend")
     listed = field_of(document, "columns", "list", "blend")
     columns = columns_in(listed, "blend.columns", arrays, n_classes)
-    return Blend(columns, coefficients, field_of(document, "name", "str", "blend"))
+    name = field_of(document, "name", "str", "blend")
+    return Blend(columns, coefficients, name, _evidence_in(document))
+
+
+def _evidence_in(document: dict[str, Any]) -> Evidence | None:
+    if "evidence" not in document:
+        return None
+    names, where = ("spread", "top"), "blend.evidence"
+    evidence = field_of(document, "evidence", "dict", "blend")
+    refuse_unknown(evidence, names, where)
+    return Evidence(*(field_of(evidence, name, "float", where) for name in names))
 
 
 def array_in(document: dict[str, Any], name: str, arrays: Arrays, where: str) -> Any:

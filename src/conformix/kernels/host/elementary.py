@@ -299,3 +299,25 @@ def softmax_into(logits: FloatArray, out: FloatArray) -> None:
     array([[0.5, 0.5]])
     """
     _softmax(logits, out, *cuts(logits.shape[1]))
+
+
+@compiled
+def _log_sums(logits: FloatArray, out: FloatArray, coarse: float, fine: float) -> None:
+    room, powers = np.empty((3, AT_ONCE)), np.empty(logits.shape[1])
+    for row in range(logits.shape[0]):
+        top = _largest(logits[row])
+        _exp_of_differences(logits[row], top, powers, room)
+        out[row, 0] = top + log_of(_sum(powers, coarse, fine, room))
+
+
+def log_sum_exp_into(logits: FloatArray, out: FloatArray) -> None:
+    """Write ``log sum exp`` of every row of finite float64 `logits` (n, K) to `out` (n, 1).
+
+    Examples
+    --------
+    >>> out = np.empty((1, 1))
+    >>> log_sum_exp_into(np.array([[0.0, -np.inf]]), out)
+    >>> out
+    array([[0.]])
+    """
+    _log_sums(logits, out, *cuts(logits.shape[1]))

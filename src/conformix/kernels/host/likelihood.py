@@ -81,3 +81,32 @@ def likelihood(
                 for d in range(b, min(b + 4, a + 1)):
                     second[j, columns[d]] += sums[d - b] - means[j] * means[columns[d]]
     return value
+
+
+@regrouped
+def _logistic_sums(odds: FloatArray, u: float) -> tuple[float, float]:
+    first = second = 0.0
+    for k in range(odds.size):
+        here = u * odds[k]
+        rest = 1.0 / (1.0 + here)
+        value = here * rest
+        first += value
+        second += value * rest
+    return first, second
+
+
+@compiled
+def logistic_sums(odds: FloatArray, u: FloatArray, first: FloatArray, second: FloatArray) -> None:
+    """Write the sums over labels of ``v = u o / (1 + u o)`` and of ``v (1 - v)``, (n,) each.
+
+    Of rows of odds o (n, K) and factors u (n,).
+
+    Examples
+    --------
+    >>> first, second = np.empty(1), np.empty(1)
+    >>> logistic_sums(np.array([[1.0, 3.0]]), np.ones(1), first, second)
+    >>> float(first[0]), float(second[0])
+    (1.25, 0.4375)
+    """
+    for i in range(len(u)):
+        first[i], second[i] = _logistic_sums(odds[i], u[i])

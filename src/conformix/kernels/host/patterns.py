@@ -42,6 +42,26 @@ def patterns_into(
 
 
 @compiled
+def spread_sums_into(
+    log_probs: FloatArray, floor: float, shift: float, totals: FloatArray, squares: FloatArray
+) -> None:
+    """Write the sums of floored log-probabilities, and of their squares, of every row, (n,) each.
+
+    `shift` is what is added and taken away to round.
+    """
+    n, n_classes = log_probs.shape
+    values = np.empty(n_classes)
+    for i in range(n):
+        row = log_probs[i]
+        for k in range(n_classes):
+            values[k] = (max(row[k], floor) + shift) - shift
+        totals[i] = _added_up(values)
+        for k in range(n_classes):
+            values[k] *= values[k]
+        squares[i] = _added_up(values)
+
+
+@compiled
 def correlations_into(
     products: IntArray,
     totals: FloatArray,

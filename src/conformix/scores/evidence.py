@@ -1,0 +1,191 @@
+"""How much a row says at all: one number for all its labels, which a blend adds to them.
+
+A likelihood of labels given rows cannot see a constant of a row. A threshold that all rows share
+does: which labels it lets in depends on how the numbers of one row lie to those of another. Let q
+be the blend's probabilities and sd(x) the standard deviation over the labels of the model's
+log-probabilities, floored at -60. The score of a label is
+
+    log q_y(x) + e(x),    e(x) = a log(sd(x) + 0.001) + b log max_k q_k(x).
+
+Let t be the number that a twentieth of the true labels of the tuning rows T have a smaller q than.
+With ``u = exp(e + constant)``, a and b minimise
+
+    sum_T log(1 + t / (u q_y)) + t sum_T sum_k log(1 + u q_k / t),
+
+which is convex, with a ridge on them in units of a standard deviation over rows. Over all functions
+u of a row and a label it would be smallest where ``u q_k`` is the probability of the label k,
+whatever t is; labels next to t count most.
+
+The exponentials of these scores add up to exp(e) over the labels of a row: they are logits with the
+blend's probabilities, and the score `conformix.scores.Logit` reads them as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from conformix.errors import InvalidInput
+from conformix.kernels import elementary
+from conformix.kernels.arrays import FloatArray, IntArray, is_tensor, of_labels, to_device, to_host
+from conformix.kernels.patterns import spreads
+from conformix.kernels.twins import loops
+from conformix.scores.likelihood import might_round_otherwise, rounded
+
+# What is added to a standard deviation: rows whose labels are all alike have a logarithm.
+LEAST_SPREAD = 0.001
+# Of the true labels, how many lie below the level around which labels count most.
+LEVEL = 0.05
+# On both coefficients; a trace of it on the constant keeps the minimum finite.
+RIDGE = np.array([1.0, 1.0, 1e-6])
+STEPS = 40
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is added to the log-probabilities of a blend of one model, row by row.
+
+    Parameters
+    ----------
+    spread : float
+        Coefficient of the logarithm of the spread of the model's log-probabilities.
+    top : float
+        Coefficient of the logarithm of the blend's largest probability.
+
+    Examples
+    --------
+    >>> from conformix.scores.ranked import Ranked
+    >>> model = Ranked(np.array([[0.9, 0.1], [0.5, 0.5]]))
+    >>> Evidence(spread=0.0, top=1.0).logits(model.log_probs, log_spreads(model)).round(2)
+    array([[-0.21, -2.41],
+           [-1.39, -1.39]])
+    """
+
+    spread: float
+    top: float
+
+    def __post_init__(self) -> None:
+        if not np.isfinite([self.spread, self.top]).all():
+            raise InvalidInput("the evidence of a blend has two finite coefficients.")
+
+    def logits(self, z: Any, spread: Any) -> Any:
+        """Return ``log softmax(z) + e`` (n, K) of logits z and what `log_spreads` says, (n, 1)."""
+        top, total = _tops_and_totals(z)
+        return (z - total) + (self.spread * spread + self.top * (top - total))
+
+
+def log_spreads(model: Any) -> Any:
+    """Return ``log(sd + 0.001)`` (n, 1) of the log-probabilities of a model's ranked rows.
+
+    Examples
+    --------
+    >>> from conformix.scores.ranked import Ranked
+    >>> log_spreads(Ranked(np.array([[0.5, 0.5], [0.9, 0.1]]))).round(2)
+    array([[-6.91],
+           [ 0.09]])
+    """
+    return model.log(spreads(model.log_probs) + LEAST_SPREAD)
+
+
+def _tops_and_totals(z: Any) -> tuple[Any, Any]:
+    """Return the largest logit and ``log sum exp`` of every row, (n, 1) each."""
+    if is_tensor(z):
+        from conformix.kernels.device.elementary import log_sum_exp  # noqa: PLC0415  for tensors
+
+        return z.amax(dim=1, keepdim=True), log_sum_exp(z)
+    return z.max(axis=1, keepdims=True), elementary.log_sum_exp(z)
+
+
+def fit_evidence(z: Any, y: IntArray, spread: FloatArray) -> Evidence:
+    """Return the evidence of tuning rows, by their labels.
+
+    Parameters
+    ----------
+    z : array or tensor of shape (n, K)
+        Logits of the blend, of every row by what the row did not teach.
+    y : integer array of shape (n,)
+        True labels.
+    spread : float64 array of shape (n, 1)
+        What `log_spreads` says of the rows.
+
+    Examples
+    --------
+    >>> import conformix as cx
+    >>> from conformix.scores.ranked import Ranked
+    >>> data = cx.datasets.load("cifar10")
+    >>> model = Ranked(data.outputs["vgg16"][:500], "logits")
+    >>> fit_evidence(model.log_probs, data.labels[:500], log_spreads(model)).top < 0
+    True
+    """
+    top, total = _tops_and_totals(z)
+    numbers = np.concatenate([spread, to_host(top - total)], axis=1)
+    units = numbers.std(axis=0) + 1e-6
+    features = np.column_stack([(numbers - numbers.mean(axis=0)) / units, np.ones(len(y))])
+    found = _minimum(Odds(z - total, y), features)[:2] / units
+    if is_tensor(z) and might_round_otherwise(found):
+        return fit_evidence(to_host(z), y, spread)
+    return Evidence(*rounded(found).tolist())
+
+
+class Odds:
+    """``q_k / t`` of all labels of tuning rows, where their log-probabilities are."""
+
+    def __init__(self, log_probs: Any, y: IntArray) -> None:
+        own = of_labels(log_probs, y)
+        log_level = float(np.sort(own)[int(LEVEL * (len(own) + 1))])
+        self.level = float(np.exp(log_level))
+        self._own = np.exp(own - log_level)
+        self._of_labels: Any = (
+            (log_probs - log_level).exp_()
+            if is_tensor(log_probs)
+            else elementary.exp(log_probs - log_level)
+        )
+        self._loop = None if is_tensor(log_probs) else loops("likelihood", log_probs.size)
+
+    def slopes(self, r: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the first and second derivatives (n,) of every row's loss by ``r = log u``."""
+        u = np.exp(r)
+        true = 1 / (1 + u * self._own)  # of log(1 + 1 / (u o)), minus its derivative
+        first, second = self._sums(u)
+        return self.level * first - true, self.level * second + true * (1 - true)
+
+    def _sums(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the sums (n,) over labels of ``v = u o / (1 + u o)``, and of ``v (1 - v)``."""
+        if self._loop is not None:
+            first, second = np.empty(len(u)), np.empty(len(u))
+            self._loop.logistic_sums(self._of_labels, u, first, second)
+            return first, second
+        odds = self._of_labels * to_device(u, self._of_labels)[:, None]
+        values = odds / (1 + odds)
+        return to_host(values.sum(1)), to_host((values / (1 + odds)).sum(1))
+
+
+def _minimum(odds: Odds, features: FloatArray) -> FloatArray:
+    """Return the c with the smallest loss at ``r = features c``, by Newton steps.
+
+    Along a step the loss is convex: it is halved until the slope there is no steeper than it was.
+    """
+
+    def at(c: FloatArray) -> tuple[FloatArray, FloatArray]:
+        first, second = odds.slopes(features @ c)
+        return first @ features + 2 * RIDGE * c, (features.T * second) @ features + 2 * np.diag(
+            RIDGE
+        )
+
+    c = np.zeros(features.shape[1])
+    slope, curvature = at(c)
+    for _ in range(STEPS):
+        step = np.linalg.solve(curvature, -slope)
+        before, length = float(slope @ step), 1.0
+        while True:
+            there = c + length * step
+            found = at(there)
+            if abs(float(found[0] @ step)) <= 0.9 * abs(before) or length < 1e-6:
+                break
+            length /= 2
+        c, (slope, curvature) = there, found
+        if np.abs(step).max() < 1e-9:
+            break
+    return c

@@ -1,0 +1,230 @@
+"""Coefficients that make labels most likely, under a softmax of scores added up.
+
+``sum_i [log sum_y exp(z_iy) - z_i,y_i] + ridge * |c - prior|^2`` is convex in c and minimised over
+``c >= 0``, by Newton steps whose quadratic model is minimised under the constraint by non-negative
+least squares. Coefficients are rounded, so that the last bits of a product decide nothing.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from conformix.kernels import available_threads, run_blocks
+from conformix.kernels.arrays import FloatArray, IntArray, is_tensor, of_labels, to_host
+from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks
+from conformix.kernels.twins import compile_for, loops
+
+STEPS = 40
+DIGITS = 6
+# Of a last digit: sums in another order move a coefficient by less.
+UNSURE = 0.01
+# Scores that one thread works on at once at least, the most blocks of rows that they make, and from
+# how many scores on it does so in a compiled loop.
+LIKELIHOOD_ENTRIES = 2**18
+MOST_BLOCKS = 32
+COMPILED_NUMBERS = 2**20
+# How many times as many such a loop is given.
+LOOPED = 4
+# The first steps are made with one of so many rows, where that leaves so many.
+FIRST_ROWS, FEWEST_FIRST = 8, 64
+# A slope of the mean over rows that is none: sums in another order differ by less.
+LEVEL = 1e-11
+
+
+def most_likely(
+    scores: Any, y: IntArray, prior: FloatArray, ridge: float, threads: int | None = None
+) -> FloatArray:
+    """Return the coefficients (p,) that maximise the penalised likelihood of the labels.
+
+    Rounded, so that the order of sums does not matter. Where it might, since a coefficient of
+    scores (n, K, p) on a device is next to where rounding turns, those of the host count.
+    """
+    found = _minimum(Likelihood(scores, y, np.asarray(prior, dtype=np.float64), ridge, threads))
+    if is_tensor(scores) and might_round_otherwise(found):
+        return most_likely(_planes_on_host(scores), y, prior, ridge, threads)
+    return rounded(found)
+
+
+def rounded(numbers: FloatArray) -> FloatArray:
+    """Return coefficients with as many digits as a fit keeps."""
+    return np.asarray(np.round(numbers, DIGITS))
+
+
+def might_round_otherwise(numbers: FloatArray) -> bool:
+    """Whether a coefficient is so near to a turn of rounding that a last bit may decide it."""
+    units = numbers * 10.0**DIGITS
+    return bool((np.abs(units - np.floor(units) - 0.5) < UNSURE).any())
+
+
+def _planes_on_host(scores: Any) -> FloatArray:
+    return np.moveaxis(to_host(scores.movedim(-1, 0)), 0, -1)
+
+
+def _minimum(problem: Likelihood) -> FloatArray:
+    """Return where the problem is smallest, by Newton steps, to about 1e-12.
+
+    The first steps lead from the prior to where the coefficients are about, which every eighth row
+    tells as well as all of them.
+    """
+    c = problem.prior.copy()
+    if problem.n >= FIRST_ROWS * FEWEST_FIRST:
+        # Half a unit of log-likelihood is what chance adds to a coefficient.
+        c = _newton(problem.of_every(FIRST_ROWS), c, 0.01)
+    return _newton(problem, c, 1e-12 * problem.n)
+
+
+def _newton(problem: Likelihood, c: FloatArray, enough: float) -> FloatArray:
+    """Return where Newton steps from c lead until one gains no more than `enough`."""
+    value, gradient, curvature = problem(c)
+    for _ in range(STEPS):
+        free = _free(problem, c, gradient)
+        step = np.zeros(len(c))
+        step[free] = bounded_step(gradient[free], curvature[np.ix_(free, free)], c[free])
+        gain = -float(gradient @ step)
+        if gain <= enough:
+            # So near, a whole step squares the distance: what is left decides no digit.
+            return np.maximum(c + step, 0.0)
+        length = 1.0  # halved until the value falls enough
+        while True:
+            there = np.maximum(c + length * step, 0.0)
+            found = _sloping(problem, there, free)
+            if found[0] <= value - 1e-4 * length * gain or length < 1e-6:
+                break
+            length /= 2
+        c, (value, gradient, curvature) = there, found
+    return c
+
+
+def _free(problem: Likelihood, c: FloatArray, gradient: FloatArray) -> IntArray:
+    """Return the places of coefficients that are not held at zero."""
+    return np.flatnonzero((c > 0) | (gradient < -LEVEL * problem.n))
+
+
+def _sloping(
+    problem: Likelihood, c: FloatArray, free: IntArray
+) -> tuple[float, FloatArray, FloatArray]:
+    """Return the problem at c, with second derivatives by those coefficients that are free.
+
+    That are for the most part those that were `free` before.
+    """
+    found = problem(c, free)
+    now = _free(problem, c, found[1])
+    return found if np.isin(now, free).all() or not problem.by_columns else problem(c, now)
+
+
+class Likelihood:
+    """Minus the log-likelihood of the labels, with the pull towards the prior."""
+
+    def __init__(
+        self,
+        scores: Any,
+        y: IntArray,
+        prior: FloatArray,
+        ridge: float,
+        threads: int | None = None,
+    ) -> None:
+        self.n, self.prior, self.ridge = len(y), prior, ridge
+        self._of_rows, self._every = of_labels(scores, y), 1
+        self.of_labels = self._of_rows.sum(axis=0)
+        self._on_device: Any = None
+        self._loop: Any = None
+        self.planes: Any  # (p, n, K)
+        if is_tensor(scores):
+            self.planes, self._threads, self._entries = scores.movedim(-1, 0), 1, DEVICE_ENTRIES
+            self._on_device = import_module("conformix.kernels.device.likelihood").likelihood
+            return
+        self.planes = np.moveaxis(scores, -1, 0)
+        self._threads, self._entries = available_threads(threads), LIKELIHOOD_ENTRIES
+        compile_for(self.planes.size)
+        # Of few numbers the likelihood is had before the loop is compiled.
+        many = self.planes.size >= COMPILED_NUMBERS and self.planes.flags.c_contiguous
+        if many:
+            self._loop = loops("likelihood", self.planes.size)
+
+    @property
+    def by_columns(self) -> bool:
+        """Whether second derivatives of some columns are had sooner than those of all."""
+        return self._loop is not None
+
+    def of_every(self, distance: int) -> Likelihood:
+        """Return the likelihood of some rows, one of so many, with as weak a pull."""
+        some = copy(self)
+        some._every = distance
+        some.n, some.ridge = len(self._of_rows[::distance]), self.ridge / distance
+        some.of_labels = self._of_rows[::distance].sum(axis=0)
+        return some
+
+    def __call__(
+        self, c: FloatArray, columns: IntArray | None = None
+    ) -> tuple[float, FloatArray, FloatArray]:
+        """Return the value at c, the gradient (p,) and the second derivatives (p, p).
+
+        Of the latter those of some columns, or all; others hold nothing of use. Blocks of rows are
+        added up in their order, whatever the number of threads.
+        """
+        p, _, n_classes = self.planes.shape
+        value, first, second = 0.0, np.zeros(p), np.zeros((p, p))
+        columns = np.arange(p) if columns is None else columns
+        # A loop works row by row, whatever the size of its blocks: fewer are handed over sooner.
+        entries = self._entries * (LOOPED if self._loop is not None else 1)
+        entries = max(entries, self.n * n_classes * p // MOST_BLOCKS)
+        blocks = [
+            slice(rows.start * self._every, rows.stop * self._every, self._every)
+            for rows in row_blocks(self.n, n_classes * p, entries)
+        ]
+        for part in run_blocks(
+            lambda rows: self._of_block(rows, c, columns), blocks, self._threads
+        ):
+            value, first, second = value + part[0], first + part[1], second + part[2]
+        if self._loop is not None:
+            second += np.tril(second, -1).T
+        # A trace of ridge keeps scores that are constant within rows from dividing by zero.
+        second[np.diag_indices(p)] += 2 * self.ridge + 1e-9
+        away = c - self.prior
+        value += self.ridge * float((away**2).sum()) - float(self.of_labels @ c)
+        return value, first - self.of_labels + 2 * self.ridge * away, second
+
+    def _of_block(
+        self, rows: slice, c: FloatArray, columns: IntArray
+    ) -> tuple[float, FloatArray, FloatArray]:
+        if self._on_device is not None:
+            return self._on_device(self.planes[:, rows], c)  # type: ignore[no-any-return]
+        if self._loop is not None:
+            first, lower = np.zeros(len(c)), np.zeros((len(c), len(c)))
+            some = rows.start, min(rows.stop, self.planes.shape[1]), rows.step
+            return self._loop.likelihood(self.planes, some, c, columns, first, lower), first, lower
+        block = np.ascontiguousarray(self.planes[:, rows])
+        z = np.tensordot(c, block, 1)
+        top = z.max(axis=1, keepdims=True)
+        shares = np.exp(z - top)
+        sums = shares.sum(axis=1, keepdims=True)
+        value = float((top + np.log(sums)).sum())
+        shares /= sums
+        weighted = block * shares
+        means = weighted.sum(axis=2)  # (p, rows)
+        p = len(block)
+        second = weighted.reshape(p, -1) @ block.reshape(p, -1).T - means @ means.T
+        return value, means.sum(axis=1), second
+
+
+def bounded_step(gradient: FloatArray, curvature: FloatArray, c: FloatArray) -> FloatArray:
+    """Return the step d that minimises ``g d + d H d / 2`` with ``c + d >= 0``.
+
+    Where the minimum without the bound keeps it, that is the one. Else, with ``H = L L'`` and
+    ``u = c + d``, it is non-negative least squares of ``L' u`` against the solution b of ``L b =
+    H c - g``.
+    """
+    slope = curvature @ c - gradient
+    without: FloatArray = np.linalg.solve(curvature, slope)
+    if (without >= 0).all():
+        return without - c
+    from scipy.optimize import nnls  # noqa: PLC0415  scipy loads late
+
+    lower = np.linalg.cholesky(curvature)
+    goal = np.linalg.solve(lower, slope)
+    reached: FloatArray = nnls(lower.T, goal)[0]
+    return reached - c

@@ -1,0 +1,277 @@
+"""What ``auto`` adds to the labels of a row: by definition, through every door, to the bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+
+import conformix as cx
+from conformix.data.outputs import check_outputs
+from conformix.errors import InvalidInput
+from conformix.kernels import elementary, twins
+from conformix.kernels.patterns import spreads
+from conformix.scores import Column, Logp, evidence, score_columns
+from conformix.scores.blend import Blend, Blending, dictionary_columns, fit_blend
+from conformix.scores.evidence import Evidence, fit_evidence, log_spreads
+from conformix.scores.ranked import Ranked
+
+K = 40
+
+
+def drawn(n: int, seed: int = 0, n_classes: int = K) -> tuple[np.ndarray, np.ndarray]:
+    """Logits (n, K) that say less of some rows than they seem to, and labels."""
+    rng = np.random.default_rng(seed)
+    truth = rng.normal(size=(n, n_classes)) * rng.uniform(0.5, 3.0, size=(n, 1))
+    y = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
+    return truth * rng.uniform(0.5, 3.0, size=(n, 1)) + rng.normal(size=truth.shape), y
+
+
+def fitted(n: int = 300, seed: int = 0, **options: Any) -> tuple[cx.ScoreAverage, np.ndarray]:
+    logits, y = drawn(n + 50, seed)
+    settings = {"alpha": 0.1, "kind": "logits", "random_state": 0, "threads": 1} | options
+    return cx.ScoreAverage("auto", **settings).fit(logits[:n], y[:n]), logits[n:]
+
+
+def test_the_score_is_what_the_formula_says() -> None:
+    cp, rows = fitted()
+    blend = cp.blend_
+    log_p = rows - logsumexp(rows, axis=1, keepdims=True)
+    z = blend.added_up({"": Ranked(rows, "logits")})
+    log_q = z - logsumexp(z, axis=1, keepdims=True)
+    sd = np.maximum(log_p, -60).std(axis=1, keepdims=True)
+    a, b = blend.evidence.spread, blend.evidence.top
+    expected = log_q + a * np.log(sd + 0.001) + b * log_q.max(axis=1, keepdims=True)
+    found = cp.predictor_.scores(cp.predictor_.check(rows))[..., 0]
+    assert_allclose(found, expected, rtol=1e-3, atol=1e-3)  # a spread has twelve bits
+    assert cp.score_names_ == ("blend.logit",)
+    assert a != 0 != b
+
+
+def test_scores_of_a_row_add_up_to_its_evidence_and_keep_the_probabilities() -> None:
+    z, spread = drawn(6)[0], np.linspace(-1, 2, 6)[:, None]
+    logits = Evidence(spread=0.5, top=-0.25).logits(z, spread)
+    top = (z - logsumexp(z, axis=1, keepdims=True)).max(axis=1)
+    assert_allclose(logsumexp(logits, axis=1), 0.5 * spread[:, 0] - 0.25 * top, rtol=1e-12)
+    probs = [Ranked(values, "logits").probs for values in (z, logits)]
+    assert_allclose(probs[1], probs[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("n", [20, 90, 700])
+def test_the_coefficients_minimise_the_loss(n: int) -> None:
+    logits, y = drawn(n, seed=n)
+    model = Ranked(logits, "logits")
+    z = 0.7 * model.log_probs
+    log_q = z - logsumexp(z, axis=1, keepdims=True)
+    features = np.column_stack([log_spreads(model), log_q.max(axis=1)])
+    own = log_q[np.arange(n), y]
+    log_t = np.sort(own)[int(0.05 * (n + 1))]
+
+    def loss(c: np.ndarray) -> float:
+        scaled = c[:2] / features.std(axis=0)
+        v = log_q + ((features - features.mean(axis=0)) @ scaled + c[2] - log_t)[:, None]
+        true = v[np.arange(n), y]
+        return (
+            np.logaddexp(0, -true).sum()
+            + np.exp(log_t) * np.logaddexp(0, v).sum()
+            + (c[:2] ** 2).sum()
+        )
+
+    best = minimize(loss, np.zeros(3), method="BFGS", options={"gtol": 1e-7})
+    found = fit_evidence(z, y, log_spreads(model))
+    expected = best.x[:2] / features.std(axis=0)
+    assert_allclose([found.spread, found.top], expected, rtol=2e-4, atol=2e-4)
+
+
+def test_steps_that_lead_too_far_are_made_shorter() -> None:
+    """A slope that turns by its whole length would go on for ever."""
+
+    class Steep(evidence.Odds):
+        def slopes(self, r: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            return np.tanh(r - 3), 1e-3 + np.cosh(r - 3) ** -2  # hardly bent far from its minimum
+
+    logits, y = drawn(20)
+    features = np.column_stack([np.zeros(20), np.zeros(20), np.ones(20)])
+    assert_allclose(evidence._minimum(Steep(logits, y), features), [0, 0, 3], atol=1e-5)
+
+
+def test_sets_are_smaller_where_narrow_rows_promise_too_much_and_wide_ones_too_little(
+    monkeypatch,
+) -> None:
+    rng = np.random.default_rng(1)
+    wide = rng.random((9000, 1)) < 0.5
+    truth = rng.normal(size=(9000, K)) * np.where(wide, 4.0, 1.0)
+    y = (truth + rng.gumbel(size=truth.shape)).argmax(axis=1)
+    logits, sizes = truth * np.where(wide, 0.5, 3.0), []
+    for most in (2**5, 2**30):
+        monkeypatch.setattr("conformix.scores.blend.MANY_CLASSES", most)
+        cp = cx.ScoreAverage("auto", alpha=0.05, kind="logits", random_state=0)
+        sets = cp.fit(logits[:3000], y[:3000]).predict_set(logits[3000:])
+        sizes.append(sets.sizes.mean())
+        assert np.asarray(sets)[np.arange(6000), y[3000:]].mean() > 0.935
+    assert sizes[0] < 0.9 * sizes[1]
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "n", "n_models", "has"),
+    [(32, 64, 1, True), (31, 64, 1, False), (32, 63, 1, False), (32, 64, 2, False)],
+)
+def test_one_model_of_many_labels_has_evidence_from_enough_rows(
+    n_classes: int, n: int, n_models: int, has: bool
+) -> None:
+    logits, y = drawn(n, n_classes=n_classes)
+    outputs = check_outputs({f"model {i}": logits + i for i in range(n_models)}, "logits")
+    columns = tuple(c for c in dictionary_columns(outputs) if not c.score.learns)
+    assert (fit_blend(outputs, y, columns).evidence is not None) == has
+
+
+def test_at_most_a_thousand_rows_teach_it() -> None:
+    logits, y = drawn(2050)
+    outputs = check_outputs(logits, "logits")
+    columns = score_columns(("",), ("logp(floor=0.01)", "rank"))
+    found = fit_blend(outputs, y, columns)
+    some = np.arange(0, 2050, 3)
+    model = Ranked(logits[some], "logits")
+    z = Blend(found.columns, found.coefficients).added_up({"": model})
+    assert found.evidence == fit_evidence(z, y[some], log_spreads(model))
+
+
+def test_rows_alone_threads_blocks_and_permuted_labels_give_the_same_bits(monkeypatch) -> None:
+    cp, rows = fitted(kind="logits")
+    predictor, blend = cp.predictor_, cp.blend_
+    whole = predictor.scores(predictor.check(rows))
+    alone = [predictor.scores(predictor.check(row[None])) for row in rows]
+    assert_array_equal(np.concatenate(alone), whole)
+    many = predictor.check(np.tile(rows, (80, 1)))
+    twins.compile_for(twins.WORTHWHILE)
+    monkeypatch.setattr("conformix.scores.blend.PIECE_ENTRIES", 7 * K)
+    for threads in (1, 3):
+        blending, out = Blending(blend, many, threads), np.empty((many.n, K))
+        for block in blending.blocks():
+            blending.fill(block, out[block])
+        assert_array_equal(out, np.tile(whole[..., 0], (80, 1)))
+    order = np.random.default_rng(0).permutation(K)
+    fixed = Blend(
+        (Column("", Logp(floor=0.01)), Column("", Logp())), np.array([0.6, 0.2]),
+        evidence=blend.evidence,
+    )  # fmt: skip
+    straight, turned = (
+        fixed.of_rows(check_outputs(values, "logits")) for values in (rows, rows[:, order])
+    )
+    assert_array_equal(turned, straight[:, order])
+
+
+@pytest.mark.parametrize("n_classes", [3, 40, 1000, 2**14])
+def test_spreads_are_exact_sums_in_any_order(n_classes: int) -> None:
+    rng = np.random.default_rng(n_classes)
+    log_probs = -rng.exponential(20, size=(2**17 // n_classes + 1, n_classes))
+    log_probs[0] = -3.0  # all alike
+    compiled_twin = spreads(log_probs) if twins._loaded else None
+    plain = _without_loops(spreads, log_probs)
+    if compiled_twin is not None:
+        assert_array_equal(compiled_twin, plain)
+    assert_array_equal(_without_loops(spreads, log_probs[:, ::-1]), plain)
+    sd = np.maximum(log_probs, -60).std(axis=1, keepdims=True)
+    assert_allclose(plain, sd, rtol=1e-3, atol=1e-3)
+    assert plain[0] == 0
+
+
+def _without_loops(function: Any, values: np.ndarray) -> np.ndarray:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("conformix.kernels.patterns.loops", lambda *_: None)
+        patch.setattr("conformix.kernels.elementary.loops", lambda *_: None)
+        return np.asarray(function(values))
+
+
+def test_log_sums_have_the_same_bits_compiled_and_not() -> None:
+    twins.compile_for(twins.WORTHWHILE)
+    rng = np.random.default_rng(0)
+    for scale in (0.1, 5.0, 400.0, 1e300):
+        logits = rng.normal(size=(60, 33)) * scale
+        found = elementary.log_sum_exp(logits)
+        assert_array_equal(found, _without_loops(elementary.log_sum_exp, logits))
+        if scale < 1e300:
+            assert_allclose(found[:, 0], logsumexp(logits, axis=1), rtol=1e-14)
+
+
+def test_sums_of_odds_are_those_of_the_definition() -> None:
+    twins.compile_for(twins.WORTHWHILE)
+    logits, y = drawn(60)
+    log_q = logits - logsumexp(logits, axis=1, keepdims=True)
+    r = np.linspace(-2, 2, 60)
+    compiled = evidence.Odds(log_q, y)
+    plain = evidence.Odds(log_q, y)
+    plain._loop = None
+    assert compiled._loop is not None
+    for one, other in zip(compiled.slopes(r), plain.slopes(r), strict=True):
+        assert_allclose(one, other, rtol=1e-12)
+
+
+@pytest.mark.parametrize("split", ["holdout", "exact"])
+@pytest.mark.parametrize("kind", ["logits", "probs"])
+def test_all_doors_give_the_same_sets(split: str, kind: str, tmp_path: Path) -> None:
+    logits, y = drawn(360, seed=5)
+    values = logits if kind == "logits" else Ranked(logits, "logits").probs
+    rows, labels, later = values[:300], y[:300], values[300:]
+    options = {"alpha": 0.1, "kind": kind, "random_state": 0, "split": split}
+    cp = cx.ScoreAverage("auto", **options).fit(rows, labels)
+    mask = cp.predict_set(later).mask
+    assert cp.blend_.evidence is not None
+    doors = {"loaded": _loaded(cp, tmp_path)}
+    if split == "holdout":
+        batches = [(rows[i : i + 70], labels[i : i + 70]) for i in range(0, 300, 70)]
+        doors["batches"] = cx.ScoreAverage("auto", **options).fit_batches(batches)
+        pvalues = cp.predict_pvalues(later)
+        assert_array_equal(pvalues > 0.1, mask)
+        assert_array_equal(doors["loaded"].predict_pvalues(later), pvalues)
+        nested = cp.predict_set(later, alpha=[0.05, 0.1])
+        assert_array_equal(nested.at(0.1).mask, mask)
+        cp.recalibrate(rows[:100], labels[:100]).predict_set(later)
+    for name, door in doors.items():
+        assert_array_equal(door.predict_set(later).mask, mask, err_msg=name)
+        assert door.blend_.evidence == cp.blend_.evidence or split == "holdout"
+
+
+def test_chunks_on_workers_give_the_same_sets() -> None:
+    da = pytest.importorskip("dask.array")
+    logits, y = drawn(360, seed=5)
+    cp = cx.ScoreAverage("auto", alpha=0.1, kind="logits", random_state=0)
+    mask = cp.fit(logits[:300], y[:300]).predict_set(logits[300:]).mask
+    evidence_here = cp.blend_.evidence
+    cp.fit(da.from_array(logits[:300], chunks=(90, -1)), da.from_array(y[:300], chunks=90))
+    assert cp.blend_.evidence == evidence_here
+    there = cp.predict_set(da.from_array(logits[300:], chunks=(25, -1)))
+    assert_array_equal(there.compute(), mask)
+
+
+def test_what_a_score_contributes_is_measured_beside_the_evidence() -> None:
+    cp, _ = fitted()
+    logits, y = drawn(400, seed=9)
+    blend = cp.blend_
+    first = next(c for c, number in zip(blend.columns, blend.coefficients, strict=True) if number)
+
+    def size(some: Blend) -> float:
+        scores = some.of_rows(check_outputs(logits, "logits"))
+        true = np.sort(scores[np.arange(400), y])[::-1]
+        return np.count_nonzero(scores >= true[cx.conformal_rank(400, 0.1) - 1]) / 400
+
+    found = {one.name: one for one in cx.contributions(cp, logits, y)}[str(first)]
+    expected = size(blend.without([first])) / size(blend) - 1
+    assert found.larger_without == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_blend_with_evidence_says_so() -> None:
+    with pytest.raises(InvalidInput, match="a blend of several models has no evidence"):
+        Blend(score_columns(("a", "b"), ("logp",)), np.ones(2), evidence=Evidence(0.1, 0.1))
+    with pytest.raises(InvalidInput, match="two finite coefficients"):
+        Evidence(np.nan, 0.0)
+
+
+def _loaded(cp: cx.ScoreAverage, folder: Path) -> Any:
+    cp.save(folder / "model.cfx")
+    return cx.ScoreAverage.load(folder / "model.cfx")
