@@ -244,3 +244,18 @@ def test_what_is_averaged_by_default_is_told_by_the_names_of_scores(
         assert "logp(floor=0.01)" in text
     assert main(["info", "model.json", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["scores"] == ["blend.thr"]
+
+
+def test_the_evidence_of_rows_is_told_beside_the_scores(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("conformix.scores.blend.MANY_CLASSES", 1)
+    monkeypatch.setattr("conformix.scores.blend.EVIDENT_ROWS", 1)
+    assert main(["fit", "calibration.csv", "-o", "model.json", "--scores", "auto", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["scores"] == ["blend.logit"]
+    assert main(["info", "model.json", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["evidence"] == told["evidence"]
+    assert set(told["evidence"]) == {"spread", "top"}
+    assert main(["info", "model.json", "--table"]) == 0
+    assert "evidence.spread" in capsys.readouterr().out

@@ -48,6 +48,7 @@ DATA = {
         "one knot or level of a curve that still rises to 1: another increasing scale"
     ),
     "predictor.blend.coefficients.data.*": "a coefficient, finite, not negative: another blend",
+    "predictor.blend.evidence.*": "a coefficient of the evidence, finite: another blend",
     "predictor.fitted.cuts.stratum.data.*": "the stratum of one calibration row, one that exists",
     "predictor.fitted.cuts.weight.data.*": "the importance of one calibration row, a finite number",
     "predictor.fitted.limits.ranks.data.*": "the largest rank of one class, from 1 to K",

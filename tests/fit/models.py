@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import conformix as cx
 from conformix.calibration import Clustered, LabelShift, PerClass, PerGroup, Weighted
@@ -48,6 +49,8 @@ RECIPES: dict[str, dict[str, Any]] = {
     },
     "exact, non-empty": {"split": "exact", "allow_empty": False},
     "auto": {"scores": "auto", "search": "auto", "several": True},
+    "evidence": {"scores": "auto", "search": "auto", "evident": True},
+    "evidence by exact": {"scores": "auto", "search": "auto", "split": "exact", "evident": True},
     "pac": {"guarantee": "pac", "delta": 0.2, "split": "efcp"},
     "pac apart": {"guarantee": "pac", "delta": 0.2},
     "pac batch": {"guarantee": "pac", "delta": 0.2, "split": "dlcp", "fit": {"test": P}},
@@ -101,9 +104,13 @@ def fitted(name: str) -> cx.ScoreAverage:
     fit = recipe.pop("fit", {})
     for key in ("several", "by", "again"):
         recipe.pop(key, None)
+    evident = recipe.pop("evident", False)
     settings = {"alpha": 0.2, "search": GridSearch(4), "random_state": 0, "threads": 1} | recipe
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore")
+        if evident:  # of few labels and rows
+            patch.setattr("conformix.scores.blend.MANY_CLASSES", 1)
+            patch.setattr("conformix.scores.blend.EVIDENT_ROWS", 1)
         model = cx.ScoreAverage(**{"scores": "paper", **settings})
         model.fit(outputs(name, fresh=False), Y, **fit, **more(name, N))
         return model.recalibrate(Q, Y) if RECIPES[name].get("again") else model

@@ -24,6 +24,15 @@ FACTS = (*F, "facts")
 CUTS = (*F, "cuts")
 MATRIX = ("predictor", "columns", 1, 2)
 HUGE = 10**9
+BLEND = ("predictor", "blend")
+
+
+def without_evidence(blend: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in blend.items() if key != "evidence"}
+
+
+def with_evidence(blend: dict[str, Any]) -> dict[str, Any]:
+    return blend | {"evidence": {"spread": 0.1, "top": 0.1}}
 
 
 def array(data: list[Any], dtype: str = "float64", shape: list[int] | None = None) -> Any:
@@ -127,6 +136,12 @@ CASES: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("auto", ("predictor", "blend", "name"), "a", r"blend\.name is also that of a model"),
     ("auto", ("params", "scores"), ["thr"], r"params\.scores auto is False, but a blend in the fi"),
     ("auto", ("predictor", "blend", "columns", 0, 0), "c", r"a model that is not among predictor"),
+    ("evidence", BLEND, without_evidence, r"evidence and the score that reads it are not both th"),
+    ("evidence by exact", BLEND, without_evidence, r"the score that reads it are not both there"),
+    ("auto", BLEND, with_evidence, r"a blend of several models has no evidence"),
+    ("evidence", (*BLEND, "evidence"), {"spread": 0.1}, r"blend\.evidence has no 'top'"),
+    ("evidence", (*BLEND, "evidence", "more"), 1, r"blend\.evidence"),
+    ("evidence", (*BLEND, "evidence", "top"), "0", r"blend\.evidence\.top must be a finite number"),
     # the search
     ("vfcp", (*F, "search"), None, r"search does not go with the split"),
     ("vfcp", (*F, "search", "count"), HUGE, r"search\.count cannot be"),

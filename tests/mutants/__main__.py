@@ -323,6 +323,7 @@ def main() -> int:
     began = time.perf_counter()
     known = outcomes(options.outcomes, bugs) if options.outcomes else {}
     last = catchers(options.csv) if options.csv else {}
+    last |= remembered(options.outcomes) if options.outcomes else {}
     rooms = sorted({room for bug in bugs for stage in stages(bug, {}) for room in stage})
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
@@ -396,6 +397,19 @@ def outcomes(path: Path, bugs: list[Bug]) -> dict[str, str | None]:
     last = {line["bug"]: line for line in lines}
     there = [(bug, last[bug.name]) for bug in bugs if bug.name in last]
     return {bug.name: line["test"] for bug, line in there if line["met"] == met(bug, line["test"])}
+
+
+def remembered(path: Path) -> dict[str, str]:
+    """Return the test functions that caught bugs the last time that a file knows of."""
+    if not path.exists():
+        return {}
+    lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    tests = {line["bug"]: line["test"] or "" for line in lines}
+    return {
+        bug: test.removeprefix("tests/").partition("[")[0]
+        for bug, test in tests.items()
+        if "::" in test
+    }
 
 
 def catchers(path: Path) -> dict[str, str]:

@@ -237,10 +237,12 @@ def test_all_doors_give_the_same_sets(split: str, kind: str, tmp_path: Path) -> 
         assert door.blend_.evidence == cp.blend_.evidence or split == "holdout"
 
 
-def test_chunks_on_workers_give_the_same_sets() -> None:
+@pytest.mark.parametrize("kind", ["logits", "probs"])
+def test_chunks_on_workers_give_the_same_sets(kind: str) -> None:
     da = pytest.importorskip("dask.array")
     logits, y = drawn(360, seed=5)
-    cp = cx.ScoreAverage("auto", alpha=0.1, kind="logits", random_state=0)
+    logits = logits if kind == "logits" else Ranked(logits, "logits").probs
+    cp = cx.ScoreAverage("auto", alpha=0.1, kind=kind, random_state=0)
     mask = cp.fit(logits[:300], y[:300]).predict_set(logits[300:]).mask
     evidence_here = cp.blend_.evidence
     cp.fit(da.from_array(logits[:300], chunks=(90, -1)), da.from_array(y[:300], chunks=90))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -279,13 +280,15 @@ def blended(blend: Any) -> dict[str, Any]:
     if blend is None:
         return {}
     pairs = zip(blend.columns, blend.coefficients, strict=True)
-    return {"blend": {str(column): float(c) for column, c in pairs if c}}
+    found: dict[str, Any] = {"blend": {str(column): float(c) for column, c in pairs if c}}
+    return found if blend.evidence is None else found | {"evidence": asdict(blend.evidence)}
 
 
 def named_weights(record: dict[str, Any]) -> list[tuple[str, float]]:
     """Return what is averaged and its weights: of a blend what it is made of."""
     plain = zip(record["scores"], record["weights"], strict=True)
-    return list(record["blend"].items() if record.get("blend") else plain)
+    evidence = [(f"evidence.{name}", c) for name, c in record.get("evidence", {}).items()]
+    return [*(record["blend"].items() if record.get("blend") else plain), *evidence]
 
 
 def _table(record: dict[str, Any]) -> Any:
