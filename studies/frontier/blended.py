@@ -23,13 +23,12 @@ from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
 from conformix.scores.blend import (
     DICTIONARY,
     ENOUGH_ROWS,
-    EVIDENT_ROWS,
     LEARNT,
-    MANY_CLASSES,
     MOST_EVIDENT_ROWS,
     MOST_NUMBERS,
     can_teach,
     dictionary_columns,
+    has_evidence,
     plan_rows,
     prior_of,
     ridge_of,
@@ -272,8 +271,7 @@ class Taught:
         """Return the evidence of one model, as the library learns it."""
         pool = self._blends.pool
         n, n_classes = len(self._tune), pool.outputs.n_classes
-        few = len(self._blends.rows) > 1 or n_classes < MANY_CLASSES or n < EVIDENT_ROWS
-        if few or not way.evidence:
+        if not way.evidence or not has_evidence(len(self._blends.rows), n, n_classes):
             return None
         columns, coefficients = self.coefficients(way)
         some = np.arange(0, n, -(-n // MOST_EVIDENT_ROWS))

@@ -17,7 +17,7 @@ from conformix.errors import InvalidInput
 from conformix.kernels import elementary, twins
 from conformix.kernels.patterns import spreads
 from conformix.scores import Column, Logp, evidence, score_columns
-from conformix.scores.blend import Blend, Blending, dictionary_columns, fit_blend
+from conformix.scores.blend import Blend, Blending, fit_blend
 from conformix.scores.evidence import Evidence, fit_evidence, log_spreads
 from conformix.scores.ranked import Ranked
 
@@ -119,14 +119,21 @@ def test_sets_are_smaller_where_narrow_rows_promise_too_much_and_wide_ones_too_l
 
 @pytest.mark.parametrize(
     ("n_classes", "n", "n_models", "has"),
-    [(32, 64, 1, True), (31, 64, 1, False), (32, 63, 1, False), (32, 64, 2, False)],
+    [
+        (32, 64, 1, True),
+        (31, 64, 1, False),
+        (32, 63, 1, False),
+        (32, 64, 2, False),
+        (2048, 64, 1, True),
+        (2049, 64, 1, False),
+    ],
 )
 def test_one_model_of_many_labels_has_evidence_from_enough_rows(
     n_classes: int, n: int, n_models: int, has: bool
 ) -> None:
     logits, y = drawn(n, n_classes=n_classes)
     outputs = check_outputs({f"model {i}": logits + i for i in range(n_models)}, "logits")
-    columns = tuple(c for c in dictionary_columns(outputs) if not c.score.learns)
+    columns = score_columns(tuple(outputs.models), ("logp(floor=0.01)", "rank"))
     assert (fit_blend(outputs, y, columns).evidence is not None) == has
 
 

@@ -444,6 +444,22 @@ def can_teach(outputs: Outputs, columns: Sequence[Column]) -> bool:
     return outputs.n >= FEWEST_ROWS or (outputs.n > 0 and coarse)
 
 
+def has_evidence(n_models: int, n: int, n_classes: int) -> bool:
+    """Whether a blend has the evidence of rows, by numbers alone.
+
+    Of few labels it gains nothing, of few tuning rows it is noise, and several models mend each
+    other. Of very many labels a blend keeps the order of its model instead, for speed.
+
+    Examples
+    --------
+    >>> has_evidence(n_models=1, n=400, n_classes=100)
+    True
+    >>> has_evidence(n_models=3, n=400, n_classes=100)
+    False
+    """
+    return n_models == 1 and n >= EVIDENT_ROWS and MANY_CLASSES <= n_classes <= MOST_RELATED
+
+
 def fit_blend(
     outputs: Outputs,
     y: IntArray,
@@ -500,7 +516,7 @@ def fit_blend(
     # What has learnt, and counts for nothing, would cost a matrix.
     used = [j for j in range(len(listed)) if coefficients[j] or not listed[j].score.learns]
     blend = Blend(tuple(listed[j] for j in used), coefficients[used], name)
-    if len(outputs.models) > 1 or outputs.n_classes < MANY_CLASSES or outputs.n < EVIDENT_ROWS:
+    if not has_evidence(len(outputs.models), outputs.n, outputs.n_classes):
         return blend
     teach = np.arange(0, outputs.n, -(-outputs.n // MOST_EVIDENT_ROWS))
     return replace(blend, evidence=_evidence(planes, coefficients, outputs, y, teach))
