@@ -256,6 +256,6 @@ def test_the_evidence_of_rows_is_told_beside_the_scores(
     assert told["scores"] == ["blend.logit"]
     assert main(["info", "model.json", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["evidence"] == told["evidence"]
-    assert set(told["evidence"]) == {"spread", "top"}
+    assert set(told["evidence"]) == {"spread", "top", "narrowest", "widest"}
     assert main(["info", "model.json", "--table"]) == 0
     assert "evidence.spread" in capsys.readouterr().out

@@ -32,7 +32,8 @@ def without_evidence(blend: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_evidence(blend: dict[str, Any]) -> dict[str, Any]:
-    return blend | {"evidence": {"spread": 0.1, "top": 0.1}}
+    numbers = {"spread": 0.1, "top": 0.1, "narrowest": 0.0, "widest": 1.0}
+    return blend | {"evidence": numbers}
 
 
 def array(data: list[Any], dtype: str = "float64", shape: list[int] | None = None) -> Any:
@@ -141,6 +142,7 @@ CASES: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("auto", BLEND, with_evidence, r"a blend of several models has no evidence"),
     ("evidence", (*BLEND, "evidence"), {"spread": 0.1}, r"blend\.evidence has no 'top'"),
     ("evidence", (*BLEND, "evidence", "more"), 1, r"blend\.evidence"),
+    ("evidence", (*BLEND, "evidence", "widest"), -9.0, r"two coefficients and two bounds"),
     ("evidence", (*BLEND, "evidence", "top"), "0", r"blend\.evidence\.top must be a finite number"),
     # the search
     ("vfcp", (*F, "search"), None, r"search does not go with the split"),

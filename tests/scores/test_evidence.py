@@ -46,7 +46,8 @@ def test_the_score_is_what_the_formula_says() -> None:
     log_q = z - logsumexp(z, axis=1, keepdims=True)
     sd = np.maximum(log_p, -60).std(axis=1, keepdims=True)
     a, b = blend.evidence.spread, blend.evidence.top
-    expected = log_q + a * np.log(sd + 0.001) + b * log_q.max(axis=1, keepdims=True)
+    known = np.clip(np.log(sd + 0.001), blend.evidence.narrowest, blend.evidence.widest)
+    expected = log_q + a * known + b * log_q.max(axis=1, keepdims=True)
     found = cp.predictor_.scores(cp.predictor_.check(rows))[..., 0]
     assert_allclose(found, expected, rtol=1e-3, atol=1e-3)  # a spread has twelve bits
     assert cp.score_names_ == ("blend.logit",)
@@ -55,7 +56,7 @@ def test_the_score_is_what_the_formula_says() -> None:
 
 def test_scores_of_a_row_add_up_to_its_evidence_and_keep_the_probabilities() -> None:
     z, spread = drawn(6)[0], np.linspace(-1, 2, 6)[:, None]
-    logits = Evidence(spread=0.5, top=-0.25).logits(z, spread)
+    logits = Evidence(0.5, -0.25, -9.0, 9.0).logits(z, spread)
     top = (z - logsumexp(z, axis=1, keepdims=True)).max(axis=1)
     assert_allclose(logsumexp(logits, axis=1), 0.5 * spread[:, 0] - 0.25 * top, rtol=1e-12)
     probs = [Ranked(values, "logits").probs for values in (z, logits)]
@@ -86,6 +87,34 @@ def test_the_coefficients_minimise_the_loss(n: int) -> None:
     found = fit_evidence(z, y, log_spreads(model))
     expected = best.x[:2] / features.std(axis=0)
     assert_allclose([found.spread, found.top], expected, rtol=2e-4, atol=2e-4)
+
+
+def test_beyond_the_rows_that_taught_it_a_spread_counts_no_more() -> None:
+    """A row whose labels are all alike has no spread at all."""
+    cp, rows = fitted()
+    found = cp.blend_.evidence
+    alike = np.zeros((1, K))
+    spread = log_spreads(Ranked(alike, "logits"))
+    assert spread < found.narrowest < found.widest
+    edge = found.logits(alike, np.array([[found.narrowest]]))
+    assert_array_equal(found.logits(alike, spread), edge)
+    assert_array_equal(found.logits(alike, spread + 99), found.logits(alike, spread + 98))
+    model = Ranked(rows, "logits")
+    again = fit_evidence(model.log_probs, np.zeros(len(rows), int), log_spreads(model))
+    assert (again.narrowest, again.widest) == (
+        log_spreads(model).min(), log_spreads(model).max()
+    )  # fmt: skip
+
+
+def test_tuning_rows_that_hardly_differ_do_not_lift_a_row_that_does_beyond_all_measure() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(K, size=400)
+    sure = 12 * np.eye(K)[(y + (rng.random(400) < 0.05)) % K] + 1e-3 * rng.normal(size=(400, K))
+    model = Ranked(sure, "logits")
+    found = fit_evidence(model.log_probs, y, log_spreads(model))
+    unsure = Ranked(rng.normal(size=(1, K)), "logits")
+    logits = found.logits(unsure.log_probs, log_spreads(unsure))
+    assert np.abs(logsumexp(logits)) < 3
 
 
 def test_steps_that_lead_too_far_are_made_shorter() -> None:
@@ -276,9 +305,12 @@ def test_what_a_score_contributes_is_measured_beside_the_evidence() -> None:
 
 def test_a_blend_with_evidence_says_so() -> None:
     with pytest.raises(InvalidInput, match="a blend of several models has no evidence"):
-        Blend(score_columns(("a", "b"), ("logp",)), np.ones(2), evidence=Evidence(0.1, 0.1))
-    with pytest.raises(InvalidInput, match="two finite coefficients"):
-        Evidence(np.nan, 0.0)
+        Blend(
+            score_columns(("a", "b"), ("logp",)), np.ones(2), evidence=Evidence(0.1, 0.1, 0.0, 1.0)
+        )
+    for numbers in ((np.nan, 0.0, 0.0, 1.0), (0.0, 0.0, 1.0, 0.0)):
+        with pytest.raises(InvalidInput, match="two coefficients and two bounds"):
+            Evidence(*numbers)
 
 
 def _loaded(cp: cx.ScoreAverage, folder: Path) -> Any:

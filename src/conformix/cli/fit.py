@@ -287,7 +287,8 @@ def blended(blend: Any) -> dict[str, Any]:
 def named_weights(record: dict[str, Any]) -> list[tuple[str, float]]:
     """Return what is averaged and its weights: of a blend what it is made of."""
     plain = zip(record["scores"], record["weights"], strict=True)
-    evidence = [(f"evidence.{name}", c) for name, c in record.get("evidence", {}).items()]
+    coefficients = {name: record.get("evidence", {}).get(name) for name in ("spread", "top")}
+    evidence = [(f"evidence.{name}", c) for name, c in coefficients.items() if c is not None]
     return [*(record["blend"].items() if record.get("blend") else plain), *evidence]
 
 

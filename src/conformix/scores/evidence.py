@@ -5,7 +5,10 @@ does: which labels it lets in depends on how the numbers of one row lie to those
 be the blend's probabilities and sd(x) the standard deviation over the labels of the model's
 log-probabilities, floored at -60. The score of a label is
 
-    log q_y(x) + e(x),    e(x) = a log(sd(x) + 0.001) + b log max_k q_k(x).
+    log q_y(x) + e(x),    e(x) = a log(sd(x) + 0.001) + b log max_k q_k(x),
+
+where the first logarithm is cut off at the smallest and largest of the rows that taught it: nothing
+is known of rows beyond these.
 
 Let t be the number that a twentieth of the true labels of the tuning rows T have a smaller q than.
 With ``u = exp(e + constant)``, a and b minimise
@@ -36,6 +39,8 @@ from conformix.scores.likelihood import might_round_otherwise, rounded
 
 # What is added to a standard deviation: rows whose labels are all alike have a logarithm.
 LEAST_SPREAD = 0.001
+# Where tuning rows hardly differ, a row that does must not be lifted beyond all measure.
+LEAST_UNIT = 0.05
 # Of the true labels, how many lie below the level around which labels count most.
 LEVEL = 0.05
 # On both coefficients; a trace of it on the constant keeps the minimum finite.
@@ -53,27 +58,37 @@ class Evidence:
         Coefficient of the logarithm of the spread of the model's log-probabilities.
     top : float
         Coefficient of the logarithm of the blend's largest probability.
+    narrowest, widest : float
+        Where the logarithm of the spread is cut off.
 
     Examples
     --------
     >>> from conformix.scores.ranked import Ranked
     >>> model = Ranked(np.array([[0.9, 0.1], [0.5, 0.5]]))
-    >>> Evidence(spread=0.0, top=1.0).logits(model.log_probs, log_spreads(model)).round(2)
+    >>> evidence = Evidence(spread=0.0, top=1.0, narrowest=-1.0, widest=1.0)
+    >>> evidence.logits(model.log_probs, log_spreads(model)).round(2)
     array([[-0.21, -2.41],
            [-1.39, -1.39]])
     """
 
     spread: float
     top: float
+    narrowest: float
+    widest: float
 
     def __post_init__(self) -> None:
-        if not np.isfinite([self.spread, self.top]).all():
-            raise InvalidInput("the evidence of a blend has two finite coefficients.")
+        finite = bool(np.isfinite([self.spread, self.top, self.narrowest, self.widest]).all())
+        if not finite or self.narrowest > self.widest:
+            raise InvalidInput(
+                "the evidence of a blend has two coefficients and two bounds, which are finite and "
+                "rise."
+            )
 
     def logits(self, z: Any, spread: Any) -> Any:
         """Return ``log softmax(z) + e`` (n, K) of logits z and what `log_spreads` says, (n, 1)."""
         top, total = _tops_and_totals(z)
-        return (z - total) + (self.spread * spread + self.top * (top - total))
+        known = spread.clip(self.narrowest, self.widest)
+        return (z - total) + (self.spread * known + self.top * (top - total))
 
 
 def log_spreads(model: Any) -> Any:
@@ -121,12 +136,13 @@ def fit_evidence(z: Any, y: IntArray, spread: FloatArray) -> Evidence:
     """
     top, total = _tops_and_totals(z)
     numbers = np.concatenate([spread, to_host(top - total)], axis=1)
-    units = numbers.std(axis=0) + 1e-6
+    units = np.maximum(numbers.std(axis=0) + 1e-6, LEAST_UNIT)
     features = np.column_stack([(numbers - numbers.mean(axis=0)) / units, np.ones(len(y))])
     found = _minimum(Odds(z - total, y), features)[:2] / units
     if is_tensor(z) and might_round_otherwise(found):
         return fit_evidence(to_host(z), y, spread)
-    return Evidence(*rounded(found).tolist())
+    slope, largest = rounded(found).tolist()
+    return Evidence(slope, largest, float(spread.min()), float(spread.max()))
 
 
 class Odds:

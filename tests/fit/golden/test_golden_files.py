@@ -79,3 +79,29 @@ def test_rules_of_folds_give_the_sets_and_p_values_of_the_day_they_were_saved(pa
     assert sets_out(cross.predict_set(new)) == expected["sets"]
     assert cross.predict_pvalues(new).tolist() == expected["pvalues"]
     assert cross.guarantee_.kind == expected["guarantee"]
+
+
+def rows_with_evidence(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Logits in eighths, the same on every machine, and labels."""
+    rng = np.random.default_rng(0)
+    logits = rng.integers(-40, 41, size=(n, 40)) * rng.integers(1, 4, size=(n, 1)) / 8
+    return logits, logits.argmax(axis=1) - (rng.random(n) < 0.2)
+
+
+def test_a_model_with_the_evidence_of_rows_gives_the_sets_of_the_day_it_was_saved() -> None:
+    """Written by ``ScoreAverage("auto", alpha=0.1, kind="logits", random_state=0)`` on 240 rows."""
+    folder = HERE / "evidence3"
+    model = cx.load(folder / "evidence.json")
+    logits, _ = rows_with_evidence(300)
+    expected = json.loads((folder / "expected.json").read_text())
+    assert sets_out(model.predict_set(logits[240:])) == expected["sets"]
+    ranks = ranks_out(model.predict_pvalues(logits[240:]), model.predictor_.fitted.n)
+    assert ranks == expected["ranks"]
+    assert model.blend_.evidence is not None
+
+
+def test_the_same_fit_finds_the_same_evidence_today() -> None:
+    logits, y = rows_with_evidence(300)
+    model = cx.ScoreAverage("auto", alpha=0.1, kind="logits", random_state=0)
+    model.fit(logits[:240], np.maximum(y[:240], 0))
+    assert model.blend_.evidence == cx.load(HERE / "evidence3" / "evidence.json").blend_.evidence

@@ -323,7 +323,7 @@ def _blend_in(document: Any, arrays: Arrays, n_classes: int) -> Blend:
 def _evidence_in(document: dict[str, Any]) -> Evidence | None:
     if "evidence" not in document:
         return None
-    names, where = ("spread", "top"), "blend.evidence"
+    names, where = ("spread", "top", "narrowest", "widest"), "blend.evidence"
     evidence = field_of(document, "evidence", "dict", "blend")
     refuse_unknown(evidence, names, where)
     return Evidence(*(field_of(evidence, name, "float", where) for name in names))
