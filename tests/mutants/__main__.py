@@ -32,8 +32,8 @@ from mutation.trees import Worker
 ROOT = Path(__file__).resolve().parents[2]
 SUITE = [
     "conformal", "scores", "search", "calibration", "fit", "estimators", "guarantees", "errors",
-    "sets", "metrics", "data", "cli", "kernels", "verdicts", "regression", "online", "crossings",
-    "parity",
+    "sets", "metrics", "doors", "data", "cli", "kernels", "verdicts", "regression", "online",
+    "crossings", "parity", "experiments", "report", "plots", "environments", "levels", "fuzz",
 ]  # fmt: skip
 # Where a bug is looked for first, by the beginning of its file; the first test that fails catches.
 ROLES, EXACT = "guarantees/test_roles.py", "fit/test_exact_split.py"
@@ -73,6 +73,7 @@ NEAR = [
     ("fit/each_row.py", "guarantees/test_each_row.py"),
     ("fit/exact/", "fit/test_exact_by_cell.py"),
     ("fit/cross.py", "estimators/test_cross_by_cell.py"),
+    ("fit/far.py", "doors"),
     ("fit/far.py", "data/test_batches.py"),
     ("data/inspection.py", "data/test_inspection.py"),
     ("experiments/", "experiments"),
@@ -80,9 +81,12 @@ NEAR = [
     ("fit/verdict.py", "verdicts"),
     ("fit/drift.py", "fit/test_drift.py"),
     ("fit/drift.py", "verdicts"),
+    ("fit/scored.py", "doors"),
     ("fit/scored.py", "data"),
     ("fit/scored.py", "scores/test_scale.py"),
+    ("fit/batches.py", "doors"),
     ("fit/batches.py", "data/test_batches.py"),
+    ("fit/chunks.py", "doors"),
     ("fit/chunks.py", "data/test_workers.py"),
     ("fit/saved/", TEACHERS),
     ("fit/saved/", "fit/test_saved.py"),
@@ -151,6 +155,7 @@ NEAR = [
     ("data/checks.py", "data/test_outputs_as_people_have_them.py"),
     ("data/checks.py", "data/test_checks.py"),
     ("data/checks.py", "errors/test_bad_input.py"),
+    ("data/passes.py", "doors"),
     ("data/passes.py", "data/test_batches.py"),
     ("data/chunks.py", "data/test_workers.py"),
     ("fit/predict_chunks.py", "data/test_workers.py"),
