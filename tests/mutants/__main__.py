@@ -257,7 +257,9 @@ def words_of_tests() -> dict[str, set[str]]:
         for path in files
         if path.name[:5] == "test_"
     }
-    return {file: words for file, words in rooms.items() if file.partition("/")[0] in SUITE}
+    # Files of the parity room are collected only where other libraries are installed.
+    asked = set(SUITE) - {"parity"}
+    return {file: words for file, words in rooms.items() if file.partition("/")[0] in asked}
 
 
 def words_in(text: str) -> set[str]:
