@@ -1,7 +1,7 @@
 """Plant every bug in a copy of the tree, run tests there, and list the test that catches it.
 
-The test that caught a bug last time is asked first, then tests that are named with its words, those
-near its file, and the rooms.
+The test that caught a bug last time is asked first, then test files that are named after its file
+or with its words, those near its file, and the rooms.
 With ``--outcomes FILE`` a run that was stopped goes on: a bug is not planted again while the module
 it is in, the test file that caught it and the helpers of all tests are as they were.
 """
@@ -226,7 +226,7 @@ def stages(bug: Bug, last: dict[str, str]) -> list[list[str]]:
     """Return the tests in the order in which they are asked."""
     fits = [(prefix, room) for prefix, room in NEAR if bug.file.startswith(prefix)]
     near = [room for _, room in sorted(fits, key=lambda fit: -len(fit[0]))]  # the nearest first
-    named = files_that_speak_of(bug)
+    named = [*files_named_after(bug.file), *files_that_speak_of(bug)]
     # Compiled code is compiled anew for every room that is asked: the surest comes first.
     rooms = dict.fromkeys([*near, *named, *SUITE] if compiled(bug) else [*named, *near, *SUITE])
     file, _, name = last.get(bug.name, "").partition("::")
@@ -236,7 +236,12 @@ def stages(bug: Bug, last: dict[str, str]) -> list[list[str]]:
     return [*first, *([f"tests/{room}"] for room in rooms)]
 
 
-def files_that_speak_of(bug: Bug, most: int = 4) -> list[str]:
+def files_named_after(file: str) -> list[str]:
+    """Return the test files that have the name of a module."""
+    return [one for one in words_of_tests() if Path(one).stem == f"test_{Path(file).stem}"]
+
+
+def files_that_speak_of(bug: Bug, most: int = 2) -> list[str]:
     """Return the files whose tests are named with most of the rarer words of a bug's name."""
     files = words_of_tests()
     seldom = Counter(word for words in files.values() for word in words)
