@@ -231,6 +231,11 @@ def test_log_sums_have_the_same_bits_compiled_and_not() -> None:
         logits = rng.normal(size=(60, 33)) * scale
         found = elementary.log_sum_exp(logits)
         assert_array_equal(found, _without_loops(elementary.log_sum_exp, logits))
+        probs, sums = elementary.softmax_and_log_sums(logits)
+        assert_array_equal(sums, found)
+        assert_array_equal(probs, elementary.softmax(logits))
+        both = _without_loops(lambda z: np.hstack(elementary.softmax_and_log_sums(z)), logits)
+        assert_array_equal(np.hstack([probs, sums]), both)
         if scale < 1e300:
             assert_allclose(found[:, 0], logsumexp(logits, axis=1), rtol=1e-14)
 

@@ -329,6 +329,25 @@ def softmax(logits: Any, out: FloatArray | None = None) -> FloatArray:
     return np.divide(powers, sums_of(powers), out=out)
 
 
+def softmax_and_log_sums(logits: Any) -> tuple[FloatArray, FloatArray]:
+    """Return the `softmax` of rows (n, K), and their `log_sum_exp` (n, 1), by one exponential.
+
+    Examples
+    --------
+    >>> softmax_and_log_sums([[0.0, 0.0]])
+    (array([[0.5, 0.5]]), array([[0.69314718]]))
+    """
+    numbers = np.asarray(logits, dtype=np.float64)
+    compiled = loops("elementary", numbers.size)
+    if compiled is not None:
+        out, log_sums = np.empty(numbers.shape), np.empty((len(numbers), 1))
+        compiled.softmax_into(np.ascontiguousarray(numbers), out, log_sums)
+        return out, log_sums
+    powers, top = _powers(numbers)
+    sums = sums_of(powers)
+    return powers / sums, top + log(sums)
+
+
 def log_sum_exp(logits: Any) -> FloatArray:
     """Return ``log sum exp`` of rows (n, K) of logits, shape (n, 1).
 

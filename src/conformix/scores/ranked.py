@@ -152,7 +152,9 @@ class Ranked:
         if self.kind == "probs":
             return self._raw
         if self.arithmetic == "exact":
-            return elementary.softmax(self._raw)
+            # Scores that ask for logarithms too have the sums on the way.
+            probs, self.__dict__["log_sum_exp"] = elementary.softmax_and_log_sums(self._raw)
+            return probs
         return self._normalized(self.exp(_minus(self._raw, self._raw.max(axis=1, keepdims=True))))
 
     def exp(self, values: FloatArray) -> FloatArray:

@@ -278,18 +278,23 @@ def _sum(powers: FloatArray, coarse: float, fine: float, room: FloatArray) -> fl
 
 
 @compiled
-def _softmax(logits: FloatArray, out: FloatArray, coarse: float, fine: float) -> None:
+def _softmax(
+    logits: FloatArray, out: FloatArray, log_sums: FloatArray, coarse: float, fine: float
+) -> None:
     room = np.empty((3, AT_ONCE))
     for row in range(logits.shape[0]):
-        powers = out[row]
-        _exp_of_differences(logits[row], _largest(logits[row]), powers, room)
+        powers, top = out[row], _largest(logits[row])
+        _exp_of_differences(logits[row], top, powers, room)
         total = _sum(powers, coarse, fine, room)
+        log_sums[row, 0] = top + log_of(total)
         for label in range(logits.shape[1]):
             powers[label] /= total
 
 
-def softmax_into(logits: FloatArray, out: FloatArray) -> None:
+def softmax_into(logits: FloatArray, out: FloatArray, log_sums: FloatArray | None = None) -> None:
     """Write the softmax of every row of finite float64 `logits` (n, K) to `out`, also in place.
+
+    And ``log sum exp`` of the row, which is had on the way, to `log_sums` (n, 1), if given.
 
     Examples
     --------
@@ -298,7 +303,8 @@ def softmax_into(logits: FloatArray, out: FloatArray) -> None:
     >>> x
     array([[0.5, 0.5]])
     """
-    _softmax(logits, out, *cuts(logits.shape[1]))
+    sums = np.empty((len(logits), 1)) if log_sums is None else log_sums
+    _softmax(logits, out, sums, *cuts(logits.shape[1]))
 
 
 @compiled
