@@ -117,6 +117,16 @@ def test_tuning_rows_that_hardly_differ_do_not_lift_a_row_that_does_beyond_all_m
     assert np.abs(logsumexp(logits)) < 3
 
 
+@pytest.mark.parametrize("scale", [30.0, 100.0, 1000.0])
+@pytest.mark.filterwarnings("error")
+def test_log_probabilities_that_nothing_has_shrunk_are_no_reason_to_overflow(scale: float) -> None:
+    rng = np.random.default_rng(0)
+    model = Ranked(rng.normal(size=(100, K)) * scale, "logits")
+    y = rng.integers(0, K, 100)
+    found = fit_evidence(model.log_probs, y, log_spreads(model))
+    assert np.isfinite([found.spread, found.top]).all()
+
+
 def test_steps_that_lead_too_far_are_made_shorter() -> None:
     """A slope that turns by its whole length would go on for ever."""
 

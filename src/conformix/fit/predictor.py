@@ -172,7 +172,7 @@ class Predictor:
         checked = self.check(outputs)
         if self.blend is not None:
             columns = self.blend.columns
-            return [(columns, self.blend.coefficients, fill_tensor(checked, columns))]
+            return [(columns, self.blend.coefficients, to_host(fill_tensor(checked, columns)))]
         rule = self.fitted.rule
         return [(self.columns, rule.weights, to_host(rule.transform(self.scores(checked))))]
 

@@ -79,7 +79,7 @@ class RankLimits:
 
     Label y keeps its score where that is at least the ``ranks[y]``-th largest of the row, that is,
     where ``#{y' : s' > s} < ranks[y]``: labels that tie stay together. `drop` is further than
-    scores differ otherwise; ``-inf`` would put a label into every set as soon as a few calibration
+    those of the tuning rows differ; ``-inf`` would put a label into every set as soon as a few calibration
     rows of its class rank low.
     """
 

@@ -207,7 +207,7 @@ class Blending:
         return row_blocks(self._outputs.n, 1, AT_ONCE * self._threads * self._rows)
 
     def fill(self, block: slice, out: FloatArray) -> None:
-        """Write the blend of a block of rows: logits or probabilities, as the outputs are."""
+        """Write what the blend gives for a block of rows: logits or probabilities (`kind_of`)."""
 
         def of_thread(rows: slice) -> None:
             with self._room.borrow() as room:
@@ -259,7 +259,7 @@ class Blended(LaterOutputs):
     blend: Blend
 
     def __getitem__(self, rows: slice) -> FloatArray:
-        """Return rows of the blend: logits or probabilities, whichever the outputs are."""
+        """Return rows of the blend: logits or probabilities, see `Blend.kind_of`."""
         some = self.outputs.rows(rows)
         return self.blend.of_rows(some if some.stays_on_device else some.to_host())  # type: ignore[no-any-return]
 

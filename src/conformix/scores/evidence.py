@@ -46,6 +46,8 @@ LEVEL = 0.05
 # On both coefficients; a trace of it on the constant keeps the minimum finite.
 RIDGE = np.array([1.0, 1.0, 1e-6])
 STEPS = 40
+# Odds and factors of rows beyond e to this power are alike: their products stay finite.
+FARTHEST = 300.0
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ def fit_evidence(z: Any, y: IntArray, spread: FloatArray) -> Evidence:
     Parameters
     ----------
     z : array or tensor of shape (n, K)
-        Logits of the blend, of every row by what the row did not teach.
+        Logits of the blend, of every row by matrices that the row had no part in.
     y : integer array of shape (n,)
         True labels.
     spread : float64 array of shape (n, 1)
@@ -152,17 +154,14 @@ class Odds:
         own = of_labels(log_probs, y)
         log_level = float(np.sort(own)[int(LEVEL * (len(own) + 1))])
         self.level = float(np.exp(log_level))
-        self._own = np.exp(own - log_level)
-        self._of_labels: Any = (
-            (log_probs - log_level).exp_()
-            if is_tensor(log_probs)
-            else elementary.exp(log_probs - log_level)
-        )
+        self._own = np.exp(np.minimum(own - log_level, FARTHEST))
+        log_odds = (log_probs - log_level).clip(max=FARTHEST)
+        self._of_labels: Any = log_odds.exp_() if is_tensor(log_odds) else elementary.exp(log_odds)
         self._loop = None if is_tensor(log_probs) else loops("likelihood", log_probs.size)
 
     def slopes(self, r: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the first and second derivatives (n,) of every row's loss by ``r = log u``."""
-        u = np.exp(r)
+        u = np.exp(r.clip(-FARTHEST, FARTHEST))
         true = 1 / (1 + u * self._own)  # of log(1 + 1 / (u o)), minus its derivative
         first, second = self._sums(u)
         return self.level * first - true, self.level * second + true * (1 - true)

@@ -51,7 +51,7 @@ def most_likely(
 
 def rounded(numbers: FloatArray) -> FloatArray:
     """Return coefficients with as many digits as a fit keeps."""
-    return np.asarray(np.round(numbers, DIGITS))
+    return np.asarray(np.round(numbers, DIGITS)) + 0.0  # no number is minus zero
 
 
 def might_round_otherwise(numbers: FloatArray) -> bool:

@@ -156,3 +156,13 @@ def test_a_device_next_to_a_turn_of_rounding_asks_the_host(on_device, monkeypatc
         monkeypatch.setattr("conformix.scores.likelihood.UNSURE", unsure)
         assert fit_evidence(on_device(logits), y, log_spreads(model)) == expected
         assert asked == places
+
+
+def test_contributions_of_a_blend_of_tensors_are_those_of_the_host(on_device) -> None:
+    logits, y = drawn(360)
+    found = []
+    for put in (np.asarray, on_device):
+        cp = cx.ScoreAverage("auto", alpha=0.1, kind="logits", random_state=0)
+        cp.fit(put(logits[:300].copy()), y[:300])
+        found.append(cx.contributions(cp, put(logits[300:].copy()), y[300:]))
+    assert [repr(one) for one in found[0]] == [repr(one) for one in found[1]]
