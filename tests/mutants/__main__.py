@@ -199,7 +199,7 @@ NEAR = [
 # A bug that makes a loop endless is noticed by whoever waits for it: seconds that tests compute.
 PATIENCE_S = 300.0
 # Files that are asked at first, and the seconds that each may compute.
-NEAREST, HASTE_S = 5, 40.0
+NEAREST, HASTE_S = 4, 25.0
 
 
 @dataclass(frozen=True)
