@@ -175,6 +175,7 @@ assurance-mutation: $(STAMP)
 	@$(BIN)/python -m pip install --quiet --group mutation
 	@cd tests && ../$(BIN)/python -m mutation $(AGAIN) --table ../docs/results/mutation.md
 assurance-mutants: $(STAMP)
+	@$(BIN)/python -m pip install --quiet --group mutation
 	@cd tests && ../$(BIN)/python -m mutants --outcomes mutants/outcomes.jsonl --csv ../docs/results/planted.csv
 # Without atheris (no wheel for this system) files are damaged at random, and it says so.
 FUZZ_SECONDS ?= 300

@@ -1,7 +1,8 @@
 """Plant every bug in a copy of the tree, run tests there, and list the test that catches it.
 
-The test that caught a bug last time is asked first, then test files that are named after its file
-or with its words, those near its file, and the rooms.
+The test that caught a bug last time is asked first, then tests that run its line (noted once, by
+one run of all tests), test files that are named after its file or with its words, those near its
+file, and the rooms.
 With ``--outcomes FILE`` a run that was stopped goes on: a bug is not planted again while the module
 it is in, the test file that caught it and the helpers of all tests are as they were.
 """
@@ -15,6 +16,8 @@ import json
 import os
 import re
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -27,6 +30,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from mutants.planted import BUGS, Bug
+from mutation.__main__ import Choice
 from mutation.trees import Worker
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -219,13 +223,43 @@ class Planted:
         right = (ROOT / "src" / "conformix" / self.file).read_text(encoding="utf-8")
         return right.replace(self.bug.right, self.bug.wrong)
 
+    @property
+    def line(self) -> int:
+        """The first line of the module that the bug changes."""
+        right = (ROOT / "src" / "conformix" / self.file).read_text(encoding="utf-8")
+        pairs = zip(right.splitlines(), self.text.splitlines(), strict=False)
+        return next(i for i, (one, other) in enumerate(pairs, 1) if one != other)
+
+    @property
+    def place(self) -> str:
+        """Nothing: tests that killed mutants of a function are not known here."""
+        return ""
+
 
 def compiled(bug: Bug) -> bool:
     """Whether callers hold compiled code of the bug's module, which follows its own file alone."""
     return bug.file.startswith("kernels/host/")
 
 
-def stages(bug: Bug, last: dict[str, str]) -> list[list[str]]:
+def note_lines(folder: Path) -> None:
+    """Run all tests once, and note which of them run which line of a file with a bug."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "mutants.noted"]
+    command += ["--numprocesses", "3", "--dist", "loadfile", "--no-loadscope-reorder", "tests"]
+    environment = os.environ | {"PLANTED_LINES": str(folder)}
+    subprocess.run(command, cwd=ROOT, check=False, env=environment)
+
+
+def that_run_its_line(bug: Bug, choice: Choice | None) -> list[list[str]]:
+    """Return tests that run the line of a bug, those first that run little else."""
+    if choice is None or compiled(bug):
+        return []
+    rooms = tuple(f"tests/{room}/" for room in SUITE if room != "parity")
+    found = choice.stages(Planted(bug))  # type: ignore[arg-type]
+    kept = ([test for test in stage if test.startswith(rooms)] for stage in found)
+    return [stage for stage in kept if stage]
+
+
+def stages(bug: Bug, last: dict[str, str], choice: Choice | None = None) -> list[list[str]]:
     """Return the tests in the order in which they are asked."""
     fits = [(prefix, room) for prefix, room in NEAR if bug.file.startswith(prefix)]
     near = [room for _, room in sorted(fits, key=lambda fit: -len(fit[0]))]  # the nearest first
@@ -236,7 +270,8 @@ def stages(bug: Bug, last: dict[str, str]) -> list[list[str]]:
     path = ROOT / "tests" / file
     there = path.is_file() and f"\ndef {name}(" in path.read_text(encoding="utf-8")
     first = [[f"tests/{file}::{name}"]] if there else []
-    return [*first, *([f"tests/{room}"] for room in rooms)]
+    by_line = that_run_its_line(bug, choice)
+    return [*first, *by_line, *([f"tests/{room}"] for room in rooms)]
 
 
 def files_named_after(file: str) -> list[str]:
@@ -333,6 +368,10 @@ def main() -> int:
     parser.add_argument("only", nargs="*", help="words of the bugs to plant; all by default")
     parser.add_argument("--csv", type=Path, help="also write bugs and tests to this file")
     parser.add_argument("--outcomes", type=Path, help="a file to go on from, line by line")
+    parser.add_argument(
+        "--lines", type=Path, default=ROOT / ".mutation" / "planted",
+        help="where it is noted which tests run which line; noted anew where there is nothing",
+    )  # fmt: skip
     options = parser.parse_args()
     words = options.only
     bugs = [bug for bug in BUGS if not words or any(word in bug.name for word in words)]
@@ -340,6 +379,9 @@ def main() -> int:
     known = outcomes(options.outcomes, bugs) if options.outcomes else {}
     last = catchers(options.csv) if options.csv else {}
     last |= remembered(options.outcomes) if options.outcomes else {}
+    if not options.lines.exists():
+        note_lines(options.lines)
+    choice = Choice(options.lines, options.lines / "none")
     rooms = sorted({room for bug in bugs for stage in stages(bug, {}) for room in stage})
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
@@ -350,7 +392,7 @@ def main() -> int:
         def plant(bug: Bug, most: int | None = None, limit: float = PATIENCE_S) -> str | None:
             start, worker = time.perf_counter(), workers.get()
             try:
-                test = caught_by(bug, worker, stages(bug, last)[:most], limit)
+                test = caught_by(bug, worker, stages(bug, last, choice)[:most], limit)
             finally:
                 workers.put(worker)
             if test is None and most is not None:
