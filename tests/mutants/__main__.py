@@ -406,10 +406,13 @@ def main() -> int:
             return test
 
         found = dict(known)
-        # First those that are caught at once, then those of code that takes long to compile, then
-        # those that the whole suite is asked about: a run that is stopped leaves few behind.
+        # First those that are caught at once, then those that the whole suite is asked about, last
+        # those of code that takes long to compile: a run that is stopped leaves few behind.
         for some in ({"most": NEAREST, "limit": HASTE_S}, {}):
-            left = sorted((bug for bug in bugs if bug.name not in found), key=compiled)
+            left = [bug for bug in bugs if bug.name not in found]
+            # What compiles for longer than haste allows is asked about once.
+            left = [bug for bug in left if not some or not compiled(bug)]
+            left.sort(key=compiled)
             with ThreadPoolExecutor(os.cpu_count()) as pool:
                 tests = list(pool.map(lambda bug, some=some: plant(bug, **some), left))
             found |= {
