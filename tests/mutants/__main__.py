@@ -28,10 +28,13 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
+from typing import TYPE_CHECKING
 
 from mutants.planted import BUGS, Bug
-from mutation.__main__ import Choice
 from mutation.trees import Worker
+
+if TYPE_CHECKING:
+    from mutation.__main__ import Choice
 
 ROOT = Path(__file__).resolve().parents[2]
 SUITE = [
@@ -373,6 +376,8 @@ def main() -> int:
         help="where it is noted which tests run which line; noted anew where there is nothing",
     )  # fmt: skip
     options = parser.parse_args()
+    from mutation.__main__ import Choice  # noqa: PLC0415  needs what `make test` does not install
+
     words = options.only
     bugs = [bug for bug in BUGS if not words or any(word in bug.name for word in words)]
     began = time.perf_counter()
