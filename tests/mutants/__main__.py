@@ -376,7 +376,7 @@ def main() -> int:
         help="where it is noted which tests run which line; noted anew where there is nothing",
     )  # fmt: skip
     options = parser.parse_args()
-    from mutation.__main__ import Choice  # noqa: PLC0415  needs what `make test` does not install
+    from mutation.__main__ import Choice  # needs what `make test` does not install
 
     words = options.only
     bugs = [bug for bug in BUGS if not words or any(word in bug.name for word in words)]
