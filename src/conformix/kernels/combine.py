@@ -79,8 +79,8 @@ class RankLimits:
 
     Label y keeps its score where that is at least the ``ranks[y]``-th largest of the row, that is,
     where ``#{y' : s' > s} < ranks[y]``: labels that tie stay together. `drop` is further than
-    those of the tuning rows differ; ``-inf`` would put a label into every set as soon as a few calibration
-    rows of its class rank low.
+    scores of the tuning rows differ; ``-inf`` would put a label into every set as soon as a few
+    calibration rows of its class rank low.
     """
 
     ranks: IntArray
