@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import conformix as cx
-import oracle
 from cases import Bag, FirstRowsAside, FirstRowsTeach, bags, levels
 from conformix.fit import blend as blend_of_fit
 from conformix.scores import blend
@@ -26,6 +25,7 @@ from guarantees.test_learnt_scores import (
     EVERY_SOURCE,
     average,
     covered_when_held_out,
+    enough_of_a_bag_are_covered,
     other_rows,
     rows_without_ties,
 )
@@ -48,14 +48,8 @@ def few_have_evidence() -> Iterator[None]:
 def test_at_least_k_of_n_plus_one_rows_are_covered_with_ties(
     source: str, bag: Bag, level: tuple[float, Fraction], data: st.DataObject
 ) -> None:
-    alpha, meant = level
     n_tune = data.draw(st.integers(1, len(bag.y) - 2), label="tuning rows")
-    others = other_rows(4, bag.outputs["a"].shape[1])
-    if source == "batch":
-        others = bag.test["a"]  # ties between test and calibration rows
-    cp = average(FirstRowsTeach(n_tune=n_tune), alpha, "auto")
-    hits = covered_when_held_out(cp, bag.outputs["a"], bag.y, n_tune, source, others)
-    assert hits >= oracle.conformal_rank(len(bag.y) - n_tune - 1, meant)
+    cp = enough_of_a_bag_are_covered("auto", source, bag, level, n_tune)
     assert cp.blend_.evidence is not None
 
 

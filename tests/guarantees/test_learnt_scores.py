@@ -100,8 +100,15 @@ def other_rows(n: int, n_classes: int) -> np.ndarray:
 def test_at_least_k_of_n_plus_one_rows_are_covered_with_ties(
     scores: Any, source: str, bag: Bag, level: tuple[float, Fraction], data: st.DataObject
 ) -> None:
-    alpha, meant = level
     n_tune = data.draw(st.integers(1, len(bag.y) - 2), label="tuning rows")
+    enough_of_a_bag_are_covered(scores, source, bag, level, n_tune)
+
+
+def enough_of_a_bag_are_covered(
+    scores: Any, source: str, bag: Bag, level: tuple[float, Fraction], n_tune: int
+) -> cx.ScoreAverage:
+    """Assert it of the rows that do not tune; return what was fitted last."""
+    alpha, meant = level
     others = other_rows(4, bag.outputs["a"].shape[1])
     if source == "batch":
         others = bag.test["a"]  # ties between test and calibration rows
@@ -109,6 +116,7 @@ def test_at_least_k_of_n_plus_one_rows_are_covered_with_ties(
     cp = average(split, alpha, scores)
     hits = covered_when_held_out(cp, bag.outputs["a"], bag.y, n_tune, source, others)
     assert hits >= oracle.conformal_rank(len(bag.y) - n_tune - 1, meant)
+    return cp
 
 
 @settings(max_examples=10)

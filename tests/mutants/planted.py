@@ -442,10 +442,8 @@ BUGS = [
         "(max(row[k], floor) + shift)", "(row[k] + shift)"),
     Bug("a log-sum-exp without its largest logit in the loop", "kernels/host/elementary.py",
         "out[row, 0] = top + log_of(", "out[row, 0] = log_of("),
-    Bug("batches whose blend with evidence is taken for probabilities", "fit/batches.py",
-        "kind = blend.kind_of(self.outputs.kind)", "kind = self.outputs.kind"),
-    Bug("chunks whose blend with evidence is taken for probabilities", "fit/chunks.py",
-        "kind = blend.kind_of(self.outputs.kind)", "kind = self.outputs.kind"),
+    Bug("blocks whose blend with evidence is taken for probabilities", "scores/blend.py",
+        "kind = self.kind_of(source.kind)", "kind = source.kind"),
     # Scores that learn: from which rows, and for whom.
     Bug("labels in the matrix of a score", "fit/learning.py",
         "sums = add_up(score, model, [rows.unlabelled], own)",

@@ -81,9 +81,7 @@ class BatchRows(OfModels):
         )  # fmt: skip
 
     def blended(self, blend: Blend, threads: int | None = None) -> BatchRows:
-        kind = blend.kind_of(self.outputs.kind)
-        outputs = replace(self.outputs, through=blend.over, named=(blend.name,), becomes=kind)
-        return replace(self, outputs=outputs)
+        return replace(self, outputs=blend.in_blocks(self.outputs))
 
     def scored(
         self,

@@ -127,9 +127,7 @@ class ChunkRows(OfModels):
         )  # fmt: skip
 
     def blended(self, blend: Blend, threads: int | None = None) -> ChunkRows:
-        kind = blend.kind_of(self.outputs.kind)
-        outputs = replace(self.outputs, through=blend.over, named=(blend.name,), becomes=kind)
-        return replace(self, outputs=outputs)
+        return replace(self, outputs=blend.in_blocks(self.outputs))
 
     def as_fitted(self, predictor: Predictor) -> ChunkRows:
         """Return the rows as a fitted model reads them: by its blend, in its arithmetic."""

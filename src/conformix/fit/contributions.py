@@ -14,7 +14,7 @@ from conformix.errors import InvalidInput
 from conformix.kernels import combine
 from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.scores.names import Column
-from conformix.scores.ranked import ranked_rows
+from conformix.scores.ranked import ranked_models
 
 __all__ = ["Contribution", "contributions"]
 
@@ -144,10 +144,8 @@ def _of_labels(predictor: Any, outputs: Any, y: Any) -> list[Averaged]:
 
 def _blended(predictor: Any, outputs: Any) -> Callable[[FloatArray], FloatArray]:
     """Return how scores added up (n, K) become what a blend is cut at: evidence stays as it is."""
-    checked = predictor.check(outputs).to_host()
-    ranked = {
-        m: ranked_rows(v, checked.kind, checked.arithmetic) for m, v in checked.models.items()
-    }
+    ranked = ranked_models(predictor.check(outputs).to_host())
+    # Logits without evidence are no scores: a set is cut at probabilities.
     return lambda z: predictor.blend.outputs_of(z, ranked, "probs")
 
 

@@ -30,7 +30,7 @@ from conformix.fit.rule import Calibrated, Fitted, cut_by
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
 from conformix.scores.learnt import RowSums
 from conformix.scores.names import Column
-from conformix.scores.ranked import Ranked
+from conformix.scores.ranked import Ranked, ranked_models
 from conformix.scores.tensor import fill_tensor
 from conformix.splits import Roles
 
@@ -96,7 +96,7 @@ class CalibrationRows:
 
     @cached_property
     def ranked(self) -> dict[str, Ranked]:
-        return ranked_rows(self.outputs)
+        return ranked_models(self.outputs)
 
     @cached_property
     def sums(self) -> dict[int, RowSums]:
@@ -118,7 +118,7 @@ class CalibrationRows:
 
     def taught_by(self, row: Outputs) -> tuple[Column, ...]:
         """Return the columns by all calibration rows and one row, which are treated alike."""
-        ranked, taught = ranked_rows(row), list(self.columns)
+        ranked, taught = ranked_models(row), list(self.columns)
         for j, sums in self.sums.items():
             model, score = self.columns[j]
             learning: Any = score
@@ -131,14 +131,6 @@ class CalibrationRows:
             Column(model, self.held.get(j, score))  # type: ignore[arg-type]
             for j, (model, score) in enumerate(columns)
         )
-
-
-def ranked_rows(outputs: Outputs) -> dict[str, Ranked]:
-    """Return the rows of every model."""
-    return {
-        model: Ranked(values[:], outputs.kind, arithmetic=outputs.arithmetic)
-        for model, values in outputs.models.items()
-    }
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -18,7 +18,7 @@ from fractions import Fraction
 from functools import cached_property
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -36,12 +36,15 @@ from conformix.scores.evidence import Evidence, fit_evidence, log_spreads
 from conformix.scores.learnt import PatternScore, PatternSum, pattern_sum
 from conformix.scores.likelihood import most_likely
 from conformix.scores.names import Column, parse_score, score_columns
-from conformix.scores.ranked import Ranked, Rising, ranked_rows
+from conformix.scores.ranked import Ranked, Rising, ranked_models
 from conformix.scores.sorted_rows import SortedRows, rise
 from conformix.scores.tensor import fill_planes, fill_tensor
 from conformix.scores.terms import terms_of
 
 __all__ = ["DICTIONARY", "Blend", "fit_blend", "plan_rows"]
+
+
+S = TypeVar("S", bound=Any)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +92,11 @@ class Blend:
         """Return the blend of some outputs in their place, computed when rows are asked for."""
         return self.instead(outputs, Blended(outputs, self))
 
+    def in_blocks(self, source: S) -> S:
+        """Return outputs that come in blocks with the blend in the place of every block's."""
+        kind = self.kind_of(source.kind)
+        return replace(source, through=self.over, named=(self.name,), becomes=kind)
+
     def instead(self, outputs: Outputs, values: Any) -> Outputs:
         """Return outputs with what the blend makes of them in their place."""
         return replace(
@@ -112,11 +120,11 @@ class Blend:
 
     def logits(self, outputs: Outputs) -> Any:
         """Return ``z`` of all labels of some rows, shape (n, K)."""
-        return self.added_up(_ranked(outputs))
+        return self.added_up(ranked_models(outputs))
 
     def of_rows(self, outputs: Outputs) -> Any:
         """Return what the blend gives for all labels of some rows, shape (n, K)."""
-        ranked = _ranked(outputs)
+        ranked = ranked_models(outputs)
         return self.outputs_of(self.added_up(ranked), ranked, outputs.kind)
 
     def added_up(self, ranked: Mapping[str, Any]) -> FloatArray:
@@ -225,10 +233,7 @@ class Blending:
         spread = np.empty((n, 1))
         for rows in pieces:
             some = self._outputs.read(slice(block.start + rows.start, block.start + rows.stop))
-            ranked = {
-                model: Ranked(values, some.kind, arithmetic=some.arithmetic)
-                for model, values in some.models.items()
-            }
+            ranked = ranked_models(some)
             if self._terms is None:
                 out[rows] = self._blend.without_products(ranked)
             else:
@@ -297,11 +302,6 @@ class SortedBlend(SortedRows):
     def unsorted(self) -> Ranked:
         values = Blended(self._outputs, self._blend)[:]
         return Ranked(values, *self._how)
-
-
-def _ranked(outputs: Outputs) -> dict[str, Any]:
-    how = outputs.kind, outputs.arithmetic
-    return {model: ranked_rows(values, *how) for model, values in outputs.models.items()}
 
 
 def _device() -> Any:
@@ -531,5 +531,5 @@ def _evidence(
     for coefficient, plane in zip(coefficients[1:].tolist(), planes[1:], strict=True):
         if coefficient:
             z += coefficient * plane[places]
-    (model,) = _ranked(outputs.rows(rows)).values()
+    (model,) = ranked_models(outputs.rows(rows)).values()
     return fit_evidence(z, y[rows], to_host(log_spreads(model)))

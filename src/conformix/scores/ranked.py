@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from conformix.data.outputs import Arithmetic, Kind
+from conformix.data.outputs import Arithmetic, Kind, Outputs
 from conformix.errors import InvalidInput
 from conformix.kernels import elementary
 from conformix.kernels.arrays import FloatArray, IntArray, on_device
@@ -355,6 +355,19 @@ def ranked_rows(values: Any, kind: Kind, arithmetic: Arithmetic) -> Any:
     if on_device(values):
         return import_module("conformix.scores.device").DeviceRanked(values, kind)
     return Ranked(values, kind, arithmetic=arithmetic)
+
+
+def ranked_models(outputs: Outputs) -> dict[str, Any]:
+    """Return some rows of every model, ranked where they are.
+
+    Examples
+    --------
+    >>> from conformix.data.outputs import check_outputs
+    >>> ranked_models(check_outputs({"one": [[0.2, 0.8]]}))["one"].rank
+    array([[2, 1]])
+    """
+    how = outputs.kind, outputs.arithmetic
+    return {model: ranked_rows(values[:], *how) for model, values in outputs.models.items()}
 
 
 class Rising(Ranked):
