@@ -54,7 +54,7 @@ def evaluate(
     max_memory: MaxMemory = "4G",
     as_json: Json = None,
 ) -> None:
-    """Measure sets on labelled rows, with intervals; or intervals on responses."""
+    """Measure sets, or intervals, on labelled rows."""
     from conformix.fit.evaluation import evaluated  # noqa: PLC0415
     from conformix.fit.saved import load_predictor  # noqa: PLC0415
     from conformix.fit.verdict import LabelledRows  # noqa: PLC0415  late
