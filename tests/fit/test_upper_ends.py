@@ -131,7 +131,7 @@ def test_strata_with_a_threshold_each(monkeypatch) -> None:
 def test_blocks_and_threads_do_not_matter(monkeypatch) -> None:
     logits, y = rows_and_labels(n=500)
     monkeypatch.setattr(module, "WORTHWHILE", 0)
-    monkeypatch.setattr("conformix.kernels.blocks.SMALL_WORK", 0)
+    monkeypatch.setattr("conformix.kernels.blocks.OUTPUTS_PER_WAIT", 1)
     found = []
     for entries, threads in [(2**18, 1), (37, 3), (500, 2)]:
         monkeypatch.setattr(sorting, "SORTED_ENTRIES", entries)
@@ -175,7 +175,7 @@ def test_a_few_blocks_per_thread_are_in_memory_at_once(monkeypatch) -> None:
     logits, y = rows_and_labels(n=500)
     monkeypatch.setattr(module, "WORTHWHILE", 0)
     cp = cx.ScoreAverage(THREE, kind="logits", random_state=0, threads=3).fit(logits, y)
-    monkeypatch.setattr("conformix.kernels.blocks.SMALL_WORK", 0)
+    monkeypatch.setattr("conformix.kernels.blocks.OUTPUTS_PER_WAIT", 1)
     monkeypatch.setattr(sorting, "SORTED_ENTRIES", logits[:8].size)
     sizes, entries = [], []
 

@@ -215,7 +215,7 @@ def test_raw_floors_are_the_last_knots_that_do_not_exceed_the_numbers() -> None:
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_threads_learn_the_same_scale(monkeypatch, threads: int) -> None:
-    monkeypatch.setattr(blocks, "SMALL_WORK", 0)
+    monkeypatch.setattr(blocks, "OUTPUTS_PER_WAIT", 1)
     scores = np.random.default_rng(1).random((50, 20, 3))
     one, other = Ecdf().fit(scores, ()), Ecdf().fit(scores, (), threads)
     for name in ("knots", "levels"):

@@ -1,15 +1,19 @@
 """Work in blocks of rows: how many numbers at once, in which threads, in whose memory.
 
-A pool lives for one call only: nothing is left behind for a forked child to stumble over, and two
-callers never share one. The compiled kernels release the interpreter lock.
+Helping threads are started once and kept: to start one takes as long as to sort a thousand rows.
+Whoever asks them works too, so that a call ends even while all of them are busy with another, or
+with the one that it is part of. A forked child starts its own. The compiled kernels release the
+interpreter lock.
 """
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -68,20 +72,26 @@ def available_threads(threads: int | None = None) -> int:
     return int(threads)
 
 
-# Outputs below which one thread sorts them sooner than several that wait for each other.
-SMALL_WORK = 2**20
+# With each thread the others wait a little longer, for the interpreter and for memory: as long as
+# so many outputs take.
+OUTPUTS_PER_WAIT = 2**16
 
 
 def threads_for(entries: int, threads: int | None) -> int:
-    """Return how many threads pay off for rows with so many outputs.
+    """Return how many threads are done soonest with rows of so many outputs.
+
+    ``W / t + c t``, the work shared and what t threads cost each other, is least at the root of
+    ``W / c``.
 
     Examples
     --------
     >>> threads_for(1000, threads=3)
     1
+    >>> threads_for(2**22, threads=16)
+    8
     """
     asked = available_threads(threads)
-    return asked if entries >= SMALL_WORK else 1
+    return max(1, min(asked, math.isqrt(entries // OUTPUTS_PER_WAIT)))
 
 
 def batched(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
@@ -99,10 +109,56 @@ def run_blocks(work: Callable[[T], R], blocks: Iterable[T], threads: int) -> lis
     [1, 4, 9]
     """
     todo = list(blocks)
-    if threads == 1 or len(todo) <= 1:
+    n_helpers = min(threads, len(todo)) - 1
+    if n_helpers < 1:
         return [work(block) for block in todo]
-    with ThreadPoolExecutor(min(threads, len(todo))) as pool:
-        return list(pool.map(work, todo))
+    left, done = deque(enumerate(todo)), {}
+    errors: dict[int, BaseException] = {}
+
+    def share() -> None:
+        while left:
+            try:
+                which, block = left.popleft()
+            except IndexError:  # another thread has taken the last one
+                return
+            try:
+                done[which] = work(block)
+            except BaseException as error:
+                left.clear()
+                errors[which] = error
+
+    asked = _HELPERS.submit(share, n_helpers)
+    try:
+        share()
+    finally:
+        left.clear()  # nothing is left, unless the user has interrupted
+        wait([helper for helper in asked if not helper.cancel()])
+    if errors:  # blocks are taken in their order, so that this is the error of one thread, too
+        raise errors[min(errors)]
+    return [done[which] for which in range(len(todo))]
+
+
+class _Helpers:
+    """Threads that are started when first asked for, and kept."""
+
+    def __init__(self) -> None:
+        self._size, self._pool = 0, ThreadPoolExecutor(1)
+
+    def submit(self, work: Callable[[], None], n: int) -> list[Future[None]]:
+        """Ask `n` of them to do some work."""
+        if n > self._size:  # a smaller pool ends when its last caller lets go of it
+            self._size, self._pool = n, ThreadPoolExecutor(n, "conformix")
+        pool = self._pool
+        return [pool.submit(work) for _ in range(n)]
+
+    def forget(self) -> None:
+        """Start others when next asked for: a forked child has none of these."""
+        self._size = 0
+
+
+_HELPERS = _Helpers()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_HELPERS.forget)
 
 
 class Buffers:

@@ -40,9 +40,8 @@ from conformix.scores.tensor import fill_tensor, uniforms_of
 
 # Outputs of the rows that one thread sorts at once: so many that its calls are few and long.
 # Between calls threads wait for each other, sixteen of them half of the time at a quarter of it.
-# Where there are more threads than such blocks, each thread has a block, but of no fewer outputs:
-# five million of them take sixteen threads longer than four.
-SORTED_ENTRIES, LEAST_ENTRIES = 2**20, 2**19
+# Where there are more threads than such blocks, each thread has a block.
+SORTED_ENTRIES = 2**20
 # Labels of a row that are looked at together, from the top; then four times as many each time.
 WINDOWS = (4, 8, 20)
 # Labels of a row whose scores are held, from the top.
@@ -683,7 +682,7 @@ class SortedOutputs:
 def sorted_slices(outputs: Outputs, threads: int) -> Iterator[slice]:
     """Yield the blocks of rows that are sorted at once: by one of the threads, or by a device."""
     n, n_classes = outputs.n, outputs.n_classes
-    shared = max(-(-n // threads) * n_classes, LEAST_ENTRIES)
+    shared = -(-n // threads) * n_classes
     entries = DEVICE_ENTRIES if outputs.on_device else min(SORTED_ENTRIES, shared)
     return row_blocks(n, n_classes, entries)
 
