@@ -12,6 +12,7 @@ from conformix.fit import upper_ends
 from conformix.fit.rule import Rule
 from conformix.fit.scored import HeldOutputs, Scoring, with_order
 from conformix.fit.tuning import TuningRows
+from conformix.kernels.blocks import threads_for
 from conformix.kernels.twins import compile_for
 from conformix.scores import score_columns
 from conformix.scores.scale import NORMALIZERS
@@ -69,11 +70,11 @@ def test_first_places_and_labels_that_score_alike(
 
 
 @pytest.mark.parametrize(
-    ("n", "threads", "blocks"), [(5000, 1, 5), (10000, 16, 16), (5000, 16, 10), (100, 16, 1)]
+    ("n", "threads", "blocks"), [(5000, 1, 5), (10000, 16, 12), (5000, 16, 8), (100, 16, 1)]
 )
 def test_every_thread_has_a_block_where_rows_are_many(n, threads, blocks) -> None:
     outputs = check_outputs(np.full((n, 1000), 1e-3))
-    slices = list(sorted_slices(outputs, threads))
+    slices = list(sorted_slices(outputs, threads_for(n * 1000, threads)))
     assert len(slices) == blocks
     assert_array_equal(np.concatenate([np.arange(n)[some] for some in slices]), np.arange(n))
 

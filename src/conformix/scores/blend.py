@@ -36,8 +36,8 @@ from conformix.scores.evidence import Evidence, fit_evidence, log_spreads
 from conformix.scores.learnt import PatternScore, PatternSum, pattern_sum
 from conformix.scores.likelihood import most_likely
 from conformix.scores.names import Column, parse_score, score_columns
-from conformix.scores.ranked import Ranked, Rising, ranked_models
-from conformix.scores.sorted_rows import SortedRows, rise
+from conformix.scores.ranked import Ranked, ranked_models
+from conformix.scores.sorted_rows import rise
 from conformix.scores.tensor import fill_planes, fill_tensor
 from conformix.scores.terms import terms_of
 
@@ -164,7 +164,7 @@ class Blend:
         """Return the blend of some outputs in their place, computed now where it fits memory."""
         lazy = self.over(outputs)
         values: Any = lazy.models[self.name]
-        if outputs.on_device or values.rises or outputs.n * outputs.n_classes > COMPUTED_TOGETHER:
+        if outputs.on_device or outputs.n * outputs.n_classes > COMPUTED_TOGETHER:
             return lazy
         whole = np.empty(values.shape)
         compile_for(whole.size)
@@ -270,38 +270,16 @@ class Blended(LaterOutputs):
 
     @property
     def rises(self) -> bool:
-        """Whether it is of one model and has that model's order, since all its scores rise."""
-        return self.blend.evidence is None and rise(self.blend.columns, self.outputs)
+        """Whether rows are sorted as those of a model: where that is quick, and all scores rise.
+
+        On the host a blend is had sooner label by label.
+        """
+        plain = self.outputs.on_device and self.blend.evidence is None
+        return plain and rise(self.blend.columns, self.outputs)
 
     def sorted_rows(self, rows: slice) -> Any:
         """Return some rows in the order of the model."""
-        some = self.outputs.rows(rows)
-        if some.on_device:
-            return _device().sorted_blend(self.blend, some)
-        return SortedBlend(self.blend, some)
-
-
-class SortedBlend(SortedRows):
-    """A block of rows of a blend of one model, sorted by the model's outputs."""
-
-    def __init__(self, blend: Blend, outputs: Outputs) -> None:
-        ((self._model, values),) = outputs.models.items()
-        super().__init__(values, outputs.kind, None, outputs.arithmetic)
-        self._blend, self._outputs = blend, outputs
-
-    @cached_property
-    def ranked(self) -> Rising:
-        base = Rising(self.outputs, *self._how)
-        z = self._blend.added_up({self._model: base})
-        kind, _, arithmetic = self._how
-        if kind == "logits":
-            return Rising(z, "logits", arithmetic=arithmetic)
-        return Rising(Ranked(z, "logits", arithmetic=arithmetic).probs, arithmetic=arithmetic)
-
-    @property
-    def unsorted(self) -> Ranked:
-        values = Blended(self._outputs, self._blend)[:]
-        return Ranked(values, *self._how)
+        return _device().sorted_blend(self.blend, self.outputs.rows(rows))
 
 
 def _device() -> Any:
