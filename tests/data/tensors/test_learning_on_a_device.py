@@ -140,6 +140,25 @@ def test_the_evidence_of_tensors_is_that_of_the_host(on_device, kind: str, split
     np.testing.assert_array_equal(to_host(there.mask), fits[0].predict_set(values[300:]).mask)
 
 
+@pytest.mark.parametrize("evident", [False, True])
+def test_a_blend_without_learnt_scores_is_that_of_the_host(
+    on_device, monkeypatch, evident: bool
+) -> None:
+    monkeypatch.setattr("conformix.scores.blend.LEARNT", ())
+    if not evident:  # all scores rise with the outputs, and rows are sorted on a device
+        monkeypatch.setattr("conformix.scores.blend.MANY_CLASSES", 99)
+    logits, y = drawn(1260)
+    fits = [
+        cx.ScoreAverage("auto", alpha=0.1, kind="logits", random_state=0).fit(
+            put(logits[:300].copy()), y[:300]
+        )
+        for put in (np.asarray, on_device)
+    ]
+    assert all((fit.blend_.evidence is not None) == evident for fit in fits)
+    there = fits[1].predict_set(on_device(logits[300:].copy()))
+    np.testing.assert_array_equal(to_host(there.mask), fits[0].predict_set(logits[300:]).mask)
+
+
 def test_a_device_next_to_a_turn_of_rounding_asks_the_host(on_device, monkeypatch) -> None:
     logits, y = drawn(90)
     model = ranked_rows(logits, "logits", "exact")
