@@ -454,7 +454,8 @@ def met(bug: Bug, test: str | None) -> str:
 def helpers() -> list[Path]:
     """Return the Python files of the tests that hold no tests, but for those that plant bugs."""
     files = [path for path in everything() if path.is_relative_to(ROOT / "tests")]
-    return [path for path in files if path.name[:5] != "test_" and path.parent.name != "mutants"]
+    planting = "mutants", "mutation"
+    return [path for path in files if path.name[:5] != "test_" and path.parent.name not in planting]
 
 
 @cache

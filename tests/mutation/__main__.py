@@ -44,6 +44,7 @@ LABELS = {
     "sample": "a random sample of the other rooms that carry a promise",
     "second sample": "a second one",
     "third sample": "a third one, after tests for the survivors of the second",
+    "fourth sample": "a fourth one, after tests for those of the third",
 }
 
 
@@ -57,7 +58,7 @@ def main() -> int:
         help="note anew which tests run which line, of all tests or of these files besides",
     )  # fmt: skip
     parser.add_argument(
-        "--further", type=int, choices=(0, 1, 2), default=0, help="take so many further samples"
+        "--further", type=int, choices=range(4), default=0, help="take so many further samples"
     )
     parser.add_argument("--again", action="store_true", help="run survivors again, with more tests")
     parser.add_argument("--table", type=Path, help="write the table of docs/assurance.md here")
@@ -70,8 +71,9 @@ def main() -> int:
         shutil.rmtree(noted, ignore_errors=True)
         note_lines(noted, ["tests", "src"])
     mutants = {"whole": all_of_the_whole(), "sample": sample()}
-    for i, name in enumerate(("second sample", "third sample")[: options.further]):
-        mutants[name] = sample(SAMPLE + i * FURTHER, FURTHER)
+    skipped = SAMPLE
+    for name, size in list(FURTHER.items())[: options.further]:
+        mutants[name], skipped = sample(skipped, size), skipped + size
     print(f"{sum(map(len, mutants.values()))} mutants", flush=True)
     outcomes, _ = read(options.results)
     todo = [

@@ -25,7 +25,8 @@ SAMPLED = [
     "fit/exact*", "fit/rule.py", "fit/predictor.py", "calibration", "estimators/cross*",
     "guarantees", "scores/blend*",
 ]  # fmt: skip
-SAMPLE, FURTHER = 400, 150
+SAMPLE = 400
+FURTHER = {"second sample": 150, "third sample": 150, "fourth sample": 300}
 
 
 @dataclass(frozen=True)
