@@ -35,6 +35,11 @@ def test_a_row_has_the_same_set_in_the_same_order_alone_and_in_a_batch() -> None
     assert sets.members()[:64] == vote().fit(P, y).predict_set(many[:64]).members()
 
 
+def test_no_pac_statement_is_known_of_a_vote() -> None:
+    with pytest.raises(cx.InvalidInput, match='"pac" is not known for calibration "vote"'):
+        vote(guarantee="pac", delta=0.1).fit(*draw(0, 200))
+
+
 def test_a_vote_promises_twice_alpha_and_is_judged_by_no_law() -> None:
     P, y = draw(0, 200)
     cp = vote(alpha=0.2).fit(P, y)

@@ -199,6 +199,13 @@ def test_sets_of_all_labels_are_put_down_to_the_pac_statement_only_where_it_is_t
         warn_if_trivial(n, 0.1, rank=lambda n, alpha: n + 1)
 
 
+@pytest.mark.parametrize(("aside", "told"), [({}, False), ({"aside": 1}, True)])
+def test_another_split_is_advised_only_where_rows_were_set_aside(aside, told: bool) -> None:
+    with pytest.warns(cx.TrivialSetsWarning) as caught:
+        warn_if_trivial(8, 0.1, **aside)  # one row too few
+    assert ('split="exact"' in str(caught[0].message)) is told
+
+
 def test_conformity_ranks_count_ties_as_conforming() -> None:
     ranks = conformity_ranks(np.array([0.1, 0.4, 0.4]), np.array([0.0, 0.1, 0.4, 0.5]))
     assert_array_equal(ranks, [1, 2, 4, 4])

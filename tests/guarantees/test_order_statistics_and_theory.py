@@ -112,6 +112,9 @@ def test_a_tail_that_is_the_failure_probability_itself_is_small_enough():
     # one row or three: P(Beta(1, 1) <= 1/2) = 1/2, P(a new row is below the smallest of 3) = 1/4
     assert gs.pac_rank(1, 0.5, 0.5) == gs.batch_pac_rank(1, 1, 0.5, 0.5) == 1
     assert gs.batch_pac_rank(3, 1, 0.5, 0.25) == 3
+    one = gs.batch_pac_rank(300, 200, 0.1, 0.1, n_weights=1)
+    assert gs.batch_pac_rank(300, 200, 0.1, 0.1) == one
+    assert one < gs.batch_pac_rank(300, 200, 0.1, 0.1, n_weights=2)
     assert gs.batch_bound(3, 1, 3, 0.25) == 1.0
 
 

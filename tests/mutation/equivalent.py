@@ -19,6 +19,11 @@ QUICKER = (
     "Labels that may reach a threshold are compared with it either way: from how many scores on "
     "the others are left out first is speed."
 )
+FEWER_BY_FLOATS = (
+    "Fewer ranks, or none, are had from a product of floats; the others from fractions, which give "
+    "the same: the product is taken only where it has the floor of the exact one."
+)
+PIECES = "The size of a piece of work: each row is worked on by itself, whatever comes with it."
 PROTOCOL = "A protocol for type checkers: nobody derives from it or calls its members."
 
 # By the name of the mutant; the comment holds the changed line.
@@ -35,6 +40,35 @@ PROOFS: dict[str, str] = {
     # conformal.py, in _row_count: rows = ~1, rows = -2
     "6d546999207852e9": NEGATIVE,
     "b2a83a6c23892b17": NEGATIVE,
+    # conformal.py, for FEW_ROWS: 2-20, 2%20, 2/20, 2*20, 2+20, 2//20, 2>>20, 2&20, 2|20, 2^20,
+    # 1**20, 2**19
+    **dict.fromkeys(
+        (
+            "de2d45bddd9d584e",
+            "30e1afcfd0283592",
+            "72bdf74bc9453daa",
+            "d9003e62e3bd11bd",
+            "fcd4e94d1829b1db",
+            "6951f1e409080a63",
+            "7e491b36fe565fd6",
+            "1856c098cb8eb939",
+            "a210ca04633d0835",
+            "1947fc3d9cdad1b9",
+            "ff3694d87eda642c",
+            "3cd606acd7cc2986",
+        ),
+        FEWER_BY_FLOATS,
+    ),
+    # conformal.py, for CLEAR: 1.00001
+    "179c3061e7b3c982": FEWER_BY_FLOATS,
+    # conformal.py, for FEW_ROWS: 2**21, 2<<20
+    **dict.fromkeys(
+        ("5bdf14628e6f9421", "a980287122a01cff"),
+        "The product of 2**21 rows is moved by 3e-6 at most, by the snap and by rounding, and is "
+        "taken only 1e-5 from a whole number.",
+    ),
+    # conformal.py, in warn_if_trivial: aside: int = -1
+    "7cf3d2a2a2522291": "There are fewer rows than needed there, and one less is fewer, too.",
     # conformal.py: if values.shape[1] <= 1:
     "82612a156f3c47a2": (
         "A table of p-values has at least one column (`check_matrix` refuses none)"
@@ -112,6 +146,16 @@ PROOFS: dict[str, str] = {
     ),
     # calibration/clusters.py, in weighted_kmeans: reshape(~1)
     "177a457381480696": "NumPy takes any one negative length for the one that it is to find.",
+    # fit/exact/split.py: ROWS_AT_ONCE = 17
+    "20969aac4dddb921": PIECES,
+    # scores/blend.py: PIECE_ENTRIES = 2<<17
+    "005b4d7412e664b5": PIECES,
+    # fit/rule.py: FEW_SCORES = 2//13
+    "1c3fe7514e993c27": QUICKER,
+    # calibration/strata.py: MANY = 2**52
+    "0c610c7c56d99f67": "No memory holds the labels of 2**52 rows.",
+    # fit/exact/by_class.py, in Cell: @dataclass(frozen=True, eq=True)
+    "1bf4d885ae99582e": "Cells are read and never compared or hashed.",
     # fit/predictor.py, in Predictor._sorted: zip(..., strict=False)
     "1a3048fc02b1175f": "`run_blocks` answers once for every block, so none is left over.",
 }
