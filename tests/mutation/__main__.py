@@ -242,6 +242,9 @@ def statement_lines(file: str) -> dict[int, range]:
             if isinstance(child, ast.stmt):
                 body = getattr(child, "body", None)
                 last = body[0].lineno - 1 if isinstance(body, list) and body else child.end_lineno
+                if isinstance(child, ast.FunctionDef):  # a signature is for those who call it
+                    told = ast.get_docstring(child) is not None and len(child.body) > 1
+                    last = child.body[told].lineno
                 covered = range(child.lineno, max(child.lineno, last or 0) + 1)
                 around.update(dict.fromkeys(covered, covered))
             visit(child)
