@@ -192,6 +192,20 @@ def test_folds_of_earlier_versions_predict_what_they_did(path: Path) -> None:
     assert str(reg.guarantee_) == expected["guarantee"]
 
 
+@pytest.mark.parametrize(
+    "path", sorted([*GOLDEN.glob("*_3.json"), *GOLDEN.glob("folds/*_3.json")]), ids=lambda p: p.stem
+)
+def test_what_a_file_of_the_latest_schema_holds_is_frozen(path: Path, tmp_path: Path) -> None:
+    """Another field, or another way to write one, is another schema."""
+    folds = path.parent.name == "folds"
+    model = cx.CrossConformalRegressor.load(path, [Told()] * 3) if folds else cx.load(path)
+    model.save(tmp_path / path.name)
+    saved, again = (json.loads((at / path.name).read_text()) for at in (path.parent, tmp_path))
+    assert again.pop("version") == cx.__version__
+    assert saved.pop("version")
+    assert again == saved
+
+
 def test_there_are_golden_files() -> None:
     assert len(list(GOLDEN.glob("*.json"))) >= 3
     assert len(list(GOLDEN.glob("folds/*.json"))) >= 1

@@ -18,6 +18,7 @@ GIVEN = inputs()
 SAVED = sorted(HERE.glob("schema*/*.json"))
 MODELS = [path for path in SAVED if path.name != "expected.json"]
 FOLDS = [path for path in sorted(HERE.glob("folds*/*.json")) if path.name != "expected.json"]
+FROZEN = [p for p in sorted(HERE.glob(f"*{SCHEMA}/*.json")) if p.name != "expected.json"]
 
 
 def test_every_schema_has_golden_files_and_a_step_to_the_next() -> None:
@@ -45,6 +46,19 @@ def test_an_old_model_saved_today_is_a_model_of_today(path, tmp_path) -> None:
     assert json.loads(again.read_text())["schema"] == SCHEMA
     new = outputs_of(RECIPES[path.stem], GIVEN, "test")
     cx.testing.assert_same_sets(cx.load(again).predict_set(new), cx.load(path).predict_set(new))
+
+
+@pytest.mark.parametrize("path", FROZEN, ids=lambda p: f"{p.parent.name}-{p.stem}")
+def test_what_a_file_of_the_latest_schema_holds_is_frozen(path, tmp_path) -> None:
+    """Another field, or another way to write one, is another schema."""
+    load = cx.CrossAverage.load if path in FOLDS else cx.load
+    load(path).save(tmp_path / path.name)
+    saved, again = (
+        json.loads((folder / path.name).read_text()) for folder in (path.parent, tmp_path)
+    )
+    assert again.pop("version") == cx.__version__
+    assert saved.pop("version")
+    assert again == saved
 
 
 def test_class_names_survive() -> None:
