@@ -1,6 +1,7 @@
 """Saved models come back bit for bit, and a bad file gets one sentence."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -81,6 +82,20 @@ def test_models_keep_their_names(scores, tmp_path):
     assert again.score_names_ == cp.score_names_
     cx.testing.assert_same_sets(again.predict_set(BOTH), cp.predict_set(BOTH))
     assert again.fit(BOTH, LABELS).score_names_ == cp.score_names_
+
+
+def test_arrays_of_another_save_stay_until_it_is_done(tmp_path):
+    fcntl = pytest.importorskip("fcntl")
+    fit = model().fit(CAL, LABELS[:600])
+    others = tmp_path / "model.json.0123456789ab.npz"
+    others.write_bytes(b"")
+    saves = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(saves, fcntl.LOCK_SH)  # as a save does until its JSON is written
+    fit.save(tmp_path / "model.json")
+    assert others.exists()
+    os.close(saves)
+    fit.save(tmp_path / "model.json")
+    assert not others.exists()
 
 
 def test_large_arrays_go_to_an_npz_beside_the_json(tmp_path):

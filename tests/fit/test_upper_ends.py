@@ -213,7 +213,9 @@ def test_scores_said_to_rise_rise_in_long_rows_and_others_do_not() -> None:
 
     named = [name for name in VARIANTS if parse_score(name).name not in NEED_LOGITS]
     assert not [name for name in named if parse_score(name).rises and falls(name)]
-    assert all(falls(name) for name in ("aps(u=1.0)", "raps(penalty=0.0, u=1.0)"))
+    fall = ["aps(u=1.0)", "raps(penalty=0.0, u=1.0)"]
+    assert all(map(falls, fall))
+    assert not [name for name in fall if parse_score(name).rises]
 
 
 def test_only_rules_that_rise_say_so() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 from unittest import mock
@@ -345,6 +346,15 @@ def threads_of_blas() -> int:
     return max((library.num_threads for library in blas._libraries().lib_controllers), default=1)
 
 
+@pytest.fixture
+def blas_of_two_threads() -> Iterator[None]:
+    """Where the tests run with one thread of BLAS, a limit of one would change nothing."""
+    with blas._libraries().limit(limits=2):
+        assert threads_of_blas() == 2
+        yield
+
+
+@pytest.mark.usefixtures("blas_of_two_threads")
 def test_blas_has_one_thread_while_threads_of_rows_multiply_and_its_own_again_after() -> None:
     before, seen = threads_of_blas(), []
     meeting = threading.Barrier(2, timeout=10)
@@ -366,6 +376,7 @@ def test_blas_has_one_thread_while_threads_of_rows_multiply_and_its_own_again_af
     assert threads_of_blas() == before
 
 
+@pytest.mark.usefixtures("blas_of_two_threads")
 def test_two_fits_at_once_leave_blas_as_it_was() -> None:
     before, meeting = threads_of_blas(), threading.Barrier(2, timeout=10)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -73,3 +74,17 @@ def assert_within_limit(name: str, one: Reading) -> None:
     assert one.peak <= FILES[name][1] + BEYOND
     if "parquet" in name:  # decoded by a child, whose memory counts too
         assert one.peak + one.child <= FILES[name][1] + BEYOND
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the system has no such limit")
+def test_whoever_decodes_gets_no_more_memory_than_it_may_take() -> None:
+    code = (
+        "from conformix.data.files.decode import bounded, size_now\n"
+        "bounded({limit}, size_now())\n"
+        "print(len(bytearray(200 * 2**20)))"
+    )
+    for limit, done in ((300 * 2**20, True), (100 * 2**20, False)):
+        run = [sys.executable, "-c", code.format(limit=limit)]
+        found = subprocess.run(run, capture_output=True, text=True, check=False)
+        assert (found.returncode == 0) is done
+        assert done or "MemoryError" in found.stderr
