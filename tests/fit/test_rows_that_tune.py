@@ -224,3 +224,21 @@ def test_the_split_does_not_depend_on_whether_a_score_is_randomised(cifar10):
         for score in ("aps", "aps(randomized=True)")
     ]
     assert rows == [150, 150]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"calibration": PerClass(tune=True)}, {"objective": "class_gap"}],
+    ids=["mean size", "thresholds per class", "another goal"],
+)
+def test_weights_are_searched_at_the_level_that_tunes(settings) -> None:
+    """Whatever is searched for: as if the sets had that level."""
+    data = cx.datasets.load("cifar10")
+    rows, y = data.outputs["lenet5"][:1500], data.labels[:1500]
+
+    def weights(**levels: float) -> list[float]:
+        cp = cx.ScoreAverage("paper", kind="logits", random_state=0, **levels, **settings)
+        return cp.fit(rows, y).weights_.tolist()
+
+    found = weights(alpha=0.1, tune_alpha=0.3)
+    assert found == weights(alpha=0.3) != weights(alpha=0.1)
