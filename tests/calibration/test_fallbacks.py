@@ -73,6 +73,17 @@ def test_a_pac_rank_applies_within_every_class() -> None:
     assert (cp.threshold_ <= fixed(0.1, "class").fit(probs, y).threshold_).all()
 
 
+def test_under_pac_a_borrowed_threshold_is_the_pac_one_of_all_rows() -> None:
+    probs, y = uneven_classes(np.random.default_rng(1), 400, (0.6, 0.35, 0.03, 0.02))
+    pac = {"guarantee": "pac", "delta": 0.1}
+    cp = fixed(0.1, PerClass("marginal", min_rows=30)).set_params(**pac).fit(probs, y)
+    plain, all_rows = (
+        fixed(0.1, "marginal").set_params(**some).fit(probs, y) for some in ({}, pac)
+    )
+    assert (cp.threshold_[2:] == all_rows.threshold_).all()
+    assert all_rows.threshold_ < plain.threshold_
+
+
 def test_under_pac_a_class_without_rows_is_always_in() -> None:
     probs, y = uneven_classes(np.random.default_rng(2), 200)
     cp = fixed(0.1, "class").set_params(guarantee="pac", delta=0.1)
@@ -236,6 +247,20 @@ def test_a_class_is_rare_by_the_calibration_rows_that_it_is_expected_to_have() -
         cp = cx.ScoreAverage(split=split, calibration=scheme, search=[[0.4, 0.3, 0.3]])
         cp.set_params(random_state=np.random.default_rng(1)).fit(probs, y)
         told.append("1 rare classes only together" in cp.guarantee_.statement)
+    assert told == [False, True]
+
+
+def test_a_class_with_just_enough_rows_has_a_cluster() -> None:
+    probs, y = uneven_classes(np.random.default_rng(7), 500, (0.6, 0.3, 0.1))
+    split = ValidityFirst(share=0.2)
+    tune = split.roles(500, 0, np.random.default_rng(1)).tune
+    fewest = int(np.bincount(y[tune], minlength=3).min())
+    told = []
+    for min_rows in (fewest, fewest + 1):
+        scheme = Clustered(n_clusters=2, min_rows=min_rows)
+        cp = cx.ScoreAverage(split=split, calibration=scheme, search=[[0.4, 0.3, 0.3]])
+        cp.set_params(random_state=np.random.default_rng(1)).fit(probs, y)
+        told.append("rare" in cp.guarantee_.statement)
     assert told == [False, True]
 
 

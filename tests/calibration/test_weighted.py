@@ -513,3 +513,14 @@ def test_frequencies_are_improved_until_a_step_changes_them_no_more() -> None:
     assert_allclose(shift._em(new, priors), frequencies, rtol=1e-13)
     once_more = (new / priors * frequencies) / (new / priors * frequencies).sum(axis=1)[:, None]
     assert np.abs(once_more.mean(axis=0) - frequencies).max() > 1e-13  # a step more would be seen
+
+
+@pytest.mark.parametrize(("split", "kind"), [("vfcp", "exact"), ("efcp", "approximate")])
+@pytest.mark.parametrize("known", [True, False])
+def test_known_ratios_promise_no_more_than_the_split_does(split: str, kind: str, known) -> None:
+    rng = np.random.default_rng(0)
+    probs, y = rng.dirichlet(np.ones(3), 200), rng.integers(3, size=200)
+    shift = LabelShift((1.0, 2.0, 1.0), known=known)
+    cp = cx.ScoreAverage("paper", split=split, calibration=shift, random_state=0).fit(probs, y)
+    assert cp.guarantee_.kind == (kind if known else "approximate")
+    assert ("minus a selection term" in cp.guarantee_.statement) is (split == "efcp")
