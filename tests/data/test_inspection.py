@@ -227,3 +227,11 @@ def test_after_decimal_commas_the_next_look_is_at_the_mended_file(
 def test_the_doctor_says_it_in_options(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", MESSY["per cents"].write(folder), "--table"]) == 1
     assert "these are per cents and no logits; say --kind shares." in capsys.readouterr().out
+
+
+def test_probabilities_for_a_model_of_logits_are_suspect() -> None:
+    rng = np.random.default_rng(0)
+    logits, y = rng.normal(size=(100, 4)), rng.integers(4, size=100)
+    cp = cx.ScoreAverage("thr", kind="logits", weights=[1.0]).fit(logits, y)
+    with pytest.warns(cx.SuspectOutputsWarning, match="was fitted on logits; give logits"):
+        cp.predict_set(rng.dirichlet(np.ones(4), 20))

@@ -16,6 +16,7 @@ from conformix.fit.exact.tables import make_tables
 from conformix.kernels import combine
 from conformix.kernels.twins import host_kernels
 from conformix.search import Candidates, GridSearch, search_weights
+from conformix.search.objective import tuning_rank
 from conformix.search.weights import candidate_weights
 from conformix.splits import Exact
 from conformix.testing import assert_same_sets, leave_one_out
@@ -267,6 +268,24 @@ def test_the_shortlist_learnt_on_separate_rows_keeps_the_audit():
     cp.fit(LOGITS[:100], LABELS[:100])
     assert len(cp.predictor_.fitted.weights) == 8
     assert cp.predictor_.fitted.n == 60
+
+
+@pytest.mark.parametrize("shortlist", [8, 30])
+def test_a_shortlist_has_the_smallest_sets_of_the_rows_aside_in_the_order_of_all(shortlist):
+    split = Exact(shortlist=shortlist, share=0.4)
+    aside = split.roles(100, 0, np.random.default_rng(1)).tune
+    cp = model(split=split, normalize="none", random_state=np.random.default_rng(1), alpha=0.2)
+    cp.fit(LOGITS[:100], LABELS[:100])
+    weights = candidate_weights(GridSearch(10), 3)
+    scores = cx.score_tensor(LOGITS[aside], kind="logits")
+    place = len(aside) - tuning_rank(len(aside), 0.2)
+    counts = []
+    for w in weights:
+        combined = combine(scores, w)
+        own = np.sort(combined[np.arange(len(aside)), LABELS[aside]])
+        counts.append((combined >= own[place]).sum())
+    best = sorted(range(len(weights)), key=lambda i: (counts[i], i))[:shortlist]
+    assert_array_equal(cp.predictor_.fitted.weights, weights[sorted(best)])
 
 
 def test_one_row_and_a_batch_give_the_same_sets():

@@ -242,3 +242,17 @@ def test_weights_are_searched_at_the_level_that_tunes(settings) -> None:
 
     found = weights(alpha=0.1, tune_alpha=0.3)
     assert found == weights(alpha=0.3) != weights(alpha=0.1)
+
+
+def test_rows_that_do_not_calibrate_are_searched_without_the_pac_rank() -> None:
+    """A PAC statement is about the threshold, which other rows make."""
+    data = cx.datasets.load("cifar10")
+    rows, y = data.outputs["lenet5"][:400], data.labels[:400]
+    found = [
+        cx.ScoreAverage("paper", kind="logits", alpha=0.1, random_state=0, guarantee=guarantee)
+        .fit(rows, y)
+        .search_
+        for guarantee in ("marginal", "pac")
+    ]
+    assert found[0].count == found[1].count
+    assert found[0].weights.tolist() == found[1].weights.tolist()

@@ -9,7 +9,9 @@ from numpy.testing import assert_array_equal
 
 import conformix as cx
 from conformix.calibration import Clustered, LabelShift, PerClass, PerGroup
+from conformix.kernels import combine
 from conformix.search import GridSearch
+from conformix.search.nonempty import NonEmptyObjective
 from conformix.splits import Exact
 from conformix.testing import leave_one_out
 
@@ -185,3 +187,15 @@ def test_exact_fills_the_same_sets_by_every_door():
     _, filled, new, _, _ = exact_pair("marginal")
     tensors.fit(torch.from_numpy(models["a"]), y)
     assert_array_equal(np.asarray(tensors.predict_set(new)), np.asarray(filled.predict_set(new)))
+
+
+def test_the_search_calibrates_as_the_sets_will_be():
+    """By hand: the k-th largest lifted true-label score of every weight vector."""
+    probs, y = tied_rows(60)
+    scores, weights = cx.score_tensor(probs, ("thr", "rank")), np.array([[1.0, 0.0], [0.3, 0.7]])
+    for k in (1, 20, 50):
+        objective = NonEmptyObjective(scores, y, [scores], k)
+        for w, found in zip(weights, objective.thresholds(weights), strict=True):
+            combined = combine(scores, w)
+            lifted = np.where(combined == combined.max(axis=1, keepdims=True), np.inf, combined)
+            assert found == np.sort(lifted[np.arange(60), y])[60 - k]

@@ -21,7 +21,8 @@ from conformix.search import (
     search_weights,
     simplex_grid,
 )
-from conformix.search.goals import UNIT
+from conformix.search.goals import UNIT, GoalObjective
+from conformix.search.objective import SizeObjective
 from search.problems import KINDS
 
 ALPHA = 0.2
@@ -251,3 +252,17 @@ def test_a_penalty_that_would_overflow_is_refused(cifar10) -> None:
     cp = cx.ScoreAverage(kind="logits", objective=ClassGap(1e13))
     with pytest.raises(InvalidInput, match="strength"):
         cp.fit(logits, labels)
+
+
+@pytest.mark.parametrize("goal", [ClassGap(5.0), SizeStratified(5.0)], ids=lambda goal: goal.name)
+def test_an_average_of_averages_costs_what_the_average_does(goal) -> None:
+    """A search along lines sees two averages of the scores instead of the scores."""
+    rng = np.random.default_rng(3)
+    scores, y = rng.normal(size=(80, 6, 3)), rng.integers(6, size=80)
+    k = conformal_rank(80, ALPHA)
+    sizes = SizeObjective(scores[np.arange(80), y], [scores], k)
+    objective = GoalObjective(sizes, goal, scores, y, ALPHA)
+    ends = np.array([[0.5, 0.25, 0.25], [0.125, 0.875, 0.0]])
+    on_line = objective.with_scores(lambda values: values @ ends.T)
+    shares = np.array([[1.0, 0.0], [0.5, 0.5], [0.25, 0.75]])
+    assert on_line.counts(shares).tolist() == objective.counts(shares @ ends).tolist()
