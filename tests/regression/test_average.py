@@ -110,6 +110,17 @@ def test_several_levels_are_nested_and_each_is_what_it_is_alone() -> None:
     assert np.asarray(nested).shape == (3, 100, 2)
 
 
+def test_levels_whose_ends_are_rounded_apart_are_nested_all_the_same(monkeypatch) -> None:
+    model, y = model_and_responses(60, 5)
+    cp = cx.RegressionAverage("abs", random_state=0).fit(model, y)
+    ends = {0.1: (0.0, 1.0), 0.2: (-1e-16, 1 + 2.0**-52), 0.3: (0.25, 0.75)}
+    monkeypatch.setattr(
+        type(cp.predictor_), "_ends", lambda self, outputs, alpha, data: np.array([ends[alpha]]).T
+    )
+    nested = np.asarray(cp.predict_interval(model[:1], alpha=[0.1, 0.2, 0.3]))[:, 0]
+    assert nested.tolist() == [[-1e-16, 1 + 2.0**-52], [-1e-16, 1 + 2.0**-52], [0.25, 0.75]]
+
+
 def test_averages_of_several_kinds_of_scores_are_narrower_than_each() -> None:
     """The reason why this is here; on rows that are neither tuned nor calibrated on."""
     models, y = two_models(6000, seed=3)
