@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING
 
 from mutants.planted import BUGS, Bug
 from mutation.trees import Worker
+from mutation.worker import APART
 
 if TYPE_CHECKING:
     from mutation.__main__ import Choice
@@ -329,23 +330,22 @@ def caught_by(bug: Bug, worker: Worker, asked: list[list[str]], limit: float) ->
 
 @contextmanager
 def compiled_anew(bug: Bug, worker: Worker) -> Iterator[None]:
-    """Let all that holds code of a bug's module be compiled with the bug, and as before after it.
+    """Let all that holds code of a bug's module be compiled with the bug, apart from the others.
 
     Numba asks whether the file of a function has changed, not those of the functions it calls.
     """
-    folder, kept = worker.tree / "compiled", worker.tree / "compiled_kept"
-    shutil.rmtree(kept, ignore_errors=True)
-    if folder.exists():
-        shutil.copytree(folder, kept)
-    for index in folder.rglob("*.nbi"):
+    sound, apart = worker.tree / "compiled", worker.tree / APART
+    shutil.rmtree(apart, ignore_errors=True)
+    if sound.exists():
+        shutil.copytree(sound, apart)
+    apart.mkdir(exist_ok=True)
+    for index in apart.rglob("*.nbi"):
         if index.name.partition(".")[0] in callers(bug.file):
             index.unlink()
     try:
         yield
     finally:
-        if kept.exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            kept.rename(folder)
+        shutil.rmtree(apart)
 
 
 @cache

@@ -41,6 +41,9 @@ OPTIONS = [
 ]  # fmt: skip
 # Below these a function keeps its code as it is written.
 PLAIN = {"property", "cached_property", "classmethod", "staticmethod", "lru_cache", "overload"}
+# Where a change of compiled code is compiled: who holds the code of a function asks after his own
+# file only, and would take it for sound.
+APART = "compiled_apart"
 
 
 class Said:
@@ -176,6 +179,13 @@ def in_child(action: Callable[[], str], limit: float) -> dict[str, Any]:
     return {"outcome": outcome, "test": said, "seconds": time.perf_counter() - began}
 
 
+def compile_in(folder: Path) -> None:
+    """Keep what numba compiles from now on in another folder."""
+    os.environ["NUMBA_CACHE_DIR"] = str(folder)
+    if "numba" in sys.modules:
+        sys.modules["numba"].config.CACHE_DIR = str(folder)
+
+
 class Fresh:
     """Tests that are collected in the child, with the changed module on disk."""
 
@@ -187,6 +197,8 @@ class Fresh:
         import pytest
 
         os.chdir(self.tree)
+        if after != before and (self.tree / APART).exists():
+            compile_in(self.tree / APART)
         said = Said()
         code = pytest.main([*OPTIONS, "-x", *tests], plugins=[said])
         if code == pytest.ExitCode.USAGE_ERROR:  # a change may rename cases: all cases of the tests
