@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -46,3 +47,13 @@ def test_an_outcome_stands_until_the_bug_its_module_or_its_test_changes(
     assert outcomes(file, [other]) == {}
     assert met(elsewhere, test) != met(bug, test) or test is None
     assert met(bug, "tests/scores/test_auto.py::test_some") != met(bug, test)
+
+
+def test_the_page_says_how_many_are_caught() -> None:
+    """Of the whole list, in the last run that was whole."""
+    docs = TESTS.parent / "docs"
+    with (docs / "results" / "planted.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["planted bug"] for row in rows] == [bug.name for bug in BUGS]
+    assert "survived" not in {row["caught by"] for row in rows}
+    assert f"All {len(BUGS)} are caught" in (docs / "assurance.md").read_text(encoding="utf-8")
