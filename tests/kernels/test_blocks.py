@@ -69,7 +69,7 @@ def test_helpers_are_started_once_and_whoever_asks_works_too() -> None:
     there = set(threading.enumerate())
     for _ in range(5):
         workers()
-    assert set(threading.enumerate()) == there
+    assert set(threading.enumerate()) <= there
 
 
 @pytest.mark.parametrize("threads", [1, 4])
