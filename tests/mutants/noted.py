@@ -5,18 +5,12 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any
 
 from mutants.planted import BUGS
-from mutation.lines import Recorder
+from mutation.lines import record
 
 
 def pytest_configure(config: Any) -> None:
-    """Record in the processes that run tests: the workers, or the only one."""
-    folder = os.environ.get("PLANTED_LINES")
-    distributes = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
-    if folder and not distributes:
-        files = sorted({bug.file for bug in BUGS})
-        config.pluginmanager.register(Recorder(Path(folder), files), "planted-lines")
+    """Record the files that bugs are planted in."""
+    record(config, "PLANTED_LINES", lambda: {bug.file for bug in BUGS})

@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,14 +68,23 @@ class Recorder:
 
 
 def pytest_configure(config: Any) -> None:
-    """Record in the processes that run tests: the workers, or the only one."""
-    folder = os.environ.get("MUTATION_LINES")
-    distributes = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
-    if folder and not distributes:
-        from mutation.generated import SAMPLED, WHOLE, files_of
+    """Record the files that mutants are of."""
+    record(config, "MUTATION_LINES", files_of_mutants)
 
-        files = sorted({*WHOLE, *files_of(SAMPLED)})
-        config.pluginmanager.register(Recorder(Path(folder), files), "mutation-lines")
+
+def files_of_mutants() -> set[str]:
+    """Return the files, late: to list them takes what writes mutants."""
+    from mutation.generated import SAMPLED, WHOLE, files_of
+
+    return {*WHOLE, *files_of(SAMPLED)}
+
+
+def record(config: Any, folder: str, files: Callable[[], set[str]]) -> None:
+    """Record in the processes that run tests, the workers or the only one, what a variable asks."""
+    distributes = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
+    if folder in os.environ and not distributes:
+        recorder = Recorder(Path(os.environ[folder]), sorted(files()))
+        config.pluginmanager.register(recorder, folder.lower())
 
 
 def read(folder: Path) -> tuple[dict[tuple[str, int], set[str]], dict[str, float]]:

@@ -23,7 +23,7 @@ def choose(
     alpha: Alpha = 0.1,
     as_json: Json = None,
 ) -> None:
-    """Which split and scores suit your rows; it asks, you answer."""
+    """Which split and scores suit your rows; asks what is missing."""
     from conformix.fit.choice import choose as chosen  # noqa: PLC0415  late
 
     choice = chosen(rows, classes, models=models, alpha=alpha)

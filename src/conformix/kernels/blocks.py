@@ -1,9 +1,8 @@
 """Work in blocks of rows: how many numbers at once, in which threads, in whose memory.
 
-Helping threads are started once and kept: to start one takes as long as to sort a thousand rows.
-Whoever asks them works too, so that a call ends even while all of them are busy with another, or
-with the one that it is part of. A forked child starts its own. The compiled kernels release the
-interpreter lock.
+Helping threads are started once and kept, since a fit asks for them dozens of times. Whoever asks
+works too, so that a call ends even while all of them are busy with another, or with the one that it
+is part of. A forked child starts its own. The compiled kernels release the interpreter lock.
 """
 
 from __future__ import annotations
