@@ -284,8 +284,11 @@ def summary(
 
 
 def first_share(group: list[Mutant], first: dict[str, dict[str, Any]]) -> str:
-    """Return the share of a sample that its first run noticed, with its interval."""
-    found = [first[m.key]["outcome"] for m in group if m.key in first and m.key not in PROOFS]
+    """Return the share of a sample that its first run noticed, with its interval.
+
+    What was proved to be equivalent after it had survived counts as survived here.
+    """
+    found = [first[m.key]["outcome"] for m in group if m.key in first]
     noticed = sum(outcome != "survived" for outcome in found)
     low, high = clopper_pearson(noticed, len(found))
     return f"{100 * noticed / max(len(found), 1):.1f} [{100 * low:.1f}, {100 * high:.1f}]"
