@@ -67,7 +67,7 @@ pages-screens: $(STAMP)
 # The networks and readings of docs/results.md; a killed run goes on where it was.
 RUNS ?= 100
 REPRODUCE := $(BIN)/conformix reproduce --runs $(RUNS) --table
-results: ## tables behind the docs: WHAT="paper frontier ideas regression" (RUNS=100); a killed run goes on
+results: ## tables behind the docs: WHAT="paper frontier ideas regression examples" (RUNS=100); a killed run goes on
 	$(call chosen,results,paper)
 results-paper: $(STAMP)
 	@$(REPRODUCE) all --data cifar100 --out docs/results/cifar100
@@ -81,6 +81,21 @@ results-frontier: $(STAMP)
 	@$(BIN)/python -m studies.frontier docs/results/frontier
 results-ideas: $(STAMP)
 	@$(BIN)/python -m studies.frontier.ideas docs/results/frontier
+# Tables that the pages include; each is replaced once it is whole.
+example = @$(BIN)/python examples/$(2) > docs/results/examples/$(1).part && \
+	mv docs/results/examples/$(1).part docs/results/examples/$(1).md
+results-examples: $(STAMP)
+	$(call example,conditional_classes,conditional.py classes --repetitions 40)
+	$(call example,conditional_groups,conditional.py groups --repetitions 40)
+	$(call example,exact_split,exact_split.py --repetitions 400)
+	$(call example,exact_split_by_class,exact_split.py --repetitions 40 --by-class)
+	$(call example,normalisation,normalisation.py --repetitions 10)
+	$(call example,objectives,objectives.py)
+	$(call example,online,online.py --steps 6000)
+	$(call example,oracle_gap,oracle_gap.py)
+	$(call example,pac,pac.py --draws 500)
+	$(call example,score_averaging,score_averaging.py)
+	$(call example,twelve_classifiers,twelve_classifiers.py --runs 50 --markdown)
 # Its data lie in regression/ below data/ or below the folder that CONFORMIX_DATA names.
 results-regression: $(STAMP)
 	@$(BIN)/python -m studies.regression docs/results/regression

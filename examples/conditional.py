@@ -1,11 +1,12 @@
 """What conditional coverage costs: one threshold, one per class, per cluster, per group.
 
-    python examples/conditional.py --repetitions 40
+    python examples/conditional.py classes --repetitions 40
+    python examples/conditional.py groups --repetitions 40
 
 CIFAR-100 (WideResNet, 5,000 rows to fit) by class and cluster, MMLU (one LLM, half of the rows to
-fit) by subject; scores thr, aps and rank, split vfcp. Prints one Markdown table per data set: mean
-coverage and size, the mean over strata of |coverage - (1 - alpha)| where each stratum's coverage is
-taken over all repetitions, and the lowest such coverage.
+fit) by subject; scores thr, aps and rank, split vfcp. Prints one Markdown table: mean coverage and
+size, the mean over strata of |coverage - (1 - alpha)| where each stratum's coverage is taken over
+all repetitions, and the lowest such coverage.
 """
 
 from __future__ import annotations
@@ -54,26 +55,24 @@ def run(outputs, y, strata, calibrations: dict, *, n: int, repetitions: int) -> 
         print(f"| {name} | " + " | ".join(f"{cell:.3f}" for cell in cells) + " |", flush=True)
 
 
-def main(repetitions: int) -> None:
-    """Print both tables."""
+def classes(repetitions: int) -> None:
+    """Print the table of CIFAR-100, whose strata are the 100 classes."""
     data = cx.datasets.load("cifar100")
-    print("CIFAR-100, strata are the 100 classes\n")
-    run(
-        data.outputs["wideresnet_16_4"],
-        data.labels,
-        data.labels,
-        BY_CLASS,
-        n=5000,
-        repetitions=repetitions,
-    )
+    outputs, y = data.outputs["wideresnet_16_4"], data.labels
+    run(outputs, y, y, BY_CLASS, n=5000, repetitions=repetitions)
+
+
+def groups(repetitions: int) -> None:
+    """Print the table of MMLU, whose strata are the 16 subjects."""
     data = cx.datasets.load("mmlu_llama13b")
-    print("\nMMLU, strata are the 16 subjects\n")
     outputs, subject = data.outputs["llama13b_prompt0"], data.groups.astype(int)
     run(outputs, data.labels, subject, BY_GROUP, n=len(data.labels) // 2, repetitions=repetitions)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("strata", choices=["classes", "groups"])
     parser.add_argument("--repetitions", type=int, default=40)
     warnings.simplefilter("ignore", cx.TrivialSetsWarning)
-    main(parser.parse_args().repetitions)
+    asked = parser.parse_args()
+    {"classes": classes, "groups": groups}[asked.strata](asked.repetitions)

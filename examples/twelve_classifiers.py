@@ -156,7 +156,7 @@ def show(cells: dict[tuple[str, str], Cell], runs: int, *, markdown: bool = Fals
     promise = ", ".join(f"{n} {cells[models[0], n].promise:.4f}" for n in names)
     z = [cell.z for cell in cells.values()]
     return (
-        f"{text}\n\npromised at alpha = {ALPHA}: at least {1 - ALPHA}; k / (n+1): {promise}.\n"
+        f"{text}\n\nPromised at alpha = {ALPHA}: at least {1 - ALPHA}; k / (n+1): {promise}.\n"
         f"{runs} runs a cell; smallest z {min(z):+.2f} (limit -{Z_LIMIT:g}), largest {max(z):+.2f}."
     )
 
