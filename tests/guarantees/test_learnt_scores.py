@@ -314,7 +314,7 @@ def let_all_rows_teach_coefficients(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def leaking(rows: Any, *rest: Any) -> Any:
         def fit_on_all(outputs: Any, y: Any, columns: Any, **options: Any) -> Any:
-            options.pop("left_out")
+            del options["left_out"], options["room"]
             return fit_blend(rows.outputs.to_host(), rows.y, columns, **options)
 
         monkeypatch.setattr(blend, "fit_blend", fit_on_all)

@@ -327,7 +327,8 @@ BUGS = [
     # The blend.
     Bug('blend that saw the calibration rows', 'fit/blend.py',
         'seen, tuning.y, learnt.columns, name=_free_name(rows.models), threads=settings.threads,\n'
-        '        left_out=learnt.left_out,\n',
+        '        left_out=learnt.left_out,\n'
+        '        room=learnt.room,\n',
         'rows.outputs.to_host(), rows.y, learnt.columns, name=_free_name(rows.models),\n'
         '        threads=settings.threads,\n'),
     Bug("split that draws other rows than the blend saw", "fit/blend.py",
@@ -491,10 +492,23 @@ BUGS = [
     Bug("a batch that taught scores not named", "fit/learning.py",
         "n_batch=rows.test.n if batch else 0,", "n_batch=0,"),
     Bug("kin of rows that are in their correlations", "scores/learnt.py",
-        "units = self.matrix(everything.plus(out, -1))",
+        "units = self.matrix(everything.plus(lacking, -1))",
         "units = self.matrix(everything)"),
     Bug("likeness of rows that are in their prototypes", "scores/learnt.py",
         "p = ranked.probs[rows]", "p = 0.0 * ranked.probs[rows]"),
+    Bug("compiled prototypes that keep the length of a row", "kernels/host/patterns.py",
+        "row[k] = width * ((along - p[k] * length) / norm) if there else 0.0",
+        "row[k] = width * ((along - p[k]) / norm) if there else 0.0"),
+    Bug("compiled prototypes of which next to nothing is left", "kernels/host/patterns.py",
+        "there = square > cancelled * norms[k] * norms[k]", "there = square > 0.0"),
+    Bug("compiled prototypes scaled by a norm that was not rounded", "kernels/host/patterns.py",
+        "rough = (row[k] + rough_shift) - rough_shift\n            square += rough * rough\n"
+        "        norm = math.sqrt(square)\n        norms[y] = largest * norm\n",
+        "square += row[k] * row[k]\n"
+        "        norm = math.sqrt(square)\n        norms[y] = largest * norm\n"),
+    Bug("threads that wait for each other at properties", "kernels/cached.py",
+        "value = instance.__dict__[self.attrname] = self.func(instance)",
+        "value = super().__get__(instance, owner)"),
     Bug("coefficients of a device next to a turn of rounding", "scores/likelihood.py",
         "if is_tensor(scores) and might_round_otherwise(found):", "if False:"),
     Bug("Newton stops short of its last step", "scores/likelihood.py",

@@ -307,6 +307,49 @@ def test_the_compiled_correlations_have_the_bits_of_numpy(
     assert np.array_equal(compiled, Kin().matrix(sums))
 
 
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("n_classes", [32, 45, 131])
+def test_compiled_prototypes_and_rows_left_out_of_them_have_the_bits_of_numpy(
+    n_classes: int, ties: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probs = rows(11, 300, n_classes, ties=ties)
+    probs[:, 0] = 0.0  # a label without mass, and one that a single row has
+    probs[1:, 1] = 0.0
+    probs /= probs.sum(axis=1, keepdims=True)
+    ranked = Ranked(probs)
+    sums = Likeness().sums(ranked)
+    compile_for(WORTHWHILE)
+    compiled = Likeness().matrix(sums), Likeness().left_out(ranked, sums, np.arange(300) % 10)
+    for module in ("conformix.scores.learnt", "conformix.kernels.patterns"):
+        monkeypatch.setattr(f"{module}.loops", lambda name, numbers: None)
+    assert np.array_equal(compiled[0], Likeness().matrix(sums))
+    assert np.array_equal(compiled[1], Likeness().left_out(ranked, sums, np.arange(300) % 10))
+
+
+@pytest.mark.parametrize("kind", ["probs", "logits"])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_probabilities_and_patterns_computed_beforehand_are_the_same(
+    kind: Any, threads: int
+) -> None:
+    values = rows(12, 1000, 300)  # so many that threads share them
+    values = np.log(values) if kind == "logits" else values
+    late, early = Ranked(values, kind), Ranked(values, kind)
+    early.compute(threads)
+    assert {"probs", "patterns"} <= set(vars(early))
+    assert "log_probs" not in vars(early)
+    assert np.array_equal(late.probs, early.probs)
+    assert np.array_equal(late.patterns, early.patterns)
+
+
+@pytest.mark.parametrize("score", LEARNING, ids=str)
+def test_scores_of_rows_left_out_are_written_where_there_is_room(score: Any) -> None:
+    ranked = Ranked(rows(13, 40, 6))
+    sums, parts, room = score.sums(ranked), np.arange(40) % 10, np.full((40, 6), np.nan)
+    written = score.left_out(ranked, sums, parts, out=room)
+    assert written is room
+    assert np.array_equal(room, score.left_out(ranked, sums, parts))
+
+
 @pytest.mark.parametrize(("n_classes", "n_parts"), [(3, 10), (512, 10), (513, 4)])
 def test_rows_are_cut_into_ten_parts_and_into_four_of_many_classes(
     n_classes: int, n_parts: int

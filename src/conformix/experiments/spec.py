@@ -8,7 +8,6 @@ import numbers
 import tomllib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from conformix.errors import InvalidInput
 from conformix.experiments.methods import Choices, Method, resolve_method
 from conformix.experiments.pool import digest, drawn, load_data
 from conformix.kernels.arrays import IntArray
+from conformix.kernels.cached import cached_property
 from conformix.registry import unknown_name
 from conformix.scores import PAPER, named_scores
 from conformix.scores.scale import resolve_normalizer

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from conformix.fit.scored import (
 )
 from conformix.fit.settings import Settings, is_symmetric
 from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.kernels.cached import cached_property
 from conformix.scores.blend import Blend
 from conformix.scores.names import score_columns
 from conformix.splits import Roles, Split
@@ -80,7 +80,7 @@ class BatchRows(OfModels):
             self.classes, self.unlabelled,
         )  # fmt: skip
 
-    def blended(self, blend: Blend, threads: int | None = None) -> BatchRows:
+    def blended(self, blend: Blend, threads: int | None = None, room: Any = None) -> BatchRows:
         return replace(self, outputs=blend.in_blocks(self.outputs))
 
     def scored(

@@ -71,6 +71,7 @@ def learn_blend(rows: Any, settings: Settings, rng: np.random.Generator) -> Blen
     blend = fit_blend(
         seen, tuning.y, learnt.columns, name=_free_name(rows.models), threads=settings.threads,
         left_out=learnt.left_out,
+        room=learnt.room,
     )  # fmt: skip
     if roles is not None:
         blend = replace(blend, columns=with_batch(rows, blend.columns, roles, settings))
@@ -78,7 +79,7 @@ def learn_blend(rows: Any, settings: Settings, rng: np.random.Generator) -> Blen
         rows = replace(rows, unlabelled=None)  # of no use: nothing has looked at them
     if is_symmetric(settings.split) and roles is not None:
         rows = rows.take(roles.calibrate)
-    rows = rows.blended(blend, settings.threads)
+    rows = rows.blended(blend, settings.threads, learnt.room)
     scale = Unscaled() if settings.scale is None else settings.scale
     settings = replace(settings, scale=scale, scores=None)
     if is_symmetric(settings.split):

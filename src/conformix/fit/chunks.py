@@ -126,7 +126,7 @@ class ChunkRows(OfModels):
             self.classes, self.unlabelled,
         )  # fmt: skip
 
-    def blended(self, blend: Blend, threads: int | None = None) -> ChunkRows:
+    def blended(self, blend: Blend, threads: int | None = None, room: Any = None) -> ChunkRows:
         return replace(self, outputs=blend.in_blocks(self.outputs))
 
     def as_fitted(self, predictor: Predictor) -> ChunkRows:

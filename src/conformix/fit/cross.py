@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -37,6 +36,7 @@ from conformix.guarantees import LABELS, Guarantee
 from conformix.guarantees.statement import at_least
 from conformix.guarantees.verdict import Law, Verdict
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, of_labels
+from conformix.kernels.cached import cached_property
 from conformix.metrics.coverage import share_interval
 from conformix.predictions.sets import PredictionSets
 from conformix.scores import Column

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
@@ -28,6 +27,7 @@ from conformix.fit.predictor import Predictor
 from conformix.fit.rows import Rows
 from conformix.fit.rule import Calibrated, Fitted, cut_by
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
+from conformix.kernels.cached import cached_property
 from conformix.scores.learnt import RowSums
 from conformix.scores.names import Column
 from conformix.scores.ranked import Ranked, ranked_models

@@ -15,7 +15,7 @@ import operator
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,6 +27,7 @@ from conformix.fit.scored import Gathered, Scoring, SourceReader, TrueScores
 from conformix.kernels import combine
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, joined, stacked
 from conformix.kernels.blocks import row_blocks
+from conformix.kernels.cached import cached_property
 from conformix.kernels.plain.engine import count_reached
 from conformix.scores.names import Column
 from conformix.scores.scale import Transform

@@ -49,6 +49,7 @@ class LearntScores:
 
     columns: tuple[Column, ...]
     left_out: dict[int, FloatArray]  # by place of the column: (m, K), of the tuning rows
+    room: FloatArray | None = None  # (p, m, K), of which they are planes; on the host
 
 
 class Learnt(NamedTuple):
@@ -109,9 +110,14 @@ def learn_from(
     units = np.arange(outputs.n) if tuning.groups is None else tuning.groups
     parts = parts_of(units, outputs.n_classes)
     compile_for(outputs.n * outputs.n_classes)
-    listed, left_out = list(columns), {}
+    listed, left_out, room = list(columns), {}, None
+    if outputs.n and not outputs.on_device:
+        # Of a blend the other scores come beside them; what nobody writes to takes no memory.
+        room = np.empty((len(columns), outputs.n, outputs.n_classes))
     for model in dict.fromkeys(column.model for column in columns if column.score.learns):
         ranked = ranked_rows(outputs.models[model][:], outputs.kind, outputs.arithmetic)
+        if room is not None:
+            ranked.compute(threads)
         for j, (name, score) in enumerate(columns):
             if name != model or not score.learns:
                 continue
@@ -120,8 +126,9 @@ def learn_from(
             sums = add_up(score, model, [rows.unlabelled], own).beside(ranked.probs)
             listed[j] = Column(model, learning.learnt(sums))
             if outputs.n:
-                left_out[j] = learning.left_out(ranked, sums, parts, threads, own)
-    return LearntScores(tuple(listed), left_out)
+                plane = None if room is None else room[j]
+                left_out[j] = learning.left_out(ranked, sums, parts, threads, own, out=plane)
+    return LearntScores(tuple(listed), left_out, room)
 
 
 def add_up(

@@ -88,7 +88,7 @@ class Rows(Protocol):
     def take(self, rows: IntArray) -> ArrayRows:
         """Return some of the rows, brought to the memory of this process."""
 
-    def blended(self, blend: Blend, threads: int | None = None) -> Rows:
+    def blended(self, blend: Blend, threads: int | None = None, room: Any = None) -> Rows:
         """Return the rows with a blend of their models in place of these."""
 
     def scored(
@@ -121,8 +121,8 @@ class ArrayRows(OfModels):
     def n(self) -> int:
         return self.outputs.n
 
-    def blended(self, blend: Blend, threads: int | None = None) -> ArrayRows:
-        return replace(self, outputs=blend.computed(self.outputs, threads))
+    def blended(self, blend: Blend, threads: int | None = None, room: Any = None) -> ArrayRows:
+        return replace(self, outputs=blend.computed(self.outputs, threads, room))
 
     def take(self, rows: IntArray) -> ArrayRows:
         groups = None if self.groups is None else self.groups[rows]

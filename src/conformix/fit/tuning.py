@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from conformix.fit.far import FarOutputs, Reach
 from conformix.fit.scored import HeldOutputs, HeldTensor
 from conformix.kernels.arrays import FloatArray, IntArray, is_tensor
 from conformix.kernels.blocks import row_blocks
+from conformix.kernels.cached import cached_property
 from conformix.scores.names import Column
 from conformix.scores.scale import CACHE_ENTRIES, Normalizer, Transform
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,6 +31,7 @@ from conformix.guarantees.verdict import (
 )
 from conformix.kernels import combine
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, of_labels, to_host
+from conformix.kernels.cached import cached_property
 from conformix.metrics.coverage import share_interval
 from conformix.predictions.sets import PredictionSets
 from conformix.search.objective import SizeObjective

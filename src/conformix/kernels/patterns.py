@@ -32,6 +32,7 @@ import numpy as np
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, as_float64, is_tensor, quotient, root, to_device
 from conformix.kernels.blas import multiplying
+from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks
 from conformix.kernels.twins import loops
 
 # The log-probability below which all labels are alike.
@@ -42,6 +43,8 @@ FACTOR_BITS, SUM_BITS = 26, 20
 # Bits behind the point of the two numbers that a product is of: 23 in all.
 PATTERN_BITS, MATRIX_BITS = 12, 11
 ROWS_AT_ONCE = 2**12
+# Numbers on the host that are rounded and added up at once: the cache holds them.
+CACHE_ENTRIES = 2**15
 # Rows whose sums, at most one a row in multiples of 2^-40, stay below 2^63.
 MOST_ROWS = 2**22
 
@@ -154,9 +157,9 @@ def multiply_into(rows: FloatArray, matrix: FloatArray, out: FloatArray) -> None
     _product(rows, matrix.T, out)
 
 
-def fine_products(rows: Any, factors: Any) -> Any:
+def fine_products(rows: Any, factors: Any, out: FloatArray | None = None) -> Any:
     """Return the products (n, K) of patterns with a matrix whose rows are not rounded further."""
-    return _product(as_float64(rows), factors.T)
+    return _product(as_float64(rows), factors.T, out)
 
 
 def _product(left: Any, right: Any, out: FloatArray | None = None) -> Any:
@@ -177,6 +180,13 @@ def unit_rows(values: Any) -> tuple[Any, Any]:
     >>> units.round(6).tolist(), norms.tolist()
     ([[0.6, 0.8], [0.0, 0.0]], [5.0, 0.0])
     """
+    loop = None if is_tensor(values) else loops("patterns", values.size)
+    if loop is not None and values.dtype == np.int64:
+        units, norms = np.empty(values.shape), np.empty(len(values))
+        shifts = shift_to(unit_bits(values.shape[1])), shift_to(FACTOR_BITS)
+        loop.unit_rows_into(values, shifts, units, norms)
+        return units, norms
+    values = as_float64(values)
     sizes = abs(values)
     largest = (sizes.amax(1) if is_tensor(values) else sizes.max(1))[:, None]
     scaled = values / (largest + (largest == 0))
@@ -197,18 +207,23 @@ def summed_products(left: Any, right: Any) -> Any:
     array([[0.125, 0.   ],
            [0.25 , 0.   ]])
     """
-    total = 0
-    for start in range(0, len(left), ROWS_AT_ONCE):
+    total: Any = None
+    for start in range(0, max(len(left), 1), ROWS_AT_ONCE):
         some = slice(start, start + ROWS_AT_ONCE)
         first = terms(left[some])
         second = first if right is left else terms(right[some])
-        total = total + whole(_product(first.T, second) * 2.0 ** (2 * SUM_BITS))
+        product = _product(first.T, second)
+        product *= 2.0 ** (2 * SUM_BITS)
+        total = whole(product) if total is None else total + whole(product)
     return total
 
 
 def summed(values: Any) -> Any:
     """Return the sums (K,) over rows (n, K) of numbers up to one, in multiples of 2^-20, int64."""
-    return whole(terms(values) * 2.0**SUM_BITS).sum(0)
+    entries = DEVICE_ENTRIES if is_tensor(values) else CACHE_ENTRIES
+    blocks = row_blocks(len(values), values.shape[1], entries)
+    sums = (whole(terms(values[rows]) * 2.0**SUM_BITS).sum(0) for rows in blocks)
+    return sum(sums, start=whole(values[:0]).sum(0))
 
 
 def terms(values: Any) -> Any:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,6 +24,7 @@ from conformix.fit.exact.split import fixed_candidates
 from conformix.guarantees import EXACT_FULL, Ledger, ResponseFacts
 from conformix.kernels.arrays import FloatArray, IntArray, to_device
 from conformix.kernels.blocks import row_blocks
+from conformix.kernels.cached import cached_property
 from conformix.kernels.simplex import grid_size
 from conformix.regression.bins import Bins
 from conformix.regression.hull import Hull, no_ends, widen

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from conformix.data.row_data import RowData
 from conformix.fit.drift import DriftReport
 from conformix.fit.verdict import LabelledRows, Pooled
 from conformix.kernels.arrays import BoolArray, FloatArray, to_host
+from conformix.kernels.cached import cached_property
 from conformix.predictions.intervals import Intervals
 from conformix.regression.regressed import check_responses
 from conformix.regression.rule import LineRule, Responses

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from math import floor, log10
 from typing import Any, ClassVar
 
@@ -15,6 +14,7 @@ from conformix.conformal import conformal_rank
 from conformix.data.row_data import RowData
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
+from conformix.kernels.cached import cached_property
 from conformix.kernels.simplex import grid_size
 from conformix.predictions.intervals import Intervals
 from conformix.regression.average import RegressionAverage

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,6 +22,7 @@ from conformix.fit.predictor import Predictor
 from conformix.fit.verdict import LabelledRows
 from conformix.kernels import combine
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
+from conformix.kernels.cached import cached_property
 from conformix.predictions.sets import NestedSets
 from conformix.report.sections import SETS, Words
 from conformix.search.objective import SizeObjective

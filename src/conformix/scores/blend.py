@@ -15,7 +15,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -26,11 +25,12 @@ from conformix.conformal import rows_needed, simple_fraction
 from conformix.data.outputs import Kind, LaterOutputs, Outputs
 from conformix.errors import InvalidInput
 from conformix.kernels import available_threads
-from conformix.kernels.arrays import FloatArray, IntArray, is_tensor, to_device, to_host
+from conformix.kernels.arrays import FloatArray, IntArray, is_tensor, to_host
 from conformix.kernels.blas import run_products
-from conformix.kernels.blocks import Buffers, row_blocks
+from conformix.kernels.blocks import DEVICE_ENTRIES, Buffers, row_blocks
+from conformix.kernels.cached import cached_property
 from conformix.kernels.elementary import softmax
-from conformix.kernels.patterns import multiply_into
+from conformix.kernels.patterns import CACHE_ENTRIES, multiply_into
 from conformix.kernels.twins import compile_for
 from conformix.scores.evidence import Evidence, fit_evidence, log_spreads
 from conformix.scores.learnt import PatternScore, PatternSum, pattern_sum
@@ -160,13 +160,20 @@ class Blend:
                 terms.setdefault(column.model, []).append((column.score, coefficient))
         return {model: pattern_sum(*zip(*some, strict=True)) for model, some in terms.items()}
 
-    def computed(self, outputs: Outputs, threads: int | None = None) -> Outputs:
-        """Return the blend of some outputs in their place, computed now where it fits memory."""
+    def computed(
+        self, outputs: Outputs, threads: int | None = None, room: FloatArray | None = None
+    ) -> Outputs:
+        """Return the blend of some outputs in their place, computed now where it fits memory.
+
+        In `room`, an array that nobody needs any longer, where it is large enough.
+        """
         lazy = self.over(outputs)
         values: Any = lazy.models[self.name]
         if outputs.on_device or outputs.n * outputs.n_classes > COMPUTED_TOGETHER:
             return lazy
-        whole = np.empty(values.shape)
+        size = outputs.n * outputs.n_classes
+        fits = room is not None and room.size >= size
+        whole = (room.ravel()[:size] if fits else np.empty(size)).reshape(values.shape)  # type: ignore[union-attr]
         compile_for(whole.size)
         blending = Blending(self, outputs, available_threads(threads))
         for rows in blending.blocks():
@@ -446,6 +453,7 @@ def fit_blend(
     name: str = "blend",
     threads: int | None = None,
     left_out: Mapping[int, FloatArray] = MappingProxyType({}),
+    room: FloatArray | None = None,
 ) -> Blend:
     """Return the blend of some scores that makes the labels most likely.
 
@@ -463,6 +471,8 @@ def fit_blend(
         Threads for the scores.
     left_out : mapping of int to array of shape (n, K)
         By place of a column that has learnt from these rows: what they score themselves.
+    room : float64 array of shape (p, n, K), optional
+        An array whose planes those are, in which the other scores find room.
 
     Examples
     --------
@@ -484,11 +494,12 @@ def fit_blend(
         planes = known.new_empty(shape)  # type: ignore[attr-defined]
         planes[fixed] = known.movedim(-1, 0)  # type: ignore[attr-defined]
     else:
-        planes = np.empty(shape)
+        planes = np.empty(shape) if room is None else room
         some = [planes[j] for j in fixed]
         fill_planes(some, outputs, [listed[j] for j in fixed], threads=threads)
     for j, plane in left_out.items():
-        planes[j] = plane
+        if room is None:
+            planes[j] = plane
     scores = planes.movedim(0, -1) if outputs.on_device else np.moveaxis(planes, 0, -1)
     coefficients = most_likely(scores, y, prior_of(listed), ridge_of(listed), threads)
     # What has learnt, and counts for nothing, would cost a matrix.
@@ -496,18 +507,21 @@ def fit_blend(
     blend = Blend(tuple(listed[j] for j in used), coefficients[used], name)
     if not has_evidence(len(outputs.models), outputs.n, outputs.n_classes):
         return blend
-    teach = np.arange(0, outputs.n, -(-outputs.n // MOST_EVIDENT_ROWS))
+    teach = slice(0, outputs.n, -(-outputs.n // MOST_EVIDENT_ROWS))
     return replace(blend, evidence=_evidence(planes, coefficients, outputs, y, teach))
 
 
 def _evidence(
-    planes: Any, coefficients: FloatArray, outputs: Outputs, y: IntArray, rows: IntArray
+    planes: Any, coefficients: FloatArray, outputs: Outputs, y: IntArray, rows: slice
 ) -> Evidence:
     """Return the evidence that some of the rows teach whose scores are planes (p, n, K)."""
-    places = to_device(rows, planes)
-    z = coefficients[0] * planes[0][places]
-    for coefficient, plane in zip(coefficients[1:].tolist(), planes[1:], strict=True):
-        if coefficient:
-            z += coefficient * plane[places]
+    z = coefficients[0] * planes[0][rows]
+    counted = [
+        (c, plane) for c, plane in zip(coefficients[1:].tolist(), planes[1:], strict=True) if c
+    ]
+    entries = DEVICE_ENTRIES if is_tensor(z) else CACHE_ENTRIES
+    for some in row_blocks(len(z), z.shape[1], entries):
+        for coefficient, plane in counted:
+            z[some] += coefficient * plane[rows][some]
     (model,) = ranked_models(outputs.rows(rows)).values()
     return fit_evidence(z, y[rows], to_host(log_spreads(model)))

@@ -10,7 +10,6 @@ numbers of randomised scores, and all scores of models that were saved with NumP
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,6 +18,7 @@ from conformix.data.outputs import Arithmetic, Kind, Outputs
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, IntArray, to_device, to_host, torch_module
 from conformix.kernels.blocks import DEVICE_ENTRIES
+from conformix.kernels.cached import cached_property
 from conformix.kernels.device import elementary
 from conformix.kernels.device.sums import running_sums
 from conformix.kernels.elementary import sums_of

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -44,7 +44,7 @@ from conformix.kernels.arrays import (
     torch_module,
 )
 from conformix.kernels.blas import run_products
-from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks
+from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks, threads_for
 from conformix.kernels.twins import loops
 from conformix.scores.ranked import Ranked
 from conformix.scores.score import Score
@@ -56,8 +56,6 @@ WIDTH = 4.0
 N_PARTS, FEW_PARTS, MANY_CLASSES = 10, 4, 2**9
 # A squared norm, relative to what it is the difference of, below which nothing is left of it.
 CANCELLED = 2.0**-16
-# Scores of rows that leave themselves out, worked on at once.
-CACHE_ENTRIES = 2**15
 # Classes of which a matrix of all pairs is held (2 GiB).
 MOST_CLASSES = 2**14
 # Entries of matrices that all threads hold together (1 GiB).
@@ -162,11 +160,14 @@ class LearningScore(Score):
         parts: IntArray,
         threads: int | None = None,
         own: Sequence[RowSums] = (),
+        *,
+        out: FloatArray | None = None,
     ) -> FloatArray:
         """Return the scores (n, K) of rows that are in the sums, as if they were not.
 
         Every row leaves out itself, or, where that would take a matrix each, its part of the rows:
-        `parts` (n,) says which they are, `own` what they add up to, where it is known.
+        `parts` (n,) says which they are, `own` what they add up to, where it is known. On the host
+        they are written to `out`, where it is given.
         """
 
     @abstractmethod
@@ -270,7 +271,7 @@ class Likeness(PatternScore):
         return self._prototypes(sums)[0]
 
     def _prototypes(self, sums: RowSums) -> tuple[Any, Any]:
-        units, norms = patterns.unit_rows(as_float64(sums.products))
+        units, norms = patterns.unit_rows(sums.products)
         return units, norms * 2.0 ** (-2 * patterns.SUM_BITS)
 
     def left_out(
@@ -280,6 +281,8 @@ class Likeness(PatternScore):
         parts: IntArray,
         threads: int | None = None,
         own: Sequence[RowSums] = (),
+        *,
+        out: FloatArray | None = None,
     ) -> FloatArray:
         """Return the scores of rows that leave themselves out of the prototypes.
 
@@ -287,22 +290,25 @@ class Likeness(PatternScore):
         ``m.m - 2 p d + p^2 f.f``. Where nothing is left of a prototype the score is zero.
         """
         units, norms = self._prototypes(sums.beside(ranked.patterns))
-        scores: Any = patterns.fine_products(ranked.patterns, units)
+        scores: Any = patterns.fine_products(ranked.patterns, units, out)
         xp = ranked.xp
+        loop = None if is_tensor(scores) else loops("patterns", scores.size)
 
         def leave_out(rows: slice) -> None:
+            p = ranked.probs[rows]
+            if loop is not None:
+                some = scores[rows], ranked.patterns[rows], p, norms
+                loop.leave_out(*some, CANCELLED, WIDTH)
+                return
             f = as_float64(ranked.patterns[rows])
             length = (f * f).sum(1)[:, None]
-            p = ranked.probs[rows]
             along = norms * scores[rows]
             square = norms * norms - 2.0 * p * along + p * p * length
             there = square > CANCELLED * norms * norms
             norm = root(xp.where(there, square, 1.0))
             scores[rows] = xp.where(there, WIDTH * ((along - p * length) / norm), 0.0)
 
-        entries = DEVICE_ENTRIES if is_tensor(scores) else CACHE_ENTRIES
-        blocks = row_blocks(len(scores), scores.shape[1], entries)
-        run_blocks(leave_out, blocks, available_threads(threads))
+        _run(leave_out, scores, threads)
         return scores  # type: ignore[no-any-return]
 
 
@@ -358,16 +364,18 @@ class Kin(PatternScore):
         parts: IntArray,
         threads: int | None = None,
         own: Sequence[RowSums] = (),
+        *,
+        out: FloatArray | None = None,
     ) -> FloatArray:
         """Return the scores of rows by the correlations over the other parts."""
-        scores = ranked.xp.empty_like(ranked.probs)
+        scores = ranked.xp.empty_like(ranked.probs) if out is None else out
         everything, places = sums.beside(ranked.patterns), np.unique(parts)
 
         def score(place: int) -> None:
             rows = to_device(np.flatnonzero(parts == places[place]), scores)
             some = ranked.patterns[rows]
-            out = own[place] if len(own) == len(places) else _correlated(some)
-            units = self.matrix(everything.plus(out, -1))
+            lacking = own[place] if len(own) == len(places) else _correlated(some)
+            units = self.matrix(everything.plus(lacking, -1))
             scores[rows] = WIDTH * patterns.products(some, units)
 
         run_products(score, range(len(places)), _several(ranked, threads))
@@ -391,6 +399,13 @@ class Kin(PatternScore):
 def _several(ranked: Ranked, threads: int | None) -> int:
     """Return how many threads may work at parts of the rows: each holds some six matrices."""
     return max(1, min(available_threads(threads), MOST_ENTRIES // (6 * ranked.n_classes**2)))
+
+
+def _run(work: Callable[[slice], None], scores: Any, threads: int | None) -> None:
+    """Do some work on all rows of scores (n, K), in blocks."""
+    entries = DEVICE_ENTRIES if is_tensor(scores) else patterns.CACHE_ENTRIES
+    blocks = row_blocks(len(scores), scores.shape[1], entries)
+    run_blocks(work, blocks, threads_for(scores.shape[0] * scores.shape[1], threads))
 
 
 def _correlated(rows: FloatArray) -> RowSums:
@@ -430,10 +445,18 @@ class Rarity(LearningScore):
         parts: IntArray,
         threads: int | None = None,
         own: Sequence[RowSums] = (),
+        *,
+        out: FloatArray | None = None,
     ) -> FloatArray:
         """Return the constants of rows that leave themselves out."""
-        mass = _mass(sums.beside(ranked.probs)) - ranked.probs
-        return 0.0 - ranked.log(_share(mass, sums.n - 1))
+        mass = _mass(sums.beside(ranked.probs))
+        scores: Any = ranked.xp.empty_like(ranked.probs) if out is None else out
+
+        def leave_out(rows: slice) -> None:
+            scores[rows] = 0.0 - ranked.log(_share(mass - ranked.probs[rows], sums.n - 1))
+
+        _run(leave_out, scores, threads)
+        return scores  # type: ignore[no-any-return]
 
     def check(self, n_classes: int) -> None:
         """Refuse anything but one finite number per label."""

@@ -7,7 +7,6 @@ group share one rank and one mass, so no result depends on how a sort orders equ
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -17,7 +16,9 @@ from conformix.data.outputs import Arithmetic, Kind, Outputs
 from conformix.errors import InvalidInput
 from conformix.kernels import elementary
 from conformix.kernels.arrays import FloatArray, IntArray, on_device
-from conformix.kernels.patterns import patterns
+from conformix.kernels.blocks import row_blocks, run_blocks, threads_for
+from conformix.kernels.cached import cached_property
+from conformix.kernels.patterns import CACHE_ENTRIES, patterns
 from conformix.kernels.twins import loops
 
 
@@ -196,6 +197,21 @@ class Ranked:
     def patterns(self) -> FloatArray:
         """The log-probabilities, floored, centred and scaled to norm one, shape (n, K)."""
         return patterns(self.log_probs)  # type: ignore[no-any-return]
+
+    def compute(self, threads: int | None = None) -> None:
+        """Compute probabilities and patterns now, by threads; their logarithms are not kept."""
+        probs = self._raw if self.kind == "probs" else np.empty_like(self._raw)
+        found = np.empty(probs.shape, dtype=np.float32)
+
+        def fill(rows: slice) -> None:
+            some = Ranked(self._raw[rows], self.kind, arithmetic=self.arithmetic)
+            if self.kind == "logits":
+                probs[rows] = some.probs
+            found[rows] = some.patterns
+
+        blocks = row_blocks(len(found), found.shape[1], CACHE_ENTRIES)
+        run_blocks(fill, blocks, threads_for(found.size, threads))
+        self.probs, self.patterns = probs, found
 
     @cached_property
     def entropy(self) -> FloatArray:

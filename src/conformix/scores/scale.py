@@ -17,7 +17,6 @@ import sys
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from importlib import import_module
 from typing import Any, ClassVar, Protocol
 
@@ -35,6 +34,7 @@ from conformix.kernels.arrays import (
     to_host,
 )
 from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks, run_blocks, threads_for
+from conformix.kernels.cached import cached_property
 from conformix.kernels.twins import loops
 from conformix.registry import unknown_name
 from conformix.scores.names import Column

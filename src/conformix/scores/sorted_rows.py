@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from functools import cached_property
 from itertools import chain, count, pairwise
 from typing import Any, ClassVar, TypeVar
 
@@ -33,6 +32,7 @@ from conformix.kernels.arrays import (
     to_host,
 )
 from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks, threads_for
+from conformix.kernels.cached import cached_property
 from conformix.kernels.twins import compile_for, loops
 from conformix.scores.names import SCORES, Column
 from conformix.scores.ranked import Ranked, Rising

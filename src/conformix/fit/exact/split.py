@@ -12,7 +12,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -50,6 +49,7 @@ from conformix.kernels.arrays import (
     torch_counts,
 )  # fmt: skip
 from conformix.kernels.blocks import row_blocks
+from conformix.kernels.cached import cached_property
 from conformix.kernels.simplex import preference
 from conformix.kernels.twins import host_kernels
 from conformix.scores.names import Column

@@ -90,3 +90,59 @@ def correlations_into(
         norm = math.sqrt(square)
         for k in range(n_classes):
             out[y, k] = (row[k] / norm + fine_shift) - fine_shift
+
+
+@compiled
+def unit_rows_into(
+    products: IntArray, shifts: tuple[float, float], units: FloatArray, norms: FloatArray
+) -> None:
+    """Write rows of a matrix (m, K) of whole numbers, scaled to norm one, and their norms (m,).
+
+    The operations of `unit_rows` there; `shifts` as above.
+    """
+    n_rows, n_classes = products.shape
+    rough_shift, fine_shift = shifts
+    row = np.empty(n_classes)
+    for y in range(n_rows):
+        largest = 0.0
+        for k in range(n_classes):
+            row[k] = np.float64(products[y, k])
+            largest = max(largest, abs(row[k]))
+        unit = largest if largest > 0.0 else 1.0
+        square = 0.0
+        for k in range(n_classes):
+            row[k] /= unit
+            rough = (row[k] + rough_shift) - rough_shift
+            square += rough * rough
+        norm = math.sqrt(square)
+        norms[y] = largest * norm
+        divisor = norm if norm > 0.0 else 1.0
+        for k in range(n_classes):
+            units[y, k] = (row[k] / divisor + fine_shift) - fine_shift
+
+
+@compiled
+def leave_out(
+    scores: FloatArray,
+    patterns: Any,
+    probs: FloatArray,
+    norms: FloatArray,
+    cancelled: float,
+    width: float,
+) -> None:
+    """Turn products (n, K) with prototypes into scores by prototypes that lack the row itself.
+
+    The operations of `scores.learnt.Likeness`.
+    """
+    n, n_classes = scores.shape
+    for i in range(n):
+        row, f, p = scores[i], patterns[i], probs[i]
+        length = 0.0
+        for k in range(n_classes):
+            length += np.float64(f[k]) * np.float64(f[k])
+        for k in range(n_classes):
+            along = norms[k] * row[k]
+            square = (norms[k] * norms[k] - 2.0 * p[k] * along) + p[k] * p[k] * length
+            there = square > cancelled * norms[k] * norms[k]
+            norm = math.sqrt(square if there else 1.0)
+            row[k] = width * ((along - p[k] * length) / norm) if there else 0.0
