@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "results.md"
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 USED = re.compile(r"\{include\} (\S+)|\]\((results/\S+)\)")
 # What `make results` writes, folder by folder.
 WRITTEN = {"all": ("table1", "fig2", "fig3", "ratios", "models"), "table1": ("table1",)}
@@ -48,13 +49,20 @@ def test_a_result_that_is_there_is_shown_and_the_others_are_not(tmp_path: Path) 
 
 @pytest.mark.parametrize("file", files_of(PAGE.read_text(encoding="utf-8")))
 def test_every_file_of_the_page_is_one_that_make_results_writes(file: str) -> None:
-    if file == "results/contact.png":
+    if file == "results/contact.png" or file.startswith("results/examples/"):
         return
     _, folder, name = file.split("/")
     commands = re.findall(
-        r"\$\(REPRODUCE\) (\w+) .*--out docs/results/(\w+)$",
-        (ROOT / "Makefile").read_text(encoding="utf-8"),
-        re.MULTILINE,
+        r"\$\(REPRODUCE\) (\w+) .*--out docs/results/(\w+)$", MAKEFILE, re.MULTILINE
     )
     what = {target: experiment for experiment, target in commands}
     assert name.split(".")[0] in WRITTEN[what[folder]]
+
+
+def test_tables_of_examples_are_those_that_make_writes_and_each_is_on_a_page() -> None:
+    written = re.findall(r"\$\(call example,(\w+),(\w+)\.py", MAKEFILE)
+    pages = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md"))
+    shown = re.findall(r"\{include\} results/examples/(\w+)\.md", pages)
+    there = [path.stem for path in (ROOT / "docs" / "results" / "examples").glob("*.md")]
+    assert sorted(name for name, _ in written) == sorted(shown) == sorted(there)
+    assert all((ROOT / "examples" / f"{script}.py").is_file() for _, script in written)

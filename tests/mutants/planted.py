@@ -748,7 +748,7 @@ BUGS = [
         "n_members(ordered, self.rule, self.cuts, np.arange(outputs.n))",
         "n_members(ordered, self.rule, 1.001 * self.cuts, np.arange(outputs.n))"),
     Bug("all rows are held while they are digested", "fit/seen.py",
-        "ENTRIES = 2**18", "ENTRIES = 2**28"),
+        "\nENTRIES = 2**16", "\nENTRIES = 2**28"),
     Bug("rows that recalibrate are forgotten", "fit/fit.py",
         "predictor.seen.plus(also)", "predictor.seen"),
     Bug("contributions of the last fold alone", "fit/contributions.py",

@@ -104,7 +104,7 @@ def fit(rows: Rows, settings: Settings) -> Predictor:
     predictor = Predictor(
         columns, models, rows.n_classes, settings.kind, key, settings.alpha, fitted,
         threads=settings.threads, classes=rows.classes, blend=blend, ensemble=settings.ensemble,
-        seen=remembered(given.outputs, key),
+        seen=remembered(given.outputs, key, settings.threads),
     )  # fmt: skip
     if each_row and learn(taught):
         return EachRow.of(predictor, given, scored.roles)

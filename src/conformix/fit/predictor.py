@@ -290,7 +290,7 @@ class Predictor:
                 rows: slice, blended: Outputs = blended, first: int = block.start
             ) -> tuple[slice, BoolArray, IntArray]:
                 every = slice(first + rows.start, first + rows.stop)
-                scores = alone.tensor(blended.rows(rows))
+                scores = alone.view(blended.rows(rows))
                 member = self.fitted.member(scores, alpha, data.take(every))
                 return every, member, best_first(member, scores, self.fitted.rule)
 

@@ -23,6 +23,7 @@ from conformix.kernels.arrays import FloatArray, IntArray, of_labels, some_rows,
 from conformix.kernels.blocks import entries_for, row_blocks
 from conformix.scores.ensemble import Ensemble
 from conformix.scores.names import Column
+from conformix.scores.ranked import Ranked
 from conformix.scores.sorted_rows import SortedOutputs, are_sorted, true_label_scores
 from conformix.scores.tensor import fill_tensor
 from conformix.splits import Roles
@@ -44,18 +45,29 @@ class Scoring:
 
     def view(self, outputs: Outputs) -> FloatArray:
         """Return the same, for reading alone: outputs that are the only score are not copied."""
-        if self.ensemble is None and len(self.columns) == 1 and not outputs.on_device:
-            column = self.columns[0]
-            values: Any = outputs.models.get(column.model)
-            here = isinstance(values, np.ndarray) and values.dtype == np.float64
-            if here and column.score.is_output(outputs.kind):
-                return values[:, :, None]  # type: ignore[no-any-return]
-        return self.tensor(outputs)
+        known = self._as_they_are(outputs)
+        return self.tensor(outputs) if known is None else known
 
-    def of_true_labels(self, outputs: Outputs, y: IntArray) -> FloatArray:
-        """Return the scores (n, d) of the true labels of some rows, without a tensor."""
-        outputs = self._scored(outputs)
+    def of_true_labels(
+        self, outputs: Outputs, y: IntArray, rows: IntArray | None = None
+    ) -> FloatArray:
+        """Return the scores (m, d) of the true labels of some rows, or of all, without a tensor."""
+        known = self._as_they_are(outputs)
+        if known is not None:
+            return known[np.arange(len(y)) if rows is None else rows, y]  # type: ignore[no-any-return]
+        outputs = self._scored(outputs if rows is None else outputs.rows(rows))
         return true_label_scores(outputs, y, self.columns, key=self.key, threads=self.threads)
+
+    def _as_they_are(self, outputs: Outputs) -> FloatArray | None:
+        """Return outputs in host memory (n, K, 1) where they are the only score."""
+        if self.ensemble is not None or len(self.columns) > 1 or outputs.on_device:
+            return None
+        score, values = self.columns[0].score, outputs.models.get(self.columns[0].model)
+        here = isinstance(values, np.ndarray) and values.dtype == np.float64
+        if not here or not score.is_output(outputs.kind):
+            return None
+        # The score may refuse some; it hands the others on.
+        return score(Ranked(values, outputs.kind, arithmetic=outputs.arithmetic))[:, :, None]  # type: ignore[no-any-return,arg-type]
 
     def _scored(self, outputs: Outputs) -> Outputs:
         return outputs if self.ensemble is None else self.ensemble.over(outputs)
@@ -336,7 +348,7 @@ class HeldOutputs:
         """Return the scores (m, d) of the true labels."""
         if self.ordered is not None:
             return self.ordered.true_scores(y, self.rows)
-        return self.scoring.of_true_labels(self.outputs.rows(self.rows), y)
+        return self.scoring.of_true_labels(self.outputs, y, self.rows)
 
     def some(self, rows: slice) -> FloatArray:
         """Return the scores (r, K, d) of some rows, in whatever order of the labels is at hand."""
@@ -596,8 +608,8 @@ def gather_rows(outputs: Outputs, y: IntArray, tensor_rows: IntArray, scoring: S
         kept.append(block.rows(chosen(tensor_rows, first, block.n)[1]))
         rest = chosen(others, first, block.n)[1]
         if len(rest):
-            part = block if len(rest) == block.n else block.rows(rest)
-            true[first + rest] = scoring.of_true_labels(part, y[first + rest])
+            some = None if len(rest) == block.n else rest
+            true[first + rest] = scoring.of_true_labels(block, y[first + rest], some)
     outputs = replace(outputs, unchecked=None)  # for whoever reads the rows again
     tuning = HeldOutputs(one_below_the_other(kept), scoring)
     kept.clear()  # what is kept of the outputs is held once

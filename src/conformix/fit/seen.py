@@ -21,13 +21,13 @@ import numpy as np
 
 from conformix.data.outputs import Outputs
 from conformix.kernels.arrays import IntArray, is_tensor, to_device, to_host, torch_module
-from conformix.kernels.blocks import row_blocks
+from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks, run_blocks, threads_for
 from conformix.scores.uniforms import label_seeds
 
 # Rows of a fit that are remembered, and rows that are looked up.
 MOST, MOST_ASKED = 1000, 20_000
-# Outputs that are held at once while rows are digested.
-ENTRIES = 2**18
+# Outputs that a thread holds at once while rows are digested.
+ENTRIES = 2**16
 # The share of rows, and their number, from which on they are no chance repetitions.
 SUSPICIOUS, FEW = 0.05, 10
 # How many standard deviations beyond the repetitions within the fit are none by chance.
@@ -99,18 +99,18 @@ class SeenRows:
         return SeenRows(both[spread(len(both), MOST)], self.n + other.n)
 
 
-def remembered(outputs: Any, key: int) -> SeenRows | None:
+def remembered(outputs: Any, key: int, threads: int | None = 1) -> SeenRows | None:
     """Return what to remember of rows in memory; None of batches and chunks, which come once."""
-    return rows_of_fit(outputs, key) if isinstance(outputs, Outputs) else None
+    return rows_of_fit(outputs, key, threads) if isinstance(outputs, Outputs) else None
 
 
-def rows_of_fit(outputs: Any, key: int) -> SeenRows:
+def rows_of_fit(outputs: Any, key: int, threads: int | None = 1) -> SeenRows:
     """Return what to remember of the rows of a fit.
 
     Their numbers are added up now, and hashed when somebody asks: that takes longer than a fit of
     one score.
     """
-    sums = sums_of(outputs, spread(outputs.n, MOST))
+    sums = sums_of(outputs, spread(outputs.n, MOST), threads)
     return SeenRows(lambda: np.sort(hashed(sums, key)), outputs.n)
 
 
@@ -131,20 +131,25 @@ def hashed(sums: IntArray, key: int) -> IntArray:
     return np.frombuffer(found, dtype="<i8").astype(np.int64)
 
 
-def sums_of(outputs: Any, rows: IntArray) -> IntArray:
+def sums_of(outputs: Any, rows: IntArray, threads: int | None = 1) -> IntArray:
     """Return one int64 per row, made of the bits of its outputs, block by block."""
-    found = [np.empty(0, dtype=np.int64)]
-    width = sum(values.shape[1] for values in outputs.rows(slice(0, 1)).models.values())
-    for block in row_blocks(len(rows), width, ENTRIES):
+    row = outputs.rows(slice(0, 1)).models.values()
+    width, on_device = sum(values.shape[1] for values in row), any(map(is_tensor, row))
+
+    def of_block(block: slice) -> IntArray:
         part = outputs.rows(rows[block])
         sums = sum(
             _summed(values[:], label_seeds(values.shape[1], place))
             for place, values in enumerate(part.models.values())
         )
-        found.append(to_host(sums))
         if isinstance(outputs, Outputs):  # pages of a file count as memory of this process
             outputs.release_pages()
-    return np.concatenate(found)
+        return to_host(sums)  # type: ignore[no-any-return]
+
+    entries = DEVICE_ENTRIES if on_device else ENTRIES
+    several = 1 if on_device else threads_for(len(rows) * width, threads)
+    found = run_blocks(of_block, row_blocks(len(rows), width, entries), several)
+    return np.concatenate([np.empty(0, dtype=np.int64), *found])
 
 
 def _summed(values: Any, seeds: Any) -> Any:

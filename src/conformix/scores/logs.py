@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+from conformix.data.outputs import Kind
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray
 from conformix.scores.ranked import Ranked
@@ -84,6 +85,10 @@ class Logit(Score):
     def rises(self) -> bool:
         """The larger output never scores lower."""
         return True
+
+    def is_output(self, kind: Kind) -> bool:
+        """Whether outputs are the logits themselves."""
+        return kind == "logits"
 
     def unit(self, n_classes: int) -> float:
         """Return ``log K``, the width between certainty and ignorance."""

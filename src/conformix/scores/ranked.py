@@ -209,7 +209,7 @@ class Ranked:
                 probs[rows] = some.probs
             found[rows] = some.patterns
 
-        blocks = row_blocks(len(found), found.shape[1], CACHE_ENTRIES)
+        blocks = row_blocks(len(probs), probs.shape[1], CACHE_ENTRIES)
         run_blocks(fill, blocks, threads_for(found.size, threads))
         self.probs, self.patterns = probs, found
 
