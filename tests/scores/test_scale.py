@@ -221,3 +221,19 @@ def test_threads_learn_the_same_scale(monkeypatch, threads: int) -> None:
     for name in ("knots", "levels"):
         for j in range(3):
             assert_array_equal(getattr(one, name)[j], getattr(other, name)[j])
+
+
+@pytest.mark.parametrize("kind", ["distinct", "alike", "few values", "one value"])
+def test_a_device_finds_the_knots_of_the_host(kind: str) -> None:
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    values = {
+        "distinct": rng.random((500, 300)),
+        "alike": np.tile(np.arange(100.0) / 100, (50, 1)),
+        "few values": rng.integers(0, 5, (40, 7)) / 5,
+        "one value": np.zeros((3, 4)),
+    }[kind][:, :, None]
+    here, there = Ecdf().fit(values, ()), Ecdf().fit(torch.from_numpy(values), ())
+    for ours, theirs in zip(here.knots + here.levels, there.knots + there.levels, strict=True):
+        assert isinstance(theirs, np.ndarray)
+        assert np.array_equal(ours, theirs)

@@ -32,6 +32,7 @@ from conformix.kernels.arrays import (
     refuse_masked,
     to_device,
     to_host,
+    torch_module,
 )
 from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks, run_blocks, threads_for
 from conformix.kernels.cached import cached_property
@@ -394,7 +395,9 @@ def _curve(values: FloatArray) -> tuple[FloatArray, FloatArray]:
         knots = np.flatnonzero(chosen)
     else:
         knots = np.arange(n_knots)
-    return rising[first[knots]], counts[knots] / counts[-1]
+    # Of a device the knots alone come to the host.
+    knots = to_device(knots, rising)
+    return to_host(rising[first[knots]]), to_host(counts[knots]) / int(counts[-1])
 
 
 def _distinct(values: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:
@@ -403,7 +406,7 @@ def _distinct(values: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:
     That is how many of all values are no larger. Rows that repeat are among the values once.
     """
     if is_tensor(values):
-        rising: Any = to_host(values.double().reshape(-1).sort().values)  # type: ignore[attr-defined]
+        rising: Any = values.double().reshape(-1).sort().values  # type: ignore[attr-defined]
         return rising, *_groups(rising)
     # Ranks are the same numbers in all sorted rows without ties: most are counted unsorted.
     alike = (values == values[:1]).all(axis=1)
@@ -427,6 +430,11 @@ def _sorted(values: FloatArray) -> FloatArray:
 def _groups(rising: FloatArray) -> tuple[IntArray, IntArray]:
     """Return where groups of equal numbers begin, and where they end."""
     # By places, not by counts: beside the sorted values only one array of their length is held.
+    if is_tensor(rising):
+        fresh = torch_module().ones(len(rising) + 1, dtype=bool, device=rising.device)  # type: ignore[attr-defined]
+        fresh[1:-1] = rising[1:] != rising[:-1]
+        starts = fresh.nonzero()[:, 0]
+        return starts[:-1], starts[1:]
     fresh = np.ones(len(rising) + 1, dtype=bool)
     np.not_equal(rising[1:], rising[:-1], out=fresh[1:-1])
     starts = np.flatnonzero(fresh)
