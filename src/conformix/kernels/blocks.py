@@ -24,8 +24,8 @@ from conformix.kernels.arrays import FloatArray, on_device
 
 # Entries held at once while a block of rows is worked on (8 MiB of float64).
 BLOCK_ENTRIES = 2**20
-# The same on a device, whose many cores want larger blocks.
-DEVICE_ENTRIES = 2**24
+# The same on a device, where every step costs a launch (256 MiB; `auto` holds ten such arrays).
+DEVICE_ENTRIES = 2**25
 
 
 def entries_for(values: Any) -> int:
