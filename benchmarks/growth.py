@@ -4,8 +4,8 @@
     python -m benchmarks.growth --axes classes
 
 Every point runs in a process of its own. CPU seconds are told beside wall seconds: on a busy
-machine they are the steadier of the two. A first small fit compiles what is compiled and is not
-counted. Workers are measured by ``python -m benchmarks.cluster``.
+machine they are the steadier of the two. A first fit loads what is compiled and is not counted.
+Workers are measured by ``python -m benchmarks.cluster``.
 """
 
 from __future__ import annotations
@@ -63,7 +63,14 @@ def point(n: int, K: int, d: int, resolution: int, max_rows: int) -> dict:
         split, search = ValidityFirst(max_rows=rows), GridSearch(resolution)
         return cx.ScoreAverage(SCORES[:d], split=split, search=search, random_state=0)
 
-    model(100).fit(*make(300, min(K, 20)))
+    def searches(scores: np.ndarray, y: np.ndarray, told: dict) -> None:
+        how = {"alpha": 0.1, "resolution": resolution}
+        timed(lambda: search_weights(scores, y, **how), told, "argmin")
+        timed(lambda: landscape(scores, y, **how), told, "landscape")
+
+    first, labels = make(20_000, 20)  # large enough for all that is compiled
+    model(10_000).fit(first, labels).predict_set(first)
+    searches(cx.score_tensor(first, SCORES[:d]), labels, {})
     probs, y = make(n, K)
     told: dict = {"n_weights": len(simplex_grid(d, resolution)), "start_mib": high_water()}
     cp = model(max_rows)
@@ -73,8 +80,7 @@ def point(n: int, K: int, d: int, resolution: int, max_rows: int) -> dict:
           "predict")  # fmt: skip
     rows = slice(0, min(n, max_rows))
     scores = cx.score_tensor(probs[rows], SCORES[:d])
-    timed(lambda: search_weights(scores, y[rows], alpha=0.1, resolution=resolution), told, "argmin")
-    timed(lambda: landscape(scores, y[rows], alpha=0.1, resolution=resolution), told, "landscape")
+    searches(scores, y[rows], told)
     return told
 
 
