@@ -154,6 +154,48 @@ def _beside(rows: Rows) -> Iterable[str]:
             )
 
 
+def _out_of_core(rows: Rows) -> Iterable[str]:
+    by_kind = {row["kind"]: row for row in rows if row["case"] == "out_of_core"}
+    probs, logits = by_kind["probs"], by_kind["logits"]
+    peaks = (
+        max(row[peak] for row in (probs, logits)) for peak in ("fit_peak_gb", "predict_peak_gb")
+    )
+    yield "**{:.2f} GB** in the fit, {:.2f} GB while".format(*peaks)
+    times = (row[time] for time in TIMES for row in (probs, logits))
+    yield "The fit took {:.0f} s (logits {:.0f} s) and prediction {:.0f} s ({:.0f} s)".format(
+        *times
+    )
+
+
+def _doors(rows: Rows) -> Iterable[str]:
+    told = {(row["case"], row["method"]): row for row in rows}
+
+    def cell(case: str, method: str) -> str:
+        row = told[case, method]
+        return f"{row['seconds']:.0f} s with {row['peak_gb']:.1f} GB"
+
+    yield f"10^7 Dask rows by vfcp {cell('dask', 'vfcp')} in the client"
+    yield f"by `auto` {cell('dask', 'auto')}, by efcp {cell('dask', 'efcp')}"
+    yield f"a mapped file of 50,000 × 20,000 by vfcp {cell('mapped', 'vfcp')}"
+    yield f"by `auto` {cell('mapped', 'auto')}, by efcp {cell('mapped', 'efcp')}"
+
+
+def _cluster(rows: Rows) -> Iterable[str]:
+    experiments = {
+        (row["workers"], row["killed"], row.get("processes", 0)): row["seconds"]
+        for row in rows
+        if row["case"] == "experiment"
+    }
+    for row in rows:
+        if row["case"] != "fit":
+            continue
+        here = row["workers"] == 0
+        start = "" if here else f"{row['start_seconds']:.1f}"
+        asked = row["workers"], row["killed"], row["threads"] if here else 0
+        taken = f"{experiments[asked]:.1f}" if asked in experiments else ""
+        yield f"| {start} | {row['fit_seconds']:.1f} | {row['predict_seconds']:.1f} | {taken} |"
+
+
 def _controllers(rows: Rows) -> Iterable[str]:
     for row in rows:
         if row["what"] == "controllers":
@@ -244,6 +286,9 @@ CLAIMS = (
         "docs/scale.md", f"{RESULTS}/many_rows.jsonl", "python -m benchmarks.many_rows", _many_rows
     ),
     Claim("docs/scale.md", f"{RESULTS}/out_of_core.jsonl", "make bench WHAT=scale", _beside),
+    Claim("docs/scale.md", f"{RESULTS}/out_of_core.jsonl", "make bench WHAT=scale", _out_of_core),
+    Claim("docs/scale.md", f"{RESULTS}/doors.jsonl", "make bench WHAT=scale", _doors),
+    Claim("docs/scale.md", f"{RESULTS}/cluster.jsonl", "make bench WHAT=scale", _cluster),
     Claim("docs/scale.md", f"{RESULTS}/growth.jsonl", "make bench WHAT=scale", _growth),
     Claim("docs/online.md", f"{RESULTS}/streams.jsonl", "make bench WHAT=streams", _controllers),
     Claim("docs/online.md", f"{RESULTS}/streams.jsonl", "make bench WHAT=streams", _flat),

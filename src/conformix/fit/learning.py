@@ -102,21 +102,28 @@ def learn_columns(
 
 
 def learn_from(
-    rows: Rows, columns: Sequence[Column], roles: Roles, threads: int | None = None
+    rows: Rows,
+    columns: Sequence[Column],
+    roles: Roles,
+    threads: int | None = None,
+    *,
+    with_room: bool = False,
 ) -> LearntScores:
-    """Return the columns with what the tuning rows, and rows without labels, teach them."""
+    """Return the columns with what the tuning rows, and rows without labels, teach them.
+
+    With room for the scores of all columns, where the others are wanted beside those that learn.
+    """
     tuning = rows.take(roles.tune)
     outputs = tuning.outputs if tuning.outputs.stays_on_device else tuning.outputs.to_host()
     units = np.arange(outputs.n) if tuning.groups is None else tuning.groups
     parts = parts_of(units, outputs.n_classes)
     compile_for(outputs.n * outputs.n_classes)
     listed, left_out, room = list(columns), {}, None
-    if outputs.n and not outputs.on_device:
-        # Of a blend the other scores come beside them; what nobody writes to takes no memory.
+    if with_room and outputs.n and not outputs.on_device:
         room = np.empty((len(columns), outputs.n, outputs.n_classes))
     for model in dict.fromkeys(column.model for column in columns if column.score.learns):
         ranked = ranked_rows(outputs.models[model][:], outputs.kind, outputs.arithmetic)
-        if room is not None:
+        if not outputs.on_device:
             ranked.compute(threads)
         for j, (name, score) in enumerate(columns):
             if name != model or not score.learns:
