@@ -176,7 +176,7 @@ def _doors(rows: Rows) -> Iterable[str]:
 
     yield f"10^7 Dask rows by vfcp {cell('dask', 'vfcp')} in the client"
     yield f"by `auto` {cell('dask', 'auto')}, by efcp {cell('dask', 'efcp')}"
-    yield f"a mapped file of 50,000 × 20,000 by vfcp {cell('mapped', 'vfcp')}"
+    yield f"a mapped file of 50,000 x 20,000 by vfcp {cell('mapped', 'vfcp')}"
     yield f"by `auto` {cell('mapped', 'auto')}, by efcp {cell('mapped', 'efcp')}"
 
 

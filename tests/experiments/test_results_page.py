@@ -11,10 +11,13 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "results.md"
-MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 USED = re.compile(r"\{include\} (\S+)|\]\((results/\S+)\)")
 # What `make results` writes, folder by folder.
 WRITTEN = {"all": ("table1", "fig2", "fig3", "ratios", "models"), "table1": ("table1",)}
+
+
+def makefile() -> str:
+    return (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
 def rendered(folder: Path) -> str:
@@ -53,14 +56,14 @@ def test_every_file_of_the_page_is_one_that_make_results_writes(file: str) -> No
         return
     _, folder, name = file.split("/")
     commands = re.findall(
-        r"\$\(REPRODUCE\) (\w+) .*--out docs/results/(\w+)$", MAKEFILE, re.MULTILINE
+        r"\$\(REPRODUCE\) (\w+) .*--out docs/results/(\w+)$", makefile(), re.MULTILINE
     )
     what = {target: experiment for experiment, target in commands}
     assert name.split(".")[0] in WRITTEN[what[folder]]
 
 
 def test_tables_of_examples_are_those_that_make_writes_and_each_is_on_a_page() -> None:
-    written = re.findall(r"\$\(call example,(\w+),(\w+)\.py", MAKEFILE)
+    written = re.findall(r"\$\(call example,(\w+),(\w+)\.py", makefile())
     pages = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md"))
     shown = re.findall(r"\{include\} results/examples/(\w+)\.md", pages)
     there = [path.stem for path in (ROOT / "docs" / "results" / "examples").glob("*.md")]

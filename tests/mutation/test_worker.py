@@ -63,7 +63,9 @@ ENVIRONMENT = {
 WORKER = "from mutation import worker; worker.SLOW.clear(); worker.main()"
 
 
-def outcomes(tree: Path, kind: str, texts: list[str]) -> list[dict[str, Any]]:
+def outcomes(
+    tree: Path, kind: str, texts: list[str], tests: list[str] = NAMES
+) -> list[dict[str, Any]]:
     """Return what a worker says of texts of the module."""
     files = {
         "src/conformix/rule.py": MODULE, "tests/test_rule.py": TESTS, "pyproject.toml": SETTINGS,
@@ -73,7 +75,7 @@ def outcomes(tree: Path, kind: str, texts: list[str]) -> list[dict[str, Any]]:
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_text(text)
     jobs = (
-        {"file": "rule.py", "text": text, "stages": [NAMES], "limit": 1 if "while" in text else 60}
+        {"file": "rule.py", "text": text, "stages": [tests], "limit": 1 if "while" in text else 60}
         for text in texts
     )
     done = subprocess.run(
@@ -83,6 +85,17 @@ def outcomes(tree: Path, kind: str, texts: list[str]) -> list[dict[str, Any]]:
     )  # fmt: skip
     assert (tree / "src/conformix/rule.py").read_text() == MODULE
     return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_a_file_that_cannot_start_without_the_change_kills_nothing(tmp_path: Path) -> None:
+    stuck = tmp_path / "tests" / "test_stuck.py"
+    stuck.parent.mkdir()
+    stuck.write_text("import nothing_of_this_name")
+    texts = [MODULE, changed("LIMIT = 3", "LIMIT = 4")]
+    answers = outcomes(tmp_path, "fresh", texts, ["tests/test_stuck.py", *NAMES])
+    assert [answer["outcome"] for answer in answers] == ["survived", "killed"]
+    assert answers[1]["test"] == DOUBLE
+    assert answers[1]["broken"] == [BROKEN, "tests/test_stuck.py"]
 
 
 def changed(before: str, after: str) -> str:

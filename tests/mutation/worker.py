@@ -44,6 +44,7 @@ PLAIN = {"property", "cached_property", "classmethod", "staticmethod", "lru_cach
 # Where a change of compiled code is compiled: who holds the code of a function asks after his own
 # file only, and would take it for sound.
 APART = "compiled_apart"
+STUCK = ", which cannot start"
 
 
 class Said:
@@ -60,7 +61,7 @@ class Said:
     def pytest_collectreport(self, report: Any) -> None:
         """Keep a file that cannot be collected."""
         if report.failed and not self.failed:
-            self.failed = f"{report.nodeid}, which cannot start"
+            self.failed = f"{report.nodeid}{STUCK}"
 
 
 def only_bodies_differ(before: str, after: str) -> bool:
@@ -205,7 +206,7 @@ class Fresh:
             tests = list(dict.fromkeys(test.partition("[")[0] for test in tests))
             code = pytest.main([*OPTIONS, "-x", *tests], plugins=[said])
             if code == pytest.ExitCode.USAGE_ERROR:
-                said.failed = f"{tests[0]}, which cannot start"
+                said.failed = f"{tests[0]}{STUCK}"
         if code != pytest.ExitCode.OK and not said.failed:
             raise RuntimeError(f"pytest ended with {code}")
         return said.failed
@@ -265,6 +266,9 @@ class Answers:
         answer: dict[str, Any] = {"outcome": "not run", "test": "", "seconds": 0.0}
         while stages:
             stage = [test for test in stages[0] if test not in self.broken]
+            if not stage:
+                del stages[0]
+                continue
             with changed(path, after):
                 answer = in_child(functools.partial(tests.run, stage, path, before, after), limit)
             spent += answer["seconds"]
@@ -277,12 +281,16 @@ class Answers:
         return answer | {"seconds": spent, "broken": sorted(self.broken)}
 
     def is_sound(self, tests: Fresh | Collected, test: str, path: Path, text: str) -> bool:
-        """Return whether a test passes on the package as it is."""
-        if test in self.sound or test.endswith("cannot start"):
+        """Return whether a test passes, or a file can be collected, on the package as it is."""
+        name = test.removesuffix(STUCK)
+        if name in self.sound:
             return True
-        alone = in_child(functools.partial(tests.run, [test], path, text, text), 100.0)
-        (self.sound if alone["outcome"] == "survived" else self.broken).add(test)
-        return test in self.sound
+        alone = in_child(functools.partial(tests.run, [name], path, text, text), 100.0)
+        works = alone["outcome"] == "survived"
+        if test != name and not works:  # its tests may fail, as long as it can be collected
+            works = alone["outcome"] == "killed" and not alone["test"].endswith(STUCK)
+        (self.sound if works else self.broken).add(name)
+        return works
 
 
 @contextmanager
