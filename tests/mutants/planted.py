@@ -508,7 +508,7 @@ BUGS = [
         "        norm = math.sqrt(square)\n        norms[y] = largest * norm\n"),
     Bug("threads that wait for each other at properties", "kernels/cached.py",
         "value = instance.__dict__[self.attrname] = self.func(instance)",
-        "value = super().__get__(instance, owner)"),
+        "value = functools.cached_property.__get__(self, instance, owner)"),
     Bug("coefficients of a device next to a turn of rounding", "scores/likelihood.py",
         "if is_tensor(scores) and might_round_otherwise(found):", "if False:"),
     Bug("Newton stops short of its last step", "scores/likelihood.py",
