@@ -313,8 +313,9 @@ def test_compiled_prototypes_and_rows_left_out_of_them_have_the_bits_of_numpy(
     n_classes: int, ties: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     probs = rows(11, 300, n_classes, ties=ties)
-    probs[:, 0] = 0.0  # a label without mass, and one that a single row has
-    probs[1:, 1] = 0.0
+    probs[:, 0] = 0.0  # a label without mass, and some that a single row has
+    probs[:, 1:21] *= np.arange(300)[:, None] == np.arange(20)
+    probs[:, -1] += 0.2  # no row is left without any
     probs /= probs.sum(axis=1, keepdims=True)
     ranked = Ranked(probs)
     sums = Likeness().sums(ranked)
