@@ -431,13 +431,13 @@ def _groups(rising: FloatArray) -> tuple[IntArray, IntArray]:
     """Return where groups of equal numbers begin, and where they end."""
     # By places, not by counts: beside the sorted values only one array of their length is held.
     if is_tensor(rising):
-        fresh = torch_module().ones(len(rising) + 1, dtype=bool, device=rising.device)  # type: ignore[attr-defined]
+        fresh: Any = torch_module().ones(len(rising) + 1, dtype=bool, device=rising.device)  # type: ignore[attr-defined]
         fresh[1:-1] = rising[1:] != rising[:-1]
         starts = fresh.nonzero()[:, 0]
-        return starts[:-1], starts[1:]
-    fresh = np.ones(len(rising) + 1, dtype=bool)
-    np.not_equal(rising[1:], rising[:-1], out=fresh[1:-1])
-    starts = np.flatnonzero(fresh)
+    else:
+        fresh = np.ones(len(rising) + 1, dtype=bool)
+        np.not_equal(rising[1:], rising[:-1], out=fresh[1:-1])
+        starts = np.flatnonzero(fresh)
     return starts[:-1], starts[1:]
 
 
