@@ -21,6 +21,7 @@ from conformix.data.row_data import NO_DATA, RowData
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, IntArray, of_labels, some_rows, to_device
 from conformix.kernels.blocks import entries_for, row_blocks
+from conformix.kernels.twins import compile_for
 from conformix.scores.ensemble import Ensemble
 from conformix.scores.names import Column
 from conformix.scores.ranked import Ranked
@@ -54,6 +55,7 @@ class Scoring:
         """Return the scores (m, d) of the true labels of some rows, or of all, without a tensor."""
         known = self._as_they_are(outputs)
         if known is not None:
+            compile_for(known.size)  # labels in sets are put in order by a loop
             return known[np.arange(len(y)) if rows is None else rows, y]  # type: ignore[no-any-return]
         outputs = self._scored(outputs if rows is None else outputs.rows(rows))
         return true_label_scores(outputs, y, self.columns, key=self.key, threads=self.threads)
