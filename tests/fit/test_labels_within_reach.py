@@ -7,9 +7,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from conformix.data.outputs import check_outputs
+from conformix.fit import far
 from conformix.fit.scored import HeldOutputs, HeldTensor, Scoring, with_order
 from conformix.fit.tuning import TuningRows, reach
 from conformix.kernels.simplex import simplex_grid
+from conformix.kernels.twins import WORTHWHILE, compile_for
 from conformix.scores import score_columns
 from conformix.scores.scale import NORMALIZERS
 from conformix.search.objective import SizeObjective
@@ -43,6 +45,24 @@ def test_counts_of_all_weights_are_those_of_all_labels(kind, normalize, k) -> No
     whole = SizeObjective(rows.true_scores, [rows.scores], k)
     assert_array_equal(some.counts(GRID), whole.counts(GRID))
     assert (some.n_size, some.n_pairs) == (whole.n_size, whole.n_pairs)
+
+
+@pytest.mark.parametrize("kind", ["sure", "unsure", "ties"])
+@pytest.mark.parametrize("k", [1, 100, 180, 201])
+def test_one_compiled_pass_finds_the_labels_that_numpy_finds(kind, k, monkeypatch) -> None:
+    compile_for(WORTHWHILE)
+    rows, _ = tuning_rows(kind, "ecdf")
+    passes = []
+    on_lines = far.Reach._on_lines
+    monkeypatch.setattr(far.Reach, "_on_lines", lambda *given: passes.append(1) or on_lines(*given))
+    compiled = rows.within_reach(k).scores[:, 0]
+    assert passes
+    monkeypatch.setattr(far, "loops", lambda *_: None)
+    plain = rows.within_reach(k).scores[:, 0]
+    assert len(passes) == 1
+    for found in (compiled, plain):
+        found[:] = found[np.lexsort(found.T)]
+    assert_array_equal(compiled, plain)
 
 
 def test_most_labels_are_left_out_where_rows_are_sure() -> None:

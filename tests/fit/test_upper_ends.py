@@ -133,14 +133,28 @@ def test_blocks_and_threads_do_not_matter(monkeypatch) -> None:
     monkeypatch.setattr(module, "WORTHWHILE", 0)
     monkeypatch.setattr("conformix.kernels.blocks.OUTPUTS_PER_WAIT", 1)
     found = []
-    for entries, threads in [(2**18, 1), (37, 3), (500, 2)]:
+    # More threads than a few sort together, and have blocks in common.
+    for entries, threads in [(2**18, 1), (37, 3), (500, 2), (37, 7), (2**18, 7)]:
         monkeypatch.setattr(sorting, "SORTED_ENTRIES", entries)
         monkeypatch.setattr(sorting.SortedRows, "at_once", 3 * threads)
         monkeypatch.setattr(module, "MEMBERS", 5 * threads)
         cp = cx.ScoreAverage(THREE, kind="logits", random_state=0, threads=threads).fit(logits, y)
         found.append((cp, cp.predict_set(logits)))
-    assert_same(found[:2])
-    assert_same(found[1:])
+    for other in found[1:]:
+        assert_same([found[0], other])
+
+
+@pytest.mark.parametrize("threads", [3, 7])
+def test_the_first_bad_row_is_named_whoever_finds_one(threads: int, monkeypatch) -> None:
+    logits, y = rows_and_labels(n=500)
+    monkeypatch.setattr(module, "WORTHWHILE", 0)
+    monkeypatch.setattr("conformix.kernels.blocks.OUTPUTS_PER_WAIT", 1)
+    cp = cx.ScoreAverage(THREE, kind="logits", random_state=0, threads=threads).fit(logits, y)
+    bad = logits.copy()
+    bad[[401, 77, 430], 3] = np.nan
+    for call in (lambda: cp.predict_set(bad), lambda: cp.fit(bad, y)):
+        with pytest.raises(cx.errors.InvalidInput, match="row 77, label 3"):
+            call()
 
 
 @pytest.mark.parametrize(
@@ -183,11 +197,15 @@ def test_a_few_blocks_per_thread_are_in_memory_at_once(monkeypatch) -> None:
         sizes.append((len(blocks), threads))
         return run_blocks(work, blocks, threads)
 
-    monkeypatch.setattr("conformix.fit.predictor.run_blocks", spied)
+    monkeypatch.setattr(sorting, "run_blocks", spied)
     monkeypatch.setattr("conformix.fit.predictor.compile_for", entries.append)
     cp.predict_set(logits)
     assert entries == [logits.size]
     assert sizes == [(8 * 3, 3), (8 * 3, 3), (15, 3)]  # of 63 blocks
+    sizes.clear()
+    cx.ScoreAverage(THREE, kind="logits", random_state=0, threads=8).fit(logits, y)
+    # Blocks of 16 rows, four of them at a time: opened, sorted by eight threads, scored.
+    assert sizes[:3] == [(4, 4), (8, 8), (4, 4)]
 
 
 @given(data=st.data(), n_classes=st.integers(1, 9))

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from conformix.kernels import blocks
-from conformix.kernels.blocks import row_blocks, run_blocks, threads_for
+from conformix.kernels.blocks import at_once, row_blocks, run_blocks, threads_for
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
@@ -160,3 +160,27 @@ def test_more_work_has_more_threads_and_never_more_than_asked_for() -> None:
     # The root of the work: four times as much of it, twice as many threads.
     assert threads_for(64 * blocks.OUTPUTS_PER_WAIT, 99) == 8
     assert threads_for(256 * blocks.OUTPUTS_PER_WAIT, 99) == 16
+    # Two threads hardly wait for each other.
+    assert [threads_for(blocks.FOR_TWO - less, 99) for less in (0, 1)] == [2, 1]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_two_things_are_done_at_once_where_two_threads_are(threads: int) -> None:
+    met = threading.Barrier(threads)
+
+    def work(name: str) -> tuple[str, int]:
+        met.wait(10)
+        return name, threading.get_ident()
+
+    (one, here), (two, there) = at_once(lambda: work("one"), lambda: work("two"), threads)
+    assert (one, two) == ("one", "two")
+    assert (here != there) == (threads == 2)
+
+
+def test_of_two_things_that_fail_the_error_is_that_of_the_first() -> None:
+    def fail(name: str) -> None:
+        raise ValueError(name)
+
+    for _ in range(20):
+        with pytest.raises(ValueError, match="one"):
+            at_once(lambda: fail("one"), lambda: fail("two"), 2)

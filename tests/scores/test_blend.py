@@ -90,7 +90,7 @@ def test_steps_that_begin_with_some_rows_end_where_all_would(monkeypatch) -> Non
     assert (begun == 0).any()
 
 
-def test_a_block_of_a_likelihood_holds_no_more_scores_than_a_cache(monkeypatch) -> None:
+def test_blocks_of_a_likelihood_are_alike_and_hold_no_more_scores_than_a_cache(monkeypatch) -> None:
     monkeypatch.setattr("conformix.scores.likelihood.LIKELIHOOD_ENTRIES", SCORES[:7].size)
     of_block, blocks = Likelihood._of_block, []
 
@@ -100,7 +100,7 @@ def test_a_block_of_a_likelihood_holds_no_more_scores_than_a_cache(monkeypatch) 
 
     monkeypatch.setattr(Likelihood, "_of_block", spied)
     Likelihood(SCORES, Y, PRIOR, RIDGE, threads=1)(PRIOR)
-    assert blocks == [(0, 7), (7, 14), (14, 21), (21, 28), (28, 30)]
+    assert blocks == [(0, 6), (6, 12), (12, 18), (18, 24), (24, 30)]
 
 
 def test_the_coefficients_are_the_most_likely_ones_that_are_not_negative() -> None:

@@ -491,7 +491,10 @@ def test_products_by_one_thread_and_by_several_have_the_same_bits(
     small = [np.round(np.float64(values) * 2**20) / 2**20 for values in (probs, f)]
     for left, right, same in ((probs, f, small), (f, f, [small[1], small[1]])):
         expected = same[0].T @ same[1] * 2.0**40
-        assert np.array_equal(patterns.summed_products(left, right), expected)
+        for threads in (1, 2, 3):
+            monkeypatch.setattr(patterns, "FEWEST_ROWS", 1 if threads == 2 else 2**8)
+            monkeypatch.setattr(patterns, "SUMMED_ENTRIES", 7 * left.shape[1])
+            assert np.array_equal(patterns.summed_products(left, right, threads), expected)
 
 
 def test_pages_of_a_mapped_file_are_given_back_while_its_rows_are_blended(tmp_path) -> None:

@@ -11,7 +11,14 @@ from conformix.fit.fit import fit_scores
 from conformix.fit.settings import resolve
 from conformix.kernels import blocks, combine
 from conformix.scores import score_columns
-from conformix.scores.scale import Ecdf, NaturalScale, _curve, rising_line
+from conformix.scores.scale import (
+    FEWEST_SORTED,
+    Ecdf,
+    NaturalScale,
+    _curve,
+    _sorted,
+    rising_line,
+)
 from conformix.search import GridSearch
 from conformix.splits import ValidityFirst
 
@@ -190,6 +197,20 @@ def test_knots_come_from_all_rows_or_from_an_even_sample(n, n_classes, looked_at
     assert len(rows) == looked_at
     assert len(np.unique(np.diff(rows))) == 1
     assert len(rows) * n_classes <= max(2**16, min(512 * n_classes, 2**22)) + n_classes
+
+
+@pytest.mark.parametrize("threads", [2, 3, 16])
+def test_numbers_that_threads_share_are_sorted(threads: int) -> None:
+    rng, n = np.random.default_rng(0), 3 * FEWEST_SORTED
+    crowd = np.full(n, 0.5)
+    crowd[:9] = [-np.inf, -1.0, -0.0, 0.0, 0.25, 0.75, 1.0, 2.0, np.inf]
+    several = {
+        "drawn": rng.normal(size=(n // 100, 100)), "ties": rng.random(n).round(2), "crowd": crowd,
+        "one number": np.zeros(n), "infinite": np.append(rng.random(n), [np.inf] * n),
+        "no number": np.append(rng.random(n), np.nan), "few": rng.random(FEWEST_SORTED + 1),
+    }  # fmt: skip
+    for name, values in several.items():
+        assert_array_equal(_sorted(values, threads), np.sort(values, axis=None), err_msg=name)
 
 
 @pytest.mark.parametrize("n_tied", [0, 1, 30, 60])

@@ -100,6 +100,26 @@ def test_logits(by, n_classes: int, dtype: type) -> None:
     assert_twins_agree(by, logits, "logits", rng.integers(n_classes, size=40))
 
 
+@pytest.mark.parametrize("who", ["compiled", "NumPy"])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("kind", ["probs", "logits"])
+def test_rows_that_are_filled_in_piece_by_piece(by, kind: str, dtype: type, who: str) -> None:
+    by(who)
+    rng = np.random.default_rng(5)
+    block, y = rng.dirichlet(np.full(50, 0.2), 31).astype(dtype), rng.integers(50, size=31)
+    whole, pieces, every = SortedRows(block, kind), SortedRows(block, kind), slice(0, 50)
+    pieces.begin(y)
+    for rows in (slice(20, 31), slice(0, 7), slice(7, 20)):
+        pieces.fill(rows)
+    for name in ("outputs", "ranked"):
+        assert name in vars(pieces)
+    found = pieces.scores(COLUMNS, None, every), scores_at(pieces.of_labels(y), COLUMNS)
+    expected = whole.scores(COLUMNS, None, every), scores_at(whole.of_labels(y), COLUMNS)
+    for one, other in zip(found, expected, strict=True):
+        assert_array_equal(signed_bits(one), signed_bits(other))
+    assert_array_equal(pieces.outputs, np.sort(block, axis=1))
+
+
 values = st.one_of(st.sampled_from([0.0, -0.0, 0.25, 0.5, 1.0, 5e-324]), st.floats(0, 1))
 
 

@@ -26,7 +26,7 @@ from conformix.fit.learning import add_up
 from conformix.fit.predictor import Predictor
 from conformix.fit.rows import Rows
 from conformix.fit.rule import Calibrated, Fitted, cut_by
-from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
+from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.kernels.cached import cached_property
 from conformix.scores.learnt import RowSums
 from conformix.scores.names import Column
@@ -233,13 +233,13 @@ class EachRow(Predictor):
         """Return the score tensor (n, K, d), every row by what it has a part in."""
         return np.concatenate([one.scores(row) for _, row, one in self.each(outputs)])
 
-    def sets(
-        self, outputs: Outputs, alpha: float, data: RowData
-    ) -> Iterator[tuple[slice, BoolArray, IntArray]]:
-        """Yield single rows with their sets (1, K), and the labels in these, best first."""
-        for place, row, one in self.each(outputs):
-            for _, member, best in one.sets(row, alpha, data.take(place)):
-                yield place, member, best
+    def fill_sets(self, outputs: Outputs, alpha: float, data: RowData, mask: Any) -> list[IntArray]:
+        """Fill `mask` (n, K) with the sets, row by row; return their labels, best first."""
+        return [
+            best
+            for place, row, one in self.each(outputs)
+            for best in one.fill_sets(row, alpha, data.take(place), mask[place])
+        ]
 
     def fill_depths(
         self, outputs: Outputs, levels: Sequence[float], data: RowData, depth: Any

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,7 @@ from conformix.guarantees import (
     pac_guarantee,
 )
 from conformix.kernels.arrays import FloatArray, IntArray, as_generator
+from conformix.kernels.blocks import at_once, threads_for
 from conformix.kernels.combine import RankLimits
 from conformix.scores.ensemble import scored_models
 from conformix.scores.names import Column, score_columns
@@ -100,11 +102,16 @@ def fit(rows: Rows, settings: Settings) -> Predictor:
     scored = with_left_out(scored, learnt)
     taught = columns if blend is None else blend.columns
     scored = taught_by(rows, scored, taught, settings)
-    fitted = fit_scored(scored, columns, settings, rng)
+    on_device = getattr(given.outputs, "on_device", False)
+    fitted, seen = at_once(
+        partial(fit_scored, scored, columns, settings, rng),
+        partial(remembered, given.outputs, key, settings.threads),
+        1 if on_device else threads_for(rows.n * rows.n_classes, settings.threads),
+    )
     predictor = Predictor(
         columns, models, rows.n_classes, settings.kind, key, settings.alpha, fitted,
         threads=settings.threads, classes=rows.classes, blend=blend, ensemble=settings.ensemble,
-        seen=remembered(given.outputs, key, settings.threads),
+        seen=seen,
     )  # fmt: skip
     if each_row and learn(taught):
         return EachRow.of(predictor, given, scored.roles)

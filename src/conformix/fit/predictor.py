@@ -36,14 +36,14 @@ from conformix.kernels.arrays import (
     to_device,
     to_host,
 )
-from conformix.kernels.blocks import DEVICE_ENTRIES, batched, row_blocks, threads_for
+from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks, threads_for
 from conformix.kernels.twins import compile_for
 from conformix.predictions.sets import NestedSets, PredictionSets
 from conformix.registry import check_flag
 from conformix.scores import Column
 from conformix.scores.blend import Blend, Blending
 from conformix.scores.ensemble import Ensemble, scored_models
-from conformix.scores.sorted_rows import sorted_slices
+from conformix.scores.sorted_rows import over_sorted
 from conformix.scores.tensor import fill_tensor
 from conformix.scores.uniforms import row_uniforms
 
@@ -53,8 +53,6 @@ T = TypeVar("T")
 ORDERED_ENTRIES = 2**18
 # What an output of a blend costs, in outputs that are sorted.
 BLENDED = 4
-# Blocks that are sorted between two looks at the memory of a mapped file.
-BLOCKS_PER_THREAD = 8
 
 
 @dataclass(frozen=True)
@@ -241,62 +239,58 @@ class Predictor:
         checked = self.check(outputs, later=True)
         data = self.row_data(checked.n, **rows)
         mask = checked.empty("bool")
-        order = []
-        for block, member, best in self.sets(checked, alpha, data):
-            mask[block] = beside(member, mask)
-            order.append(best)
-        best = np.concatenate(order)
+        best = np.concatenate(self.fill_sets(checked, alpha, data, mask))
         return PredictionSets(checked.to_caller(mask), self.classes, best, ids=row_ids(outputs))
 
-    def sets(
-        self, outputs: Outputs, alpha: float, data: RowData
-    ) -> Iterator[tuple[slice, BoolArray, IntArray]]:
-        """Yield blocks of rows with their sets (r, K), and the labels in these, best first."""
+    def fill_sets(self, outputs: Outputs, alpha: float, data: RowData, mask: Any) -> list[IntArray]:
+        """Fill `mask` (n, K) with the sets of checked outputs; return their labels, best first."""
         thresholds = self.fitted.row_thresholds(alpha, data)
         ends = None if thresholds is None else self._ends(outputs)
         if ends is not None:
 
-            def sets(part: Outputs, rows: slice) -> tuple[BoolArray, IntArray]:
-                return ends.sets(part, slice(0, part.n), cut_at(thresholds, rows))
+            def fill(block: Any, rows: slice) -> IntArray:
+                return ends.fill(block, cut_at(thresholds, rows), mask[rows])
 
-            yield from ((rows, *found) for rows, found in self._sorted(outputs, sets))
-            return
+            return [best for _, best in self._sorted(outputs, fill)]
         if self.blend is not None and self.fitted.nested and not outputs.on_device:
-            yield from self._sets_of_blend(self.blend, outputs, alpha, data)
-            return
+            return self._fill_sets_of_blend(self.blend, outputs, alpha, data, mask)
+        order = []
         for block in outputs.blocks():
             part = outputs.read(block)
             scores = self.scoring.view(part if self.blend is None else self.blend.over(part))
             member = self.fitted.member(scores, alpha, data.take(block))
-            yield block, member, best_first(member, scores, self.fitted.rule)
+            mask[block] = beside(member, mask)
+            order.append(best_first(member, scores, self.fitted.rule))
             outputs.release_pages()
+        return order
 
-    def _sets_of_blend(
-        self, blend: Blend, outputs: Outputs, alpha: float, data: RowData
-    ) -> Iterator[tuple[slice, BoolArray, IntArray]]:
-        """Yield the same where one blend of models on the host has all the scores."""
+    def _fill_sets_of_blend(
+        self, blend: Blend, outputs: Outputs, alpha: float, data: RowData, mask: Any
+    ) -> list[IntArray]:
+        """Do the same where one blend of models on the host has all the scores."""
         entries = outputs.n * outputs.n_classes
         compile_for(entries)
         threads = threads_for(BLENDED * entries, self.threads)
         alone = replace(self.scoring, threads=1)  # every thread has rows of its own
         blending, room = Blending(blend, outputs, threads), None
+        order = []
         for block in blending.blocks():
             n = block.stop - block.start
             room = np.empty((n, outputs.n_classes)) if room is None else room[:n]
             blending.fill(block, room)
             blended = blend.instead(outputs, room)
 
-            def sets(
-                rows: slice, blended: Outputs = blended, first: int = block.start
-            ) -> tuple[slice, BoolArray, IntArray]:
+            def fill(rows: slice, blended: Outputs = blended, first: int = block.start) -> IntArray:
                 every = slice(first + rows.start, first + rows.stop)
                 scores = alone.view(blended.rows(rows))
                 member = self.fitted.member(scores, alpha, data.take(every))
-                return every, member, best_first(member, scores, self.fitted.rule)
+                mask[every] = beside(member, mask)
+                return best_first(member, scores, self.fitted.rule)
 
             parts = row_blocks(n, outputs.n_classes, ORDERED_ENTRIES)
-            yield from run_blocks(sets, parts, threads)
+            order += run_blocks(fill, parts, threads)
             outputs.release_pages()
+        return order
 
     def _ends(self, outputs: Outputs) -> UpperEnds | None:
         """Return how sets are found as upper ends of sorted rows, where they are."""
@@ -323,27 +317,22 @@ class Predictor:
     ) -> list[IntArray]:
         """Fill `depth` where sets are upper ends of sorted rows."""
 
-        def depths(part: Outputs, rows: slice) -> IntArray:
+        def depths(block: Any, rows: slice) -> IntArray:
             cuts = [cut_at(threshold, rows) for threshold in thresholds]
-            return ends.depths(part, slice(0, part.n), cuts, depth[rows])
+            return ends.depths(block, cuts, depth[rows])
 
         return [order for _, order in self._sorted(outputs, depths)]
 
     def _sorted(
-        self, outputs: Outputs, function: Callable[[Outputs, slice], T]
+        self, outputs: Outputs, function: Callable[[Any, slice], T]
     ) -> Iterator[tuple[slice, T]]:
-        """Yield what a function says of blocks of outputs, checked and blended, by threads."""
-        entries = 0 if outputs.on_device else outputs.n * outputs.n_classes
-        compile_for(entries)
-
-        def of_block(rows: slice) -> T:
-            part = outputs.read(rows)
-            return function(part if self.blend is None else self.blend.over(part), rows)
-
-        threads = threads_for(entries, self.threads)
-        for some in batched(list(sorted_slices(outputs, threads)), threads * BLOCKS_PER_THREAD):
-            yield from zip(some, run_blocks(of_block, some, threads), strict=True)
-            outputs.release_pages()
+        """Yield what a function says of blocks of sorted rows, checked and blended, by threads."""
+        over = None if self.blend is None else self.blend.over
+        compile_for(0 if outputs.on_device else outputs.n * outputs.n_classes)
+        scoring = self.scoring
+        return over_sorted(
+            outputs, scoring.columns, function, key=scoring.key, threads=self.threads, over=over
+        )
 
     def levels(self, alphas: Sequence[float]) -> list[float]:
         """Return several levels, rising, for sets that are nested in them."""

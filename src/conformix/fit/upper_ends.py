@@ -22,6 +22,7 @@ from conformix.kernels.arrays import (
     BoolArray,
     FloatArray,
     IntArray,
+    beside,
     falling_within_rows,
     is_tensor,
     to_device,
@@ -37,7 +38,6 @@ from conformix.scores.sorted_rows import (
     first_reaching,
     parts_of_rows,
     scores_at,
-    sorted_rows,
     windows,
 )
 
@@ -54,35 +54,29 @@ class UpperEnds:
     scoring: Scoring
     rule: Rule
 
-    def sets(self, outputs: Outputs, rows: slice, thresholds: Any) -> tuple[BoolArray, IntArray]:
-        """Return the sets (r, K) of a block of rows, and their labels, best first, row after row.
+    def fill(self, block: Any, thresholds: Any, mask: Any) -> IntArray:
+        """Write the sets of a block of sorted rows to `mask` (r, K); return their labels.
 
-        `thresholds` is a number, or one per row of the block, shape (r, 1).
+        These are best first, row after row. `thresholds` is a number, or one per row of the block,
+        shape (r, 1).
         """
-        block, ((first, alike),) = self._places(outputs, rows, [thresholds])
-        mask = _members(block, first)
-        return mask, self._best_first(block, mask, first, alike)
+        first, alike = self._places(block, thresholds)
+        member = _members(block, first, mask)
+        return self._best_first(block, member, first, alike)
 
-    def depths(
-        self, outputs: Outputs, rows: slice, thresholds: Sequence[Any], depth: Any
-    ) -> IntArray:
+    def depths(self, block: Any, thresholds: Sequence[Any], depth: Any) -> IntArray:
         """Write to `depth` in how many sets each label of a block is (r, K), for some thresholds.
 
         They rise, so that the first sets are the largest; their labels are returned, best first.
         """
-        block, ends = self._places(outputs, rows, thresholds)
+        ends = [self._places(block, threshold) for threshold in thresholds]
         depth[:] = 0
         for first, _ in ends:
             depth += _members(block, first)
         return self._best_first(block, depth > 0, *ends[0])
 
-    def _places(
-        self, outputs: Outputs, rows: slice, thresholds: Sequence[Any]
-    ) -> tuple[Any, list[tuple[IntArray, BoolArray]]]:
-        """Return a block of rows, sorted, and the `first_places` for each of some thresholds."""
-        columns = self.scoring.columns
-        block = sorted_rows(outputs, rows, columns, self.scoring.key)[columns[0].model]
-        return block, [first_places(block, columns, self.rule, t, None) for t in thresholds]
+    def _places(self, block: Any, threshold: Any) -> tuple[IntArray, BoolArray]:
+        return first_places(block, self.scoring.columns, self.rule, threshold, None)
 
     def _best_first(
         self, block: Any, mask: BoolArray, first: IntArray, alike: BoolArray
@@ -150,12 +144,18 @@ def _alike_by_label(rows: IntArray, values: FloatArray, labels: IntArray) -> Any
     return np.lexsort((labels, -values, rows)) if alike.any() else slice(None)
 
 
-def _members(block: Any, first: IntArray) -> BoolArray:
-    """Return the labels (n, K) from the places (n,) on."""
+def _members(block: Any, first: IntArray, mask: Any = None) -> BoolArray:
+    """Return the labels (n, K) from the places (n,) on, in `mask` where that is given."""
     n, n_classes = block.block.shape
     lowest = block.outputs[block.numbers(n), first.clip(max=n_classes - 1)]
     lowest[first == n_classes] = np.inf
-    return block.block >= lowest[:, None]  # type: ignore[no-any-return]
+    if mask is None:
+        return block.block >= lowest[:, None]  # type: ignore[no-any-return]
+    if is_tensor(lowest):
+        member = block.block >= lowest[:, None]
+        mask[:] = beside(member, mask)
+        return member  # type: ignore[no-any-return]
+    return np.greater_equal(block.block, lowest[:, None], out=mask)  # type: ignore[no-any-return]
 
 
 def first_places(

@@ -72,8 +72,8 @@ def available_threads(threads: int | None = None) -> int:
 
 
 # With each thread the others wait a little longer, for the interpreter and for memory: as long as
-# so many outputs take.
-OUTPUTS_PER_WAIT = 2**16
+# so many outputs take. Two hardly wait for each other: from so many outputs on they are worth it.
+OUTPUTS_PER_WAIT, FOR_TWO = 2**16, 2**15
 
 
 def threads_for(entries: int, threads: int | None) -> int:
@@ -90,7 +90,7 @@ def threads_for(entries: int, threads: int | None) -> int:
     8
     """
     asked = available_threads(threads)
-    return max(1, min(asked, math.isqrt(entries // OUTPUTS_PER_WAIT)))
+    return min(asked, max(math.isqrt(entries // OUTPUTS_PER_WAIT), 2 if entries >= FOR_TWO else 1))
 
 
 def batched(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
@@ -135,6 +135,19 @@ def run_blocks(work: Callable[[T], R], blocks: Iterable[T], threads: int) -> lis
     if errors:  # blocks are taken in their order, so that this is the error of one thread, too
         raise errors[min(errors)]
     return [done[which] for which in range(len(todo))]
+
+
+def at_once(first: Callable[[], T], second: Callable[[], R], threads: int) -> tuple[T, R]:
+    """Return what two functions return, by two threads where there are two.
+
+    Examples
+    --------
+    >>> at_once(lambda: 1, lambda: "two", threads=2)
+    (1, 'two')
+    """
+    both: list[Callable[[], Any]] = [first, second]
+    one, other = run_blocks(lambda function: function(), both, threads)
+    return one, other
 
 
 class _Helpers:

@@ -25,13 +25,15 @@ Functions take arrays or tensors.
 
 from __future__ import annotations
 
+import operator
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, as_float64, is_tensor, quotient, root, to_device
-from conformix.kernels.blas import multiplying
+from conformix.kernels.blas import multiplying, run_products
 from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks
 from conformix.kernels.twins import loops
 
@@ -43,6 +45,8 @@ FACTOR_BITS, SUM_BITS = 26, 20
 # Bits behind the point of the two numbers that a product is of: 23 in all.
 PATTERN_BITS, MATRIX_BITS = 12, 11
 ROWS_AT_ONCE = 2**12
+# Numbers that are added up at once on the host, where that is so many rows or more.
+SUMMED_ENTRIES, FEWEST_ROWS = 2**16, 2**8
 # Numbers on the host that are rounded and added up at once: the cache holds them.
 CACHE_ENTRIES = 2**15
 # Rows whose sums, at most one a row in multiples of 2^-40, stay below 2^63.
@@ -196,10 +200,11 @@ def unit_rows(values: Any) -> tuple[Any, Any]:
     return units, (largest * norm)[:, 0]
 
 
-def summed_products(left: Any, right: Any) -> Any:
+def summed_products(left: Any, right: Any, threads: int = 1) -> Any:
     """Return ``left.T @ right`` (K, K) of numbers (n, K) up to one, in multiples of 2^-40, int64.
 
-    Where both are the same array NumPy computes one half and mirrors it: half the time.
+    By several threads with rows of their own, on the host. Where both are the same array NumPy
+    computes one half and mirrors it: half the time.
 
     Examples
     --------
@@ -207,15 +212,22 @@ def summed_products(left: Any, right: Any) -> Any:
     array([[0.125, 0.   ],
            [0.25 , 0.   ]])
     """
-    total: Any = None
-    for start in range(0, max(len(left), 1), ROWS_AT_ONCE):
-        some = slice(start, start + ROWS_AT_ONCE)
-        first = terms(left[some])
-        second = first if right is left else terms(right[some])
+    n, n_classes = len(left), int(left.shape[1])
+    # Of few labels a block that the cache holds; of many, turning sums to integers counts.
+    few = 0 if is_tensor(left) else SUMMED_ENTRIES // n_classes
+    share = few if few >= FEWEST_ROWS else -(-n // threads)
+
+    def of_block(rows: slice) -> Any:
+        first = terms(left[rows])
+        second = first if right is left else terms(right[rows])
         product = _product(first.T, second)
         product *= 2.0 ** (2 * SUM_BITS)
-        total = whole(product) if total is None else total + whole(product)
-    return total
+        return whole(product)
+
+    blocks = row_blocks(max(n, 1), 1, min(max(share, 1), ROWS_AT_ONCE))
+    if threads == 1:
+        return reduce(operator.add, map(of_block, blocks))
+    return reduce(operator.add, run_products(of_block, blocks, threads))
 
 
 def summed(values: Any) -> Any:

@@ -31,7 +31,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 
 from conformix.errors import InvalidInput
-from conformix.kernels import available_threads, elementary, patterns, run_blocks
+from conformix.kernels import available_threads, elementary, patterns
 from conformix.kernels.arrays import (
     FloatArray,
     IntArray,
@@ -58,6 +58,8 @@ N_PARTS, FEW_PARTS, MANY_CLASSES = 10, 4, 2**9
 CANCELLED = 2.0**-16
 # Classes of which a matrix of all pairs is held (2 GiB).
 MOST_CLASSES = 2**14
+# Scores that a thread multiplies at once: the matrix is read for many rows.
+PRODUCT_ENTRIES = 2**18
 # Entries of matrices that all threads hold together (1 GiB).
 MOST_ENTRIES = 2**27
 # For every label, rows that count as uniform: a mean over few rows says little of rare labels.
@@ -139,14 +141,14 @@ class LearningScore(Score):
         """Return the scores (n, K) by what was learnt."""
 
     @abstractmethod
-    def sums(self, ranked: Ranked) -> RowSums:
+    def sums(self, ranked: Ranked, threads: int = 1) -> RowSums:
         """Return what is added up over a block of rows."""
 
     def sums_of_parts(
         self, ranked: Ranked, parts: IntArray, threads: int | None = None
     ) -> list[RowSums]:
         """Return what is added up over rows, by parts where these are asked for later."""
-        return [self.sums(ranked)]
+        return [self.sums(ranked, _several(ranked, threads))]
 
     @abstractmethod
     def learnt(self: T, sums: RowSums) -> T:
@@ -183,17 +185,17 @@ class PatternScore(LearningScore):
         """Return four: products of unit vectors, times four."""
         return WIDTH
 
-    def sums(self, ranked: Ranked) -> RowSums:
+    def sums(self, ranked: Ranked, threads: int = 1) -> RowSums:
         """Return what is added up over a block of rows."""
         if ranked.n_classes > MOST_CLASSES:
             raise InvalidInput(
                 f'score "{self}" holds a matrix of all pairs of classes, for at most '
                 f"{MOST_CLASSES:,} of them; got {ranked.n_classes:,}."
             )
-        return self.sums_of(ranked)
+        return self.sums_of(ranked, threads)
 
     @abstractmethod
-    def sums_of(self, ranked: Ranked) -> RowSums:
+    def sums_of(self, ranked: Ranked, threads: int) -> RowSums:
         """Return the sums whose numbers grow with the square of the classes."""
 
     def of_rows(self, ranked: Ranked) -> FloatArray:
@@ -261,9 +263,9 @@ class Likeness(PatternScore):
 
     name: ClassVar[str] = "likeness"
 
-    def sums_of(self, ranked: Ranked) -> RowSums:
+    def sums_of(self, ranked: Ranked, threads: int) -> RowSums:
         """Return ``sum_i p_y(x_i) f(x_i)``."""
-        products = patterns.summed_products(ranked.probs, ranked.patterns)
+        products = patterns.summed_products(ranked.probs, ranked.patterns, threads)
         return RowSums(len(ranked.probs), to_host(products), 0)
 
     def matrix(self, sums: RowSums) -> Any:
@@ -290,26 +292,27 @@ class Likeness(PatternScore):
         ``m.m - 2 p d + p^2 f.f``. Where nothing is left of a prototype the score is zero.
         """
         units, norms = self._prototypes(sums.beside(ranked.patterns))
-        scores: Any = patterns.fine_products(ranked.patterns, units, out)
-        xp = ranked.xp
+        xp, scores = ranked.xp, ranked.xp.empty_like(ranked.probs) if out is None else out
         loop = None if is_tensor(scores) else loops("patterns", scores.size)
 
         def leave_out(rows: slice) -> None:
             p = ranked.probs[rows]
+            room = None if is_tensor(scores) else scores[rows]
+            products = patterns.fine_products(ranked.patterns[rows], units, room)
             if loop is not None:
                 some = scores[rows], ranked.patterns[rows], p, norms
                 loop.leave_out(*some, CANCELLED, WIDTH)
                 return
             f = as_float64(ranked.patterns[rows])
             length = (f * f).sum(1)[:, None]
-            along = norms * scores[rows]
+            along = norms * products
             square = norms * norms - 2.0 * p * along + p * p * length
             there = square > CANCELLED * norms * norms
             norm = root(xp.where(there, square, 1.0))
             scores[rows] = xp.where(there, WIDTH * ((along - p * length) / norm), 0.0)
 
-        _run(leave_out, scores, threads)
-        return scores  # type: ignore[no-any-return]
+        _run(leave_out, scores, threads, PRODUCT_ENTRIES)
+        return scores
 
 
 @dataclass(frozen=True)
@@ -328,9 +331,9 @@ class Kin(PatternScore):
 
     name: ClassVar[str] = "kin"
 
-    def sums_of(self, ranked: Ranked) -> RowSums:
+    def sums_of(self, ranked: Ranked, threads: int) -> RowSums:
         """Return the sums of products of two columns of f, and of the columns."""
-        return _correlated(ranked.patterns).on_host
+        return _correlated(ranked.patterns, threads).on_host
 
     def matrix(self, sums: RowSums) -> Any:
         """Return the positive correlations, one on the diagonal; a label that never varies has 0.
@@ -387,7 +390,7 @@ class Kin(PatternScore):
         """Return the sums of every part, where all their matrices are few numbers."""
         places = np.unique(parts)
         if len(places) * ranked.n_classes**2 > MOST_ENTRIES:
-            return [self.sums(ranked)]
+            return [self.sums(ranked, _several(ranked, threads))]
 
         def add_up(part: int) -> RowSums:
             rows = to_device(np.flatnonzero(parts == part), ranked.patterns)
@@ -401,15 +404,21 @@ def _several(ranked: Ranked, threads: int | None) -> int:
     return max(1, min(available_threads(threads), MOST_ENTRIES // (6 * ranked.n_classes**2)))
 
 
-def _run(work: Callable[[slice], None], scores: Any, threads: int | None) -> None:
-    """Do some work on all rows of scores (n, K), in blocks."""
-    entries = DEVICE_ENTRIES if is_tensor(scores) else patterns.CACHE_ENTRIES
-    blocks = row_blocks(len(scores), scores.shape[1], entries)
-    run_blocks(work, blocks, threads_for(scores.shape[0] * scores.shape[1], threads))
+def _run(
+    work: Callable[[slice], None],
+    scores: Any,
+    threads: int | None,
+    entries: int = patterns.CACHE_ENTRIES,
+) -> None:
+    """Do some work on all rows of scores (n, K), in blocks of so many, or one for each thread."""
+    several = threads_for(scores.shape[0] * scores.shape[1], threads)
+    share = -(-len(scores) // several) * scores.shape[1]
+    entries = DEVICE_ENTRIES if is_tensor(scores) else min(entries, share)
+    run_products(work, row_blocks(len(scores), scores.shape[1], entries), several)
 
 
-def _correlated(rows: FloatArray) -> RowSums:
-    return RowSums(len(rows), patterns.summed_products(rows, rows), patterns.summed(rows))
+def _correlated(rows: FloatArray, threads: int = 1) -> RowSums:
+    return RowSums(len(rows), patterns.summed_products(rows, rows, threads), patterns.summed(rows))
 
 
 @dataclass(frozen=True)
@@ -430,7 +439,7 @@ class Rarity(LearningScore):
         values = to_device(self.factors, ranked.probs)
         return ranked.xp.broadcast_to(values, ranked.probs.shape)
 
-    def sums(self, ranked: Ranked) -> RowSums:
+    def sums(self, ranked: Ranked, threads: int = 1) -> RowSums:
         """Return the sums of the probabilities."""
         return RowSums(len(ranked.probs), 0, to_host(patterns.summed(ranked.probs)))
 

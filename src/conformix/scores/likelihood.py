@@ -27,8 +27,9 @@ UNSURE = 0.01
 LIKELIHOOD_ENTRIES = 2**18
 MOST_BLOCKS = 32
 COMPILED_NUMBERS = 2**20
-# How many times as many such a loop is given.
-LOOPED = 4
+# Such a loop is given this part of them: what is between takes no room there, and threads that have
+# many blocks end together.
+LOOPED = 2
 # The first steps are made with one of so many rows, where that leaves so many.
 FIRST_ROWS, FEWEST_FIRST = 8, 64
 # A slope of the mean over rows that is none: sums in another order differ by less.
@@ -169,12 +170,11 @@ class Likelihood:
         p, _, n_classes = self.planes.shape
         value, first, second = 0.0, np.zeros(p), np.zeros((p, p))
         columns = np.arange(p) if columns is None else columns
-        # A loop works row by row, whatever the size of its blocks: fewer are handed over sooner.
-        entries = self._entries * (LOOPED if self._loop is not None else 1)
-        entries = max(entries, self.n * n_classes * p // MOST_BLOCKS)
+        entries = self._entries // (LOOPED if self._loop is not None else 1)
+        n_blocks = min(-(-self.n * n_classes * p // entries), MOST_BLOCKS)
         blocks = [
             slice(rows.start * self._every, rows.stop * self._every, self._every)
-            for rows in row_blocks(self.n, n_classes * p, entries)
+            for rows in row_blocks(self.n, 1, -(-self.n // max(n_blocks, 1)))
         ]
         for part in run_blocks(
             lambda rows: self._of_block(rows, c, columns), blocks, self._threads

@@ -17,6 +17,7 @@ import sys
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any, ClassVar, Protocol
 
@@ -55,6 +56,10 @@ MAX_KNOTS = 2**12
 # Values sorted per score: so many, or those of so many rows, at most. Beyond it rows are thinned.
 SOME_VALUES, SOME_ROWS = 2**16, 2**9
 MAX_VALUES = 2**22
+# What a value that is sorted costs, in outputs that are.
+SORTED = 4
+# Values that a thread sorts at least; of so many for each of them a sample says where to cut.
+FEWEST_SORTED, SAMPLED = 2**14, 32
 # Values normalised at once: the eight arrays on the way stay in a core's cache.
 CACHE_ENTRIES = 2**15
 # Scores from which on tables of buckets are made (their kernel compiles at its first call), the
@@ -378,13 +383,16 @@ class Ecdf:
         """Return the interpolated distribution functions of the scores of all these rows."""
         planes = [scores[..., j] for j in range(scores.shape[-1])]
         entries = 0 if is_tensor(scores) else math.prod(scores.shape)
-        curves = run_blocks(_curve, planes, threads_for(entries, threads))
+        several = threads_for(SORTED * entries, threads)
+        # The sort of a score is shared, too, where there are more threads than scores.
+        curve = partial(_curve, threads=-(-several // len(planes)))
+        curves = run_blocks(curve, planes, several)
         return Interpolated(tuple(c[0] for c in curves), tuple(c[1] for c in curves))
 
 
-def _curve(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _curve(values: FloatArray, threads: int = 1) -> tuple[FloatArray, FloatArray]:
     """Return knots and levels of a distribution function: where it bends, and how high."""
-    rising, first, counts = _distinct(values)
+    rising, first, counts = _distinct(values, threads)
     n_knots = len(first)
     if n_knots > MAX_KNOTS:
         even = np.linspace(0, 1, MAX_KNOTS // 2)
@@ -400,7 +408,7 @@ def _curve(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     return to_host(rising[first[knots]]), to_host(counts[knots]) / int(counts[-1])
 
 
-def _distinct(values: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:
+def _distinct(values: FloatArray, threads: int) -> tuple[FloatArray, IntArray, IntArray]:
     """Return the values of rows (r, K), rising; where each distinct one begins; and its count.
 
     That is how many of all values are no larger. Rows that repeat are among the values once.
@@ -412,19 +420,33 @@ def _distinct(values: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:
     alike = (values == values[:1]).all(axis=1)
     n_alike = np.count_nonzero(alike)
     if 2 * n_alike <= len(values):
-        rising = _sorted(values)
+        rising = _sorted(values, threads)
         return rising, *_groups(rising)
-    rising = _sorted(np.concatenate([values[:1], values[~alike]]))
+    rising = _sorted(np.concatenate([values[:1], values[~alike]]), threads)
     first, counts = _groups(rising)
     one_row = np.searchsorted(np.sort(values[0]), rising[first], side="right")
     return rising, first, counts + (n_alike - 1) * one_row
 
 
-def _sorted(values: FloatArray) -> FloatArray:
-    """Return all numbers of an array as float64, rising."""
+def _sorted(values: FloatArray, threads: int) -> FloatArray:
+    """Return all numbers of an array as float64, rising: every thread has those between two."""
     numbers = as_float64(values).reshape(-1)
     kernel = loops("rising", len(numbers))
-    return np.sort(numbers) if kernel is None else kernel.rising(numbers)  # type: ignore[no-any-return]
+    sort: Any = np.sort if kernel is None else kernel.rising
+    several = min(threads, len(numbers) // FEWEST_SORTED)
+    if several < 2:
+        return sort(numbers)  # type: ignore[no-any-return]
+    step = len(numbers) // (several * SAMPLED)
+    edges = np.sort(numbers[::step])[SAMPLED::SAMPLED][: several - 1]
+
+    def between(which: int) -> FloatArray:
+        inside = numbers >= edges[which - 1] if which else numbers < edges[0]
+        if 0 < which < len(edges):
+            inside &= numbers < edges[which]
+        return sort(numbers.compress(inside))  # type: ignore[no-any-return]
+
+    rising = np.concatenate(run_blocks(between, range(len(edges) + 1), several))
+    return rising if len(rising) == len(numbers) else sort(numbers)  # type: ignore[no-any-return]
 
 
 def _groups(rising: FloatArray) -> tuple[IntArray, IntArray]:

@@ -31,7 +31,7 @@ from conformix.kernels.arrays import (
     to_device,
     to_host,
 )
-from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks, threads_for
+from conformix.kernels.blocks import DEVICE_ENTRIES, batched, row_blocks, threads_for
 from conformix.kernels.cached import cached_property
 from conformix.kernels.twins import compile_for, loops
 from conformix.scores.names import SCORES, Column
@@ -39,9 +39,11 @@ from conformix.scores.ranked import Ranked, Rising
 from conformix.scores.tensor import fill_tensor, uniforms_of
 
 # Outputs of the rows that one thread sorts at once: so many that its calls are few and long.
-# Between calls threads wait for each other, sixteen of them half of the time at a quarter of it.
-# Where there are more threads than such blocks, each thread has a block.
 SORTED_ENTRIES = 2**20
+# Threads that make the short calls which the scores of sorted rows take.
+SHORT_CALLERS = 4
+# Blocks that a thread sorts between two looks at the memory of a mapped file.
+BLOCKS_PER_THREAD = 8
 # Labels of a row that are looked at together, from the top; then four times as many each time.
 WINDOWS = (4, 8, 20)
 # Labels of a row whose scores are held, from the top.
@@ -80,6 +82,7 @@ class SortedRows:
         self.block = block.astype(np.float32) if block.dtype == np.float16 else block
         self._how: Any = (kind, u, arithmetic)
         self._walked: Walk | None = None
+        self._labels: IntArray | None = None  # whose outputs the walk has found
 
     @cached_property
     def outputs(self) -> FloatArray:
@@ -99,28 +102,55 @@ class SortedRows:
     def of_labels(self, y: IntArray) -> Places:
         """Return one label of every row."""
         rows = np.arange(len(self.block))
-        # Of several equal numbers any place will do: all of them score alike.
-        values = self.block[rows, y]
-        walk = self._walk(values)
+        walk = self._walk(y)
         if walk is not None:
             return Places(self.ranked, rows, walk.labels[:, 0], walk=walk)
         high = np.full(len(rows), self.block.shape[1] - 1)
+        # Of several equal numbers any place will do: all of them score alike.
+        values = self.block[rows, y]
         return Places(self.ranked, rows, _first_place(self.outputs, rows, high, values))
+
+    def begin(self, y: IntArray | None = None) -> None:
+        """Make room for the sorted rows, and for what a walk over them says of the labels y.
+
+        Threads then fill it, each for some of the rows: all that takes long.
+        """
+        self.outputs = np.empty(self.block.shape, self.block.dtype)
+        wide = self.block.dtype == np.float64
+        self.ranked = Rising(self.outputs if wide else np.empty(self.block.shape), *self._how)
+        self.ranked.make_room()
+        walk = self._walk(y)
+        if walk is not None:
+            walk.make_room()
+
+    def fill(self, rows: slice) -> None:
+        """Sort some rows, and walk over them."""
+        some = self.outputs[rows]
+        np.copyto(some, self.block[rows])
+        some.sort(axis=1)
+        if some.dtype != np.float64:
+            self.ranked.numbers[rows] = some
+        self.ranked.fill(rows)
+        if self._walked is not None:
+            self._walked.fill(rows)
 
     def at(self, rows: IntArray, places: IntArray) -> Places:
         """Return the labels at sorted places (m,) of some rows (m,), which rise."""
         some, within = np.unique(rows, return_inverse=True)
         return Places(self.ranked.some(some), within, places)
 
-    def _walk(self, values: FloatArray | None = None) -> Walk | None:
+    def _walk(self, y: IntArray | None = None) -> Walk | None:
         """Return the walk over the upper ends of all rows; None where NumPy is as fast.
 
-        The first caller may ask for the labels whose outputs are `values` (n,).
+        Whoever asks for labels y (n,) first, one of every row, has their places on the way.
         """
         kernel = loops("upper", self.block.size)
-        if kernel is not None and (self._walked is None or values is not None):
+        known = self._walked is not None and (y is None or y is self._labels)
+        if kernel is not None and not known:
+            values = None if y is None else self.block[np.arange(len(y)), y]
             start = max(self.block.shape[1] - HELD_PLACES, 0)
-            self._walked = Walk(kernel, self.ranked, start, outputs=self.outputs, values=values)
+            self._walked = Walk(kernel, self.ranked, start, values=values)
+            self._labels = y
         return self._walked
 
     def _window(self, rows: IntArray | None, places: slice) -> Window:
@@ -168,7 +198,7 @@ class SortedRows:
         """Give up what was sorted."""
         for name in ("outputs", "ranked"):
             self.__dict__.pop(name, None)
-        self._walked = None
+        self._walked = self._labels = None
 
     def upper(self, columns: Sequence[Column], y: IntArray | None) -> UpperRows:
         """Return the upper ends of the rows, and the scores of the labels y."""
@@ -257,31 +287,43 @@ class Walk:
         ranked: Rising,
         start: int,
         *,
-        outputs: FloatArray | None = None,
         values: FloatArray | None = None,
         rows: IntArray | None = None,
     ) -> None:
         self.kernel, self.start = kernel, start  # the first place that is asked for
         self._ranked, self._rows = ranked, rows  # of all rows, or of these alone
-        self._outputs, self._values = outputs, values
+        self._values = values
 
     @cached_property
-    def _results(self) -> tuple[FloatArray, bool, IntArray, FloatArray]:
+    def _results(self) -> tuple[FloatArray, list[bool], IntArray, FloatArray]:
+        found = self.make_room()
+        self.fill(slice(0, len(found[0])))
+        return found
+
+    def make_room(self) -> tuple[FloatArray, list[bool], IntArray, FloatArray]:
+        """Make room for masses, and for labels with theirs; parts of it are filled one by one."""
+        n, n_classes = self._ranked.shape
+        n_rows = n if self._rows is None else len(self._rows)
+        n_labels = 0 if self._values is None else n
+        mass, labels = np.empty((n_rows, n_classes - self.start)), np.empty((n_labels, 3), np.int64)
+        self._results = mass, [], labels, np.empty(n_labels)
+        return self._results
+
+    def fill(self, some: slice) -> None:
+        """Walk over some of the rows."""
+        mass, tied, labels, label_mass = self._results
         rising = self._ranked.probs
-        n, n_classes = rising.shape
-        rows = np.arange(n) if self._rows is None else self._rows.astype(np.int64)
-        mass = np.empty((len(rows), n_classes - self.start))
+        rows = np.arange(some.start, some.stop)
+        if self._rows is not None:
+            rows = self._rows[some].astype(np.int64)
         outputs, values = rising, np.empty(0)
         if self._values is not None:
-            outputs = np.ascontiguousarray(self._outputs, dtype=np.float64)
-            values = self._values.astype(np.float64)
-        labels, label_mass = np.empty((len(values), 3), np.int64), np.empty(len(values))
-        tied = self.kernel.walk(
-            rising, rows, self.start, mass, outputs, values, labels, label_mass,
-            np.empty((4, n_classes)),
+            outputs, values = self._ranked.numbers, self._values[some].astype(np.float64)
+        found = self.kernel.walk(
+            rising, rows, self.start, mass[some], outputs, values, labels[some], label_mass[some],
+            np.empty((4, rising.shape[1])),
         )  # fmt: skip
-        self._outputs = self._values = None
-        return mass, tied, labels, label_mass
+        tied.append(found)
 
     @property
     def labels(self) -> IntArray:
@@ -296,7 +338,7 @@ class Walk:
     @property
     def tied(self) -> bool:
         """Whether any place from the first on ties."""
-        return self._results[1]
+        return any(self._results[1])
 
     def mass(self, rows: Any, places: slice) -> FloatArray:
         """Return the masses (m, w) of neighbouring places of some rows."""
@@ -606,18 +648,15 @@ class SortedOutputs:
         y: IntArray | None = None,
     ) -> None:
         self.columns = tuple(columns)
-        entries = 0 if outputs.on_device else outputs.n * outputs.n_classes
+        self.on_device = outputs.on_device
         self._asked = 1 if outputs.on_device else threads
-        several = threads_for(entries, threads)
-        compile_for(entries)
+        compile_for(0 if outputs.on_device else outputs.n * outputs.n_classes)
 
-        def sort(rows: slice) -> Any:
-            part = outputs.read(rows)
-            block = sorted_rows(part, slice(0, part.n), columns, key)[columns[0].model]
+        def upper(block: Any, rows: slice) -> Any:
             return block.upper(columns, None if y is None else y[rows])
 
-        self._slices = list(sorted_slices(outputs, several))
-        self._blocks = run_blocks(sort, self._slices, several)
+        found = list(over_sorted(outputs, columns, upper, key=key, threads=threads, y=y))
+        self._slices, self._blocks = [rows for rows, _ in found], [block for _, block in found]
         # The scores (n, d) of the labels, where these are known.
         self.true = None if y is None else np.concatenate([b.true for b in self._blocks])
 
@@ -679,11 +718,97 @@ class SortedOutputs:
         return np.moveaxis(planes, 0, -1)
 
 
+def over_sorted(
+    outputs: Outputs,
+    columns: Sequence[Column],
+    function: Callable[[Any, slice], T],
+    *,
+    key: int = 0,
+    threads: int | None = None,
+    y: IntArray | None = None,
+    over: Callable[[Outputs], Outputs] | None = None,
+) -> Iterator[tuple[slice, T]]:
+    """Yield what a function says of blocks of rows, checked and sorted, one after the other.
+
+    Rows are checked and sorted by all threads: these are few long calls. The function makes many
+    short ones, between which threads wait for each other, so a few threads have a block each.
+
+    Parameters
+    ----------
+    outputs : Outputs
+        Numbers that are not checked yet are checked.
+    columns : sequence of Column
+        Scores of one model that rise with its outputs.
+    function : callable
+        Of a block of sorted rows, and which rows these are.
+    key : int
+        Of the uniform numbers of randomised scores.
+    threads : int or None
+        Threads to use.
+    y : integer array of shape (n,), optional
+        Labels that will be asked for, one of every row.
+    over : callable, optional
+        What is sorted instead of the outputs of a block: their blend.
+    """
+    several = 1 if outputs.on_device else threads_for(outputs.n * outputs.n_classes, threads)
+    few = min(several, SHORT_CALLERS)
+
+    def opened(rows: slice) -> Any:
+        part = outputs.read(rows) if several == few else outputs.rows(rows)
+        part = part if over is None else over(part)
+        block = sorted_rows(part, slice(0, part.n), columns, key)[columns[0].model]
+        if not outputs.on_device:
+            block.begin(None if y is None else y[rows])
+        return block
+
+    def alone(rows: slice) -> T:
+        block = opened(rows)
+        if not outputs.on_device:
+            block.fill(slice(0, len(block.block)))
+        return function(block, rows)
+
+    # Pages of a mapped file are given back now and then.
+    at_once = few * (BLOCKS_PER_THREAD if several == few else 1)
+    for some in batched(list(sorted_slices(outputs, several)), at_once):
+        if several == few:
+            found = run_blocks(alone, some, few)
+        else:
+            found = _shared(outputs, function, run_blocks(opened, some, few), some, several)
+        yield from zip(some, found, strict=True)
+        outputs.release_pages()
+
+
+def _shared(
+    outputs: Outputs,
+    function: Callable[[Any, slice], T],
+    blocks: Sequence[Any],
+    places: Sequence[slice],
+    threads: int,
+) -> list[T]:
+    """Return what a function says of some blocks that several threads check and sort together."""
+    n_rows = sum(len(block.block) for block in blocks)
+    pieces = [
+        (which, rows)
+        for which, block in enumerate(blocks)
+        for rows in row_blocks(len(block.block), 1, -(-n_rows // threads))
+    ]
+
+    def fill(piece: tuple[int, slice]) -> None:
+        which, rows = piece
+        first = places[which].start
+        outputs.read(slice(first + rows.start, first + rows.stop))
+        blocks[which].fill(rows)
+
+    run_blocks(fill, pieces, threads)
+    every = range(len(blocks))
+    return run_blocks(lambda which: function(blocks[which], places[which]), every, len(blocks))
+
+
 def sorted_slices(outputs: Outputs, threads: int) -> Iterator[slice]:
-    """Yield the blocks of rows that are sorted at once: by one of the threads, or by a device."""
-    n, n_classes = outputs.n, outputs.n_classes
-    shared = -(-n // threads) * n_classes
-    entries = DEVICE_ENTRIES if outputs.on_device else min(SORTED_ENTRIES, shared)
+    """Yield blocks of rows of which a few are sorted at once: by all threads, or by a device."""
+    n, n_classes, few = outputs.n, outputs.n_classes, min(threads, SHORT_CALLERS)
+    shared = -(-n // few) * n_classes
+    entries = DEVICE_ENTRIES if outputs.on_device else min(SORTED_ENTRIES * threads // few, shared)
     return row_blocks(n, n_classes, entries)
 
 
@@ -767,5 +892,7 @@ def true_label_scores(
         outputs.release_pages()
 
     several = threads_for(outputs.n * outputs.n_classes, threads)
-    run_blocks(fill, sorted_slices(outputs, several), several)
+    share = -(-outputs.n // several) * outputs.n_classes
+    blocks = row_blocks(outputs.n, outputs.n_classes, min(SORTED_ENTRIES, share))
+    run_blocks(fill, blocks, several)
     return scores

@@ -17,30 +17,34 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
-from conformix.kernels.host.compiled import compiled, inner
+from conformix.kernels.host.compiled import compiled, inlined
 
 BUCKETS = 4  # per knot
 
 
+class Lines(NamedTuple):
+    """Rising, piecewise linear functions with their tables, one behind the other."""
+
+    knots: FloatArray  # rising within a line, finite
+    levels: FloatArray
+    last: IntArray  # zero, then per bucket of a line its last knot, or that of an earlier one
+    inverses: FloatArray  # (d,) buckets per unit; 0 where buckets are cut by bits
+    shifts: IntArray  # (d,)
+    origins: IntArray  # (d,) what the first knots are as unsigned integers
+    ends: IntArray  # (d + 1, 2): where the knots and the buckets of every line begin
+
+
 @dataclass(frozen=True, eq=False)
 class Lookup:
-    """A rising, piecewise linear function with its table."""
+    """One such function."""
 
-    knots: FloatArray  # (m,), rising, finite
-    levels: FloatArray  # (m,)
-    before: IntArray  # per bucket, the last knot of an earlier one
-    last: IntArray  # per bucket, its last knot, or that of an earlier one
-    inverse: float  # buckets per unit; 0 where buckets are cut by bits
-    shift: int
+    line: Lines
 
     def __call__(self, values: FloatArray) -> FloatArray:
         """Return the function of float64 values of any shape."""
         flat = np.ascontiguousarray(values).reshape(-1)
         out = np.empty(flat.shape)
-        line_into(
-            flat, flat.view(np.int64), self.knots, self.levels, self.before, self.last,
-            self.inverse, self.shift, out,
-        )  # fmt: skip
+        line_into(flat, flat.view(np.int64), self.line, out)
         return out.reshape(values.shape)
 
 
@@ -62,10 +66,12 @@ def lookup(knots: FloatArray, levels: FloatArray) -> Lookup | None:
     # Comparisons to expect: numbers fall into buckets as the levels say.
     costs = [float(mass @ np.log2(1.0 + np.bincount(places)[places])) for places, _, _ in tables]
     places, inverse, shift = tables[int(np.argmin(costs))]
-    counts = np.bincount(places)
-    last = np.cumsum(counts) - 1
-    before = np.maximum(last - counts, 0)
-    return Lookup(knots, levels, before, np.maximum(last, 0), inverse, shift)
+    last = np.zeros(int(places[-1]) + 2, dtype=np.int64)
+    np.cumsum(np.bincount(places), out=last[1:])
+    last[1:] -= 1
+    ends = np.array([[0, 0], [len(knots), len(last)]])
+    one = np.array([inverse]), np.array([shift]), _ordered_bits(knots[:1])
+    return Lookup(Lines(knots, levels, last, *one, ends))
 
 
 def _ordered_bits(values: FloatArray) -> np.ndarray:
@@ -83,101 +89,56 @@ def _places(values: FloatArray, knots: FloatArray, inverse: float, shift: int) -
     return (keys >> np.uint64(shift)).astype(np.intp)
 
 
-class Lines(NamedTuple):
-    """Several lines with their tables, one behind the other."""
-
-    knots: FloatArray
-    levels: FloatArray
-    before: IntArray
-    last: IntArray
-    inverses: FloatArray  # (d,)
-    shifts: IntArray  # (d,)
-    ends: IntArray  # (d + 1, 2): where the knots and the buckets of every line begin
-
-
 def joined_lines(lookups: Sequence[Lookup | None]) -> Lines | None:
     """Return several lines as one; None where one of them has no table."""
-    lines = [line for line in lookups if line is not None and np.isfinite(line.levels).all()]
+    lines = [one.line for one in lookups if one is not None and np.isfinite(one.line.levels).all()]
     if len(lines) < len(lookups):
         return None
-    lengths = [(0, 0), *((len(line.knots), len(line.last)) for line in lines)]
-    return Lines(
-        np.concatenate([line.knots for line in lines]),
-        np.concatenate([line.levels for line in lines]),
-        np.concatenate([line.before for line in lines]),
-        np.concatenate([line.last for line in lines]),
-        np.array([line.inverse for line in lines]),
-        np.array([line.shift for line in lines], dtype=np.int64),
-        np.cumsum(lengths, axis=0),
-    )
+    lengths = np.array([line.ends for line in lines])
+    joined = Lines(*(np.concatenate(part) for part in zip(*lines, strict=True)))
+    ends = np.concatenate([lengths[0, :1], np.cumsum(lengths[:, 1], axis=0)])
+    return joined._replace(ends=ends)
 
 
-@inner
-def _left(
-    value: float,
-    word: Any,
-    knots: FloatArray,
-    first: int,
-    n_last: int,
-    before: IntArray,
-    last: IntArray,
-    bucket: Any,
-    inverse: float,
-    shift: int,
-) -> Any:
-    """Return the knot to the left of a number, of those from `first` on, `n_last` at most.
-
-    `word` are the bits of the number; `bucket` is where the table begins.
-    """
-    bottom = knots[first]
-    if value <= bottom:
-        return 0
-    if value >= knots[first + n_last + 1]:
-        return n_last
-    if inverse > 0:
-        bucket += np.int64((value - bottom) * inverse)
+# A function of its own would be given every array again for every number: four times as slow.
+@inlined
+def _on_line(value: float, word: Any, j: int, lines: Lines) -> float:
+    """Return line j at a number, whose bits are `word`."""
+    knots, levels, begin = lines.knots, lines.levels, lines.ends[j, 0]
+    end = lines.ends[j + 1, 0] - 2  # the last knot with another one behind it
+    if value <= knots[begin]:
+        left = begin
+    elif value >= knots[end + 1]:
+        left = end
     else:
-        sign, lowest = np.uint64(2**63), np.int64(-(2**63))
-        low = knots[first : first + 1].view(np.int64)[0]
-        origin = np.uint64(lowest - low if low < 0 else low) + sign
-        key = np.uint64(lowest - word if word < 0 else word) + sign
-        bucket += np.int64((key - origin) >> np.uint64(shift))
-    left, high = before[bucket], last[bucket]
-    while left < high:
-        middle = (left + high + 1) >> 1
-        if knots[first + middle] <= value:
-            left = middle
+        if lines.inverses[j] > 0:
+            bucket = lines.ends[j, 1] + np.int64((value - knots[begin]) * lines.inverses[j])
         else:
-            high = middle - 1
-    return min(left, n_last)
-
-
-@inner
-def _line(value: float, left: int, knots: FloatArray, levels: FloatArray) -> float:
-    """Return the line at a number between the knots `left` and the next."""
-    width = knots[left + 1] - knots[left]
-    way = max(value - knots[left], 0.0) / width
+            lowest = np.int64(-(2**63))
+            key = np.uint64(lowest - word if word < 0 else word) + np.uint64(2**63)
+            far = (key - lines.origins[j]) >> np.uint64(lines.shifts[j])
+            bucket = lines.ends[j, 1] + np.int64(far)
+        left, high = begin + lines.last[bucket], begin + lines.last[bucket + 1]
+        while high > left + 1:
+            middle = (left + high + 1) >> 1
+            if knots[middle] <= value:
+                left = middle
+            else:
+                high = middle - 1
+        # One knot is left, or none: the next is then beyond the number. A sum takes less time than
+        # a jump that nobody can guess.
+        left += knots[left + 1] <= value
+        left = min(left, end)
+    way = max(value - knots[left], 0.0) / (knots[left + 1] - knots[left])
     rise = levels[left + 1] - levels[left]
     return min(levels[left] + min(way, 1.0) * rise, levels[left + 1])
 
 
 @compiled
-def line_into(
-    values: FloatArray,
-    bits: IntArray,
-    knots: FloatArray,
-    levels: FloatArray,
-    before: IntArray,
-    last: IntArray,
-    inverse: float,
-    shift: int,
-    out: FloatArray,
-) -> None:
-    """Write the line at `values`, whose `bits` are the same memory as integers."""
-    n_last, none = len(knots) - 2, len(knots) - len(knots)
+def line_into(values: FloatArray, bits: IntArray, line: Lines, out: FloatArray) -> None:
+    """Write a line at `values`, whose `bits` are the same memory as integers."""
     for i in range(len(values)):
-        left = _left(values[i], bits[i], knots, none, n_last, before, last, none, inverse, shift)
-        out[i] = _line(values[i], left, knots, levels)
+        out[i] = _on_line(values[i], bits[i], 0, line)
 
 
 @compiled
@@ -203,8 +164,6 @@ def reach(
     out whatever the others are.
     """
     d, width = planes.shape[0], planes.shape[2]
-    knots, levels, before, last = lines.knots, lines.levels, lines.before, lines.last
-    inverses, shifts, ends = lines.inverses, lines.shifts, lines.ends
     for i in range(len(rows)):
         row, one = rows[i], which[i]
         cut, lowest = cuts[one], above[one]
@@ -219,16 +178,48 @@ def reach(
             for j in range(d):
                 if weights[j] == 0.0:
                     continue  # lines are finite
-                value = planes[j, row, place]
-                begin = ends[j, 0]
-                left = begin + _left(
-                    value, bits[j, row, place], knots, begin, ends[j + 1, 0] - begin - 2,
-                    before, last, ends[j, 1], inverses[j], shifts[j],
-                )  # fmt: skip
-                total += weights[j] * _line(value, left, knots, levels)
+                value, word = planes[j, row, place], bits[j, row, place]
+                total += weights[j] * _on_line(value, word, j, lines)
             if not total >= cut:
                 break
             alike[one] |= total == lowest
             lowest = total
             first[one] -= 1
         above[one] = lowest
+
+
+@compiled
+def above(
+    planes: FloatArray,
+    rows: IntArray,
+    lines: Lines,
+    floors: FloatArray,
+    out: FloatArray,
+    bits: IntArray,
+    deeper: BoolArray,
+) -> int:
+    """Walk down a window of sorted rows while a score exceeds its floor; write these labels' lines.
+
+    `planes` (d, n, w) have the scores of the window, rising, and `rows` (m,) says which of these
+    rows. To `out` (d, m w), whose memory as integers is `bits`, the scores of the labels on their
+    lines, whose number is returned. `deeper` (m,) says where the lowest label of the window is
+    among them.
+    """
+    d, width, count = planes.shape[0], planes.shape[2], 0
+    for i in range(len(rows)):
+        row = rows[i]
+        deeper[i] = True
+        for down in range(width):
+            place = width - 1 - down
+            inside = False
+            for j in range(d):
+                out[j, count] = planes[j, row, place]
+                inside |= planes[j, row, place] > floors[j]
+            if not inside:
+                deeper[i] = False
+                break
+            count += 1
+    for j in range(d):
+        for i in range(count):
+            out[j, i] = _on_line(out[j, i], bits[j, i], j, lines)
+    return count

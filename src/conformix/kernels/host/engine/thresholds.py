@@ -15,6 +15,8 @@ cell. Whatever has the same scores is in for all of them.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
@@ -53,7 +55,9 @@ def all_thresholds(
             scratch, means = np.empty((4, n)), np.empty((2, d))
             _walk(cells, root, lists, n, k, slack, out, witness, stack, scratch, means, room_for(n))
 
-    threads = threads if n * len(out) > SMALL_WALK else 1
+    # With every thread the others wait longer for memory and the interpreter.
+    walks = n * len(out) // SMALL_WALK
+    threads = min(threads, 2 + math.isqrt(walks)) if walks else 1
     run_blocks(below, subtrees(cells, threads * TASKS_PER_THREAD if threads > 1 else 1), threads)
     _hand_up(cells, witness)
     return out, witness
