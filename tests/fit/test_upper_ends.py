@@ -145,15 +145,16 @@ def test_blocks_and_threads_do_not_matter(monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("threads", [3, 7])
-def test_the_first_bad_row_is_named_whoever_finds_one(threads: int, monkeypatch) -> None:
+@pytest.mark.parametrize("rows", [[401, 77, 430], [432, 401]])
+def test_the_first_bad_row_is_named_whoever_finds_one(threads: int, rows, monkeypatch) -> None:
     logits, y = rows_and_labels(n=500)
     monkeypatch.setattr(module, "WORTHWHILE", 0)
     monkeypatch.setattr("conformix.kernels.blocks.OUTPUTS_PER_WAIT", 1)
     cp = cx.ScoreAverage(THREE, kind="logits", random_state=0, threads=threads).fit(logits, y)
     bad = logits.copy()
-    bad[[401, 77, 430], 3] = np.nan
+    bad[rows, 3] = np.nan
     for call in (lambda: cp.predict_set(bad), lambda: cp.fit(bad, y)):
-        with pytest.raises(cx.errors.InvalidInput, match="row 77, label 3"):
+        with pytest.raises(cx.errors.InvalidInput, match=f"row {min(rows)}, label 3"):
             call()
 
 

@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 from unittest import mock
 
@@ -19,10 +20,10 @@ import conformix as cx
 from conformix.data.outputs import check_outputs
 from conformix.errors import InvalidInput
 from conformix.kernels import blas, patterns
-from conformix.kernels.twins import WORTHWHILE, compile_for
+from conformix.kernels.twins import WORTHWHILE, compile_for, loops
 from conformix.scores import Column, parse_score
 from conformix.scores.blend import Blend, dictionary_columns
-from conformix.scores.learnt import WIDTH, Kin, Likeness, Rarity, parts_of, pattern_sum
+from conformix.scores.learnt import WIDTH, Kin, Likeness, Rarity, RowSums, parts_of, pattern_sum
 from conformix.scores.ranked import Ranked
 from conformix.scores.sorted_rows import true_label_scores
 
@@ -349,6 +350,33 @@ def test_scores_of_rows_left_out_are_written_where_there_is_room(score: Any) -> 
     written = score.left_out(ranked, sums, parts, out=room)
     assert written is room
     assert np.array_equal(room, score.left_out(ranked, sums, parts))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("score", LEARNING, ids=str)
+def test_threads_that_share_rows_leave_out_what_one_would(
+    score: Any, compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if compiled:
+        compile_for(WORTHWHILE)
+        monkeypatch.setattr("conformix.scores.learnt.loops", lambda name, n: loops(name, 2**20))
+    else:
+        monkeypatch.setattr("conformix.scores.learnt.loops", lambda *_: None)
+    ranked, parts = Ranked(rows(13, 40, 6)), np.arange(40) % 10
+    alone = score.left_out(ranked, score.sums(ranked), parts, 1)
+    monkeypatch.setattr("conformix.kernels.blocks.OUTPUTS_PER_WAIT", 1)
+    for threads in (2, 3):
+        own = score.sums_of_parts(ranked, parts, threads)
+        sums = reduce(RowSums.plus, own)
+        assert np.array_equal(score.left_out(ranked, sums, parts, threads), alone)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("n_classes", [3, 300])
+def test_sums_over_many_rows_are_exact(n_classes: int, threads: int) -> None:
+    largest = 2**20 - 1  # of 2^-20: odd, and its square has 40 bits
+    values = np.full((10_001, n_classes), largest * 2.0**-20)
+    assert (patterns.summed_products(values, values, threads) == 10_001 * largest**2).all()
 
 
 @pytest.mark.parametrize(("n_classes", "n_parts"), [(3, 10), (512, 10), (513, 4)])

@@ -107,14 +107,19 @@ def test_rows_that_are_filled_in_piece_by_piece(by, kind: str, dtype: type, who:
     by(who)
     rng = np.random.default_rng(5)
     block, y = rng.dirichlet(np.full(50, 0.2), 31).astype(dtype), rng.integers(50, size=31)
-    whole, pieces, every = SortedRows(block, kind), SortedRows(block, kind), slice(0, 50)
+    block[:, 1:] += np.arange(1, 50, dtype=dtype) / 64  # no ties but these, in a later piece
+    block[3, [10, 11]] = block[3].max()
+    whole, pieces = SortedRows(block, kind), SortedRows(block, kind)
     pieces.begin(y)
     for rows in (slice(20, 31), slice(0, 7), slice(7, 20)):
         pieces.fill(rows)
     for name in ("outputs", "ranked"):
         assert name in vars(pieces)
-    found = pieces.scores(COLUMNS, None, every), scores_at(pieces.of_labels(y), COLUMNS)
-    expected = whole.scores(COLUMNS, None, every), scores_at(whole.of_labels(y), COLUMNS)
+    found, expected = (
+        [scores_at(rows.of_labels(y), COLUMNS)]
+        + [rows.scores(COLUMNS, None, slice(first, 50)) for first in (0, 50 - HELD_PLACES)]
+        for rows in (pieces, whole)
+    )
     for one, other in zip(found, expected, strict=True):
         assert_array_equal(signed_bits(one), signed_bits(other))
     assert_array_equal(pieces.outputs, np.sort(block, axis=1))
