@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from conformix.kernels.arrays import FloatArray
+from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.kernels.host.compiled import compiled, inlined
-from conformix.kernels.host.engine.cells import MAX_DEPTH, Cells
+from conformix.kernels.host.engine.cells import Cells
 
 RIDGE = 1e-9
 FIT_POINTS = 64  # a fit needs no more weights than this; the range of the residual uses all
@@ -42,92 +42,89 @@ class Brackets(NamedTuple):
 def fit_brackets(cells: Cells, thresholds: FloatArray, witness: FloatArray) -> Brackets:
     """Return the brackets of all cells from what `all_thresholds` found."""
     n_cells, d = cells.centre.shape
-    fits = np.empty((n_cells, d))
-    floor = np.empty(n_cells)
-    ceiling = np.empty(n_cells)
-    path, normal = np.zeros((MAX_DEPTH + 2, d)), np.empty((d, d + 1))
-    _fit_all(cells, thresholds, fits, floor, ceiling, path, normal)
+    fits = np.zeros((n_cells, d))
+    floor, ceiling = np.empty((2, n_cells))
+    rest, normal = np.empty(len(thresholds)), np.empty((d, d + 1))
+    _fit_all(
+        cells.weights, cells.start, cells.stop, cells.parent, thresholds, fits, floor, ceiling,
+        rest, normal,
+    )  # fmt: skip
     largest = float(max(np.abs(fits).max(), np.abs(thresholds).max()))
     anchored = cells.anchor >= 0
-    slope = fits - np.where(anchored, fits[np.arange(n_cells), cells.anchor], 0.0)[:, None]
-    return Brackets(slope, floor, ceiling, witness, largest)
+    with np.errstate(all="ignore"):  # brackets that are no numbers decide nothing
+        moved = (cells.centre * fits).sum(axis=1)
+        slope = fits - np.where(anchored, fits[np.arange(n_cells), cells.anchor], 0.0)[:, None]
+        return Brackets(slope, floor + moved, ceiling + moved, witness, largest)
 
 
 @compiled
 def _fit_all(
-    cells: Cells,
+    weights: FloatArray,
+    start: IntArray,
+    stop: IntArray,
+    parent: IntArray,
     thresholds: FloatArray,
     fits: FloatArray,
     floor: FloatArray,
     ceiling: FloatArray,
-    path: FloatArray,
+    rest: FloatArray,
     normal: FloatArray,
 ) -> None:
+    """Write the ridge solutions `fits` (C, d), zeros before, and the ranges of the residuals.
+
+    `rest` (M,) and `normal` (d, d + 1) are room: for residuals, and for a system of equations.
+    """
     n_cells, d = fits.shape
-    weights, start, stop, depth = cells.weights, cells.start, cells.stop, cells.depth
-    centre = cells.centre
     for cell in range(n_cells):
-        level = depth[cell]
-        begin, end = start[cell], stop[cell]
-        fit = path[level + 1]
+        begin, end, above = start[cell], stop[cell], parent[cell]
         for j in range(d):
-            fit[j] = path[level, j]
-        _improve(weights[begin:end], thresholds[begin:end], fit, normal)
-        for j in range(d):
-            fits[cell, j] = fit[j]
-        low, high = np.inf, -np.inf
-        for i in range(begin, end):
-            rest = thresholds[i] - _dot(weights[i], fit)
-            low = min(low, rest)
-            high = max(high, rest)
-        moved = _dot(centre[cell], fit)
-        floor[cell] = low + moved
-        ceiling[cell] = high + moved
+            fits[cell, j] = fits[above, j]
+        # A fit needs the residuals of some weights for the fit above, its range those of all.
+        step = 1 + (end - begin) // FIT_POINTS
+        for own in range(2):
+            low, high = np.inf, -np.inf
+            for i in range(begin, end, step):
+                value = thresholds[i]
+                for j in range(d):
+                    value -= weights[i, j] * fits[cell, j]
+                rest[i] = value
+                low, high = min(low, value), max(high, value)
+            if own == 0:
+                _improve(weights, begin, end, step, rest, normal, fits, cell)
+                step = 1
+        floor[cell], ceiling[cell] = low, high
 
 
 @inlined
 def _improve(
-    weights: FloatArray, thresholds: FloatArray, fit: FloatArray, normal: FloatArray
+    weights: FloatArray,
+    begin: int,
+    end: int,
+    step: int,
+    rest: FloatArray,
+    normal: FloatArray,
+    fits: FloatArray,
+    cell: int,
 ) -> None:
-    """Move `fit` (d,) to the ridge solution over at most about `FIT_POINTS` of the weights."""
-    m, d = weights.shape
-    for a in range(d):
-        for b in range(d + 1):
-            normal[a, b] = 0.0
-    for i in range(0, m, 1 + m // FIT_POINTS):
-        rest = thresholds[i] - _dot(weights[i], fit)
-        for a in range(d):
-            for b in range(d):
-                normal[a, b] += weights[i, a] * weights[i, b]
-            normal[a, d] += weights[i, a] * rest
+    """Move the fit of a cell to the ridge solution over every so many of its weights.
+
+    By the normal equations: a positive definite system, solved in place without exchanges.
+    """
+    d = len(normal)
     ridge = 1e-300
     for a in range(d):
+        for b in range(d + 1):
+            total = 0.0
+            for i in range(begin, end, step):
+                total += weights[i, a] * (weights[i, b] if b < d else rest[i])
+            normal[a, b] = total
         ridge += RIDGE * normal[a, a]
     for a in range(d):
         normal[a, a] += ridge
-    _eliminate(normal)
     for a in range(d):
-        fit[a] += normal[a, d]
-
-
-@inlined
-def _eliminate(system: FloatArray) -> None:
-    """Solve a positive definite ``(d, d + 1)`` system in place; the solution is the last column."""
-    d = len(system)
-    for a in range(d):
-        pivot = system[a, a]
-        for j in range(d + 1):
-            system[a, j] /= pivot
         for b in range(d):
-            factor = system[b, a]
-            if b != a:
-                for j in range(d + 1):
-                    system[b, j] -= factor * system[a, j]
-
-
-@inlined
-def _dot(a: FloatArray, b: FloatArray) -> float:
-    total = 0.0
-    for j in range(len(a)):
-        total += a[j] * b[j]
-    return total
+            factor = normal[b, a] / normal[a, a] if b != a else 0.0
+            for j in range(a, d + 1):
+                normal[b, j] -= factor * normal[a, j]
+    for a in range(d):
+        fits[cell, a] += normal[a, d] / normal[a, a]

@@ -86,18 +86,25 @@ def build_cells(weights: FloatArray, sample: Sample, leaf_size: int) -> Cells:
     # a sum of d rounded quotients g / m is one up to this; the rounding slack covers it
     on_simplex = bool(np.all(np.abs(weights.sum(axis=1) - 1.0) <= d * np.finfo(float).eps))
     order = np.arange(m, dtype=np.int64)
-    integers = np.empty((6, 2 * m), dtype=np.int64)
+    integers = np.zeros((6, 2 * m), dtype=np.int64)
     boxes = np.empty((2, 2 * m, d))
-    n_sample = max(len(sample.rows), len(sample.pairs))
+    n_sample = len(sample.points)
     desk = (
-        np.empty((MAX_DEPTH + 2, d if on_simplex else 1, d)),
-        np.zeros((MAX_DEPTH + 2, 5), dtype=np.int64),
-        np.empty((3, n_sample)),
+        np.empty((SHAPE_LEVELS + 1, d if on_simplex else 1, d)),
+        np.zeros((MAX_DEPTH + 2, 4), dtype=np.int64),
+        np.empty((2, n_sample)),
         np.empty(max(m, n_sample), dtype=np.int64),
     )
-    used = _grow(weights, on_simplex, sample, leaf_size, order, integers, boxes, desk)
+    used = _grow(weights, *sample, leaf_size, order, integers, boxes, desk)
     start, stop, skip, depth, parent, anchor = integers[:, :used].copy()
+    skip[skip == 0] = used  # those that no cell comes after
     centre, half = boxes[:, :used].copy()
+    if on_simplex:  # the coordinate of the anchor is one less the others
+        free = np.arange(used), anchor
+        half[free] = centre[free] = 0.0
+        centre[free] = 1.0 - centre.sum(axis=1)
+    else:
+        anchor[:] = -1
     mass = max(1.0, float(np.abs(weights).sum(axis=1).max()))
     return Cells(
         weights[order], order, start, stop, skip, depth, parent, centre, half, anchor, mass
@@ -107,69 +114,61 @@ def build_cells(weights: FloatArray, sample: Sample, leaf_size: int) -> Cells:
 @compiled
 def _grow(
     weights: FloatArray,
-    on_simplex: bool,
-    sample: Sample,
+    points: FloatArray,
+    n_rows: int,
+    rank: int,
     leaf_size: int,
     order: IntArray,
     integers: IntArray,
     boxes: FloatArray,
     desk: Desk,
 ) -> int:
-    """Fill the tree arrays in pre-order; returns the number of cells."""
-    d = weights.shape[1]
-    # Cells that are open (begin, end, level), the path down to one, and what `_link` notes.
+    """Fill the tree arrays in pre-order; returns the number of cells.
+
+    Boxes are those of all coordinates, and every cell has an anchor.
+    """
+    # Cells that are open (begin, end, level), and the path down to one; zeros, and so is what comes
+    # before level 0, the last.
     spreads, stack, scratch, spare = desk
     stack[0, 1] = len(order)
     n_open = 1
     cell = 0
+    before = -1  # level of the cell before
     while n_open > 0:
         n_open -= 1
         begin, end, level = stack[n_open, 0], stack[n_open, 1], stack[n_open, 2]
-        up = max(level - 1, 0)
+        for closed in range(level, before + 1):
+            integers[2, stack[closed, 3]] = cell
+        before = level
         centre, half = boxes[0, cell], boxes[1, cell]
-        _bound(weights, order[begin:end], centre, half)
+        members = order[begin:end]
+        _bound(weights, members, centre, half)
+        spread = spreads[min(level, SHAPE_LEVELS)]
         if level <= SHAPE_LEVELS:
-            measure_spread(sample, centre, spreads[level], scratch, spare)
-        else:
-            for a in range(spreads.shape[1]):
-                for j in range(d):
-                    spreads[level, a, j] = spreads[up, a, j]
-        anchor, axis = _choose(half, spreads[level])
+            measure_spread(points, n_rows, rank, centre, spread, scratch, spare)
+        anchor, axis = _choose(half, spread)
+        stack[level, 3] = cell
+        integers[0, cell], integers[1, cell] = begin, end
+        integers[3, cell], integers[4, cell] = level, stack[level - 1, 3]
+        integers[5, cell] = anchor
+        cell += 1
         if end - begin > leaf_size and level < MAX_DEPTH and half[axis] > 1e-12:
-            middle = begin + _divide(weights, order[begin:end], axis, centre[axis], spare)
+            middle = begin + _divide(weights, members, axis, centre[axis], spare)
             stack[n_open, 0], stack[n_open, 1], stack[n_open, 2] = middle, end, level + 1
             n_open += 1
             stack[n_open, 0], stack[n_open, 1], stack[n_open, 2] = begin, middle, level + 1
             n_open += 1
-        if on_simplex:
-            _free(anchor, centre, half)
-        stack[level, 3] = cell
-        integers[0, cell], integers[1, cell] = begin, end
-        integers[3, cell], integers[4, cell] = level, stack[up, 3]
-        integers[5, cell] = anchor if on_simplex else -1
-        cell += 1
-    _link(integers[2], integers[3], cell, stack)
     return cell
-
-
-@inlined
-def _free(anchor: int, centre: FloatArray, half: FloatArray) -> None:
-    """Let the coordinate `anchor` be one less the others."""
-    half[anchor] = 0.0
-    centre[anchor] = 1.0
-    for j in range(len(centre)):
-        centre[anchor] -= centre[j] if j != anchor else 0.0
 
 
 @inlined
 def _bound(weights: FloatArray, members: IntArray, centre: FloatArray, half: FloatArray) -> None:
     """Write the bounding box of `members`."""
-    for j in range(weights.shape[1]):
-        low = weights[members[0], j]
-        high = low
-        for i in members:
-            low = min(low, weights[i, j])
-            high = max(high, weights[i, j])
+    for j in range(len(centre)):
+        low, high = np.inf, -np.inf
+        for i in range(len(members)):
+            value = weights[members[i], j]
+            low, high = min(low, value), max(high, value)
         centre[j] = 0.5 * (low + high)
         half[j] = 0.5 * (high - low)
 
@@ -199,31 +198,18 @@ def _divide(weights: FloatArray, members: IntArray, axis: int, cut: float, spare
 
     Neither side is empty: the cut is the middle of two different values, rounded towards one.
     """
-    n_low = 0
-    n_high = 0
-    for i in members:
-        if weights[i, axis] <= cut:
-            members[n_low] = i
+    n_low, n_high = 0, 0
+    for i in range(len(members)):
+        member = members[i]
+        if weights[member, axis] <= cut:
+            members[n_low] = member
             n_low += 1
         else:
-            spare[n_high] = i
+            spare[n_high] = member
             n_high += 1
     for i in range(n_high):
         members[n_low + i] = spare[i]
     return n_low
-
-
-@inlined
-def _link(skip: IntArray, depth: IntArray, n_cells: int, stack: IntArray) -> None:
-    """``skip[c]``: the next cell in pre-order that is not below ``c``."""
-    for level in range(len(stack)):
-        stack[level, 4] = n_cells
-    for cell in range(n_cells - 1, -1, -1):
-        level = depth[cell]
-        skip[cell] = n_cells
-        for above in range(level + 1):
-            skip[cell] = min(skip[cell], stack[above, 4])
-        stack[level, 4] = cell
 
 
 SAMPLE_ROWS = 256
@@ -234,74 +220,73 @@ NEAR_PAIRS = 32
 
 
 class Sample(NamedTuple):
-    """Some labelled `rows` (n, d), the `rank` of the threshold among them, some `pairs` (P, d)."""
+    """Scores (P, d) of some labelled rows, `n_rows` of them, and of some pairs.
 
-    rows: FloatArray
+    The last `NEAR_PAIRS` of the labelled rows are pairs too. `rank` is that of the threshold among
+    the labelled rows.
+    """
+
+    points: FloatArray
+    n_rows: int
     rank: int
-    pairs: FloatArray
 
 
 def draw_sample(true_scores: FloatArray, k: int, size_parts: Sequence[FloatArray]) -> Sample:
     """Evenly spaced labelled rows and, from evenly spaced rows, evenly spaced labels."""
     rows = true_scores[:: 1 + len(true_scores) // TRUE_ROWS].copy()
     rank = 1 + (k - 1) * len(rows) // len(true_scores)
-    pairs = [rows[:NEAR_PAIRS]]
+    points = [rows[NEAR_PAIRS:], rows[:NEAR_PAIRS]]
     for part in size_parts:
         # Rows of few labels are more: parts of one label each give as many pairs.
         n_rows = SAMPLE_ROWS * SAMPLE_LABELS // min(SAMPLE_LABELS, part.shape[1])
         some = part[:: 1 + part.shape[0] // n_rows, :: 1 + part.shape[1] // SAMPLE_LABELS]
-        pairs.append(some.reshape(-1, part.shape[2]))
-    return Sample(rows, rank, np.ascontiguousarray(np.concatenate(pairs, dtype=np.float64)))
+        points.append(some.reshape(-1, part.shape[2]))
+    return Sample(np.ascontiguousarray(np.concatenate(points, dtype=np.float64)), len(rows), rank)
 
 
 @inlined
 def measure_spread(
-    sample: Sample, weights: FloatArray, spread: FloatArray, scratch: FloatArray, near: IntArray
+    points: FloatArray,
+    n_rows: int,
+    rank: int,
+    weights: FloatArray,
+    spread: FloatArray,
+    scratch: FloatArray,
+    near: IntArray,
 ) -> None:
-    """Write the mean absolute deviation of ``s_j - s_a`` over the pairs nearest the threshold.
+    """Write the mean absolute deviation of ``s_j - s_a`` over the points nearest the threshold.
 
-    To ``spread[a, j]``, shape (d, d); or (1, d) for the scores ``s_j`` themselves.
+    To ``spread[a, j]``, shape (d, d); or (1, d) for the scores ``s_j`` themselves. Combined scores
+    are for judging only.
     """
-    rows, pairs = sample.rows, sample.pairs
-    values, distance = scratch[0, : len(rows)], scratch[1, : len(pairs)]
-    ordered = scratch[2, : len(pairs)]
-    _combine(rows, weights, values)
-    threshold = kth_largest(values, sample.rank)
-    _combine(pairs, weights, distance)
-    for i in range(len(distance)):
-        distance[i] = -abs(distance[i] - threshold)
-        ordered[i] = distance[i]
-    n_near = min(len(distance), NEAR_PAIRS + len(distance) // NEAR_SHARE)
-    reach = kth_largest(ordered, n_near)
+    n, d = points.shape
+    values, ordered = scratch[0], scratch[1]
+    for i in range(n):
+        total = 0.0
+        for j in range(d):
+            total += weights[j] * points[i, j]
+        values[i] = ordered[i] = total
+    threshold = kth_largest(ordered[:n_rows], rank)
+    first = max(n_rows - NEAR_PAIRS, 0)
+    for i in range(first, n):
+        values[i] = ordered[i] = -abs(values[i] - threshold)
+    reach = kth_largest(ordered[first:], min(n - first, NEAR_PAIRS + (n - first) // NEAR_SHARE))
     n_near = 0
-    for i in range(len(distance)):
+    for i in range(first, n):
         near[n_near] = i
-        n_near += distance[i] >= reach
+        n_near += values[i] >= reach
     for a in range(len(spread)):
-        for j in range(len(weights)):
-            spread[a, j] = _deviation(pairs, near[:n_near], j, a if len(spread) > 1 else -1)
-
-
-@inlined
-def _deviation(pairs: FloatArray, members: IntArray, j: int, a: int) -> float:
-    """Mean absolute deviation of ``s_j - s_a`` (``s_j`` if a < 0) over some pairs."""
-    mean = 0.0
-    for i in members:
-        mean += pairs[i, j] - (pairs[i, a] if a >= 0 else 0.0)
-    mean /= len(members)
-    total = 0.0
-    for i in members:
-        total += abs(pairs[i, j] - (pairs[i, a] if a >= 0 else 0.0) - mean)
-    return total / len(members)
-
-
-@inlined
-def _combine(rows: FloatArray, weights: FloatArray, out: FloatArray) -> None:
-    """Write the weighted sums (n,) of rows (n, d), for judging only."""
-    for i in range(len(rows)):
-        out[i] = 0.0
-        for j in range(len(weights)):
-            out[i] += weights[j] * rows[i, j]
+        for j in range(d):
+            mean = 0.0
+            for i in range(n_near):
+                point = near[i]
+                ordered[i] = points[point, j] - (points[point, a] if len(spread) > 1 else 0.0)
+                mean += ordered[i]
+            mean /= n_near
+            total = 0.0
+            for i in range(n_near):
+                total += abs(ordered[i] - mean)
+            spread[a, j] = total / n_near
 
 
 LARGE = 1e150
