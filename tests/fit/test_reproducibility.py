@@ -176,7 +176,7 @@ def pinned_counts(planes: np.ndarray, weights: np.ndarray, thresholds: np.ndarra
     """Entries that reach each threshold, counted by the kernel that decides in the engine."""
     counts = np.zeros(len(thresholds), dtype=np.int64)
     same = np.tile(weights, (len(thresholds), 1))
-    count_in(planes, 0, planes.shape[1], same, thresholds, counts, np.empty(RUN))
+    count_in(planes, 0, planes.shape[1], same, thresholds, counts, 0, len(same), np.empty(RUN))
     return counts
 
 

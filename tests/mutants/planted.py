@@ -320,7 +320,7 @@ BUGS = [
         "return np.lexsort((*weights.T[::-1], (weights**2).sum(axis=1)))",
         "return np.lexsort((*weights.T[::-1], -(weights**2).sum(axis=1)))"),
     Bug("`>` for `>=` in the search", "kernels/host/engine/lists.py",
-        "inside += value[q] >= thresholds[i]", "inside += value[q] > thresholds[i]"),
+        "inside += value[e] >= thresholds[i]", "inside += value[e] > thresholds[i]"),
     Bug("bounds too tight in the search", "kernels/host/engine/lists.py",
         "marks[i] = not (value[i] + radius[i] < floor or value[i] - radius[i] >= ceiling)",
         "marks[i] = not (value[i] + 0.9 * radius[i] < floor or value[i] - radius[i] >= ceiling)"),

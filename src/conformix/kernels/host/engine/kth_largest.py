@@ -11,7 +11,7 @@ from conformix.kernels.host.compiled import inlined, inner
 from conformix.kernels.host.engine.lists import pack_marks
 
 # marks as words and as bytes (see `pack_marks`), positions and values of what lies between two
-# guesses: uint64, uint8, int32 and float64
+# guesses: uint64, uint8, uint32 and float64
 Room: TypeAlias = tuple[IntArray, IntArray, IntArray, FloatArray]
 
 SAMPLE = 256
@@ -21,7 +21,7 @@ STRAY = 24
 def room_for(n: int) -> Room:
     """Return work arrays for lists of `n` values."""
     words = np.empty(n // 8 + 2, dtype=np.uint64)
-    return words, words.view(np.uint8), np.empty(n + 8, dtype=np.int32), np.empty(n + 8)
+    return words, words.view(np.uint8), np.empty(n + 8, dtype=np.uint32), np.empty(n + 8)
 
 
 @inner
@@ -31,7 +31,14 @@ def kth_largest(values: FloatArray, k: int) -> float:
     high = len(values) - 1
     target = k - 1
     while low < high:
-        pivot = _median_of_three(values[low], values[(low + high) >> 1], values[high])
+        # The median of three; `min` and `max` would be compiled once more for this function.
+        least, pivot, most = values[low], values[(low + high) >> 1], values[high]
+        if least > most:
+            least, most = most, least
+        if pivot < least:
+            pivot = least
+        elif pivot > most:
+            pivot = most
         i = low
         j = high
         while i <= j:
@@ -52,55 +59,52 @@ def kth_largest(values: FloatArray, k: int) -> float:
     return values[target]
 
 
-@inlined
-def _median_of_three(a: float, b: float, c: float) -> float:
-    return max(min(a, b), min(max(a, b), c))
-
-
 @inner
 def kth_largest_near(values: FloatArray, k: int, low: float, high: float, room: Room) -> float:
     """`kth_largest`, fast if the answer lies between `low` and `high` with few others.
 
     One SIMD pass counts what is above and marks what is between; only those are selected from. If
-    the answer is not there, everything is. The arrays of `room` have `room_for` as many values.
+    the answer is not there, or if there is no guess and `low` above `high`, everything is. The
+    values stay in order; the arrays of `room` have `room_for` as many.
     """
     words, marks, picked, few = room
     n = len(values)
-    above = 0
+    above, between = 0, 0
+    if low <= high:
+        words[n >> 3] = 0  # marks that follow the last
+        for i in range(n):
+            above += values[i] > high
+            marks[i] = (values[i] >= low) & (values[i] <= high)
+        between = pack_marks(words[: (n + 7) >> 3], picked)
+    if above < k <= above + between:
+        if low == high:
+            return low
+        for i in range(between):
+            few[i] = values[picked[i]]
+        return kth_largest(few[:between], k - above)
     for i in range(n):
-        above += values[i] > high
-        marks[i] = (values[i] >= low) & (values[i] <= high)
-    padded = (n + 7) & ~7
-    marks[n:padded] = 0
-    between = pack_marks(words[: padded >> 3], picked)
-    if not above < k <= above + between:
-        return kth_largest(values, k)
-    if low == high:
-        return low
-    for i in range(between):
-        few[i] = values[picked[i]]
-    return kth_largest(few[:between], k - above)
+        few[i] = values[i]
+    return kth_largest(few[:n], k)
 
 
-@inner
-def kth_largest_sampled(values: FloatArray, k: int, room: Room) -> float:
-    """`kth_largest` with a guess from a sample, for long lists.
+@inlined
+def enclose_kth(values: FloatArray, k: int, few: FloatArray) -> tuple[float, float]:
+    """Guess between which numbers the k-th largest lies, by a sample; for long lists.
 
     The rank of the answer within a sample of s values is off by about ``sqrt(s) / 2``; values of
     the sample a few times further away enclose the answer nearly always.
     """
     n = len(values)
     if n < 4 * SAMPLE:
-        return kth_largest(values, k)
+        return np.inf, -np.inf
     step = n // SAMPLE
     size = (n + step - 1) // step
-    sample = room[3][:size]
     for i in range(size):
-        sample[i] = values[i * step]
+        few[i] = values[i * step]
     middle = 1 + (k - 1) * size // n
-    high, low = np.inf, -np.inf
+    low, high = -np.inf, np.inf
     if middle > STRAY:
-        high = kth_largest(sample, middle - STRAY)
+        high = kth_largest(few[:size], middle - STRAY)
     if middle + STRAY <= size:
-        low = kth_largest(sample, middle + STRAY)
-    return kth_largest_near(values, k, low, high, room)
+        low = kth_largest(few[:size], middle + STRAY)
+    return low, high

@@ -6,7 +6,7 @@ score, so that every inner loop is a SIMD loop over neighbouring entries. The lo
 
 `combine_run` is the one arithmetic of the engine,
 ``((w[0]*s[0] + w[1]*s[1]) + w[2]*s[2]) + ...`` in float64 without contraction: it decides.
-`bound_run` encloses it over a cell: ``<w, s>`` stays within `radius` of the value at the centre,
+`bound_run` encloses it over a cell: ``<w, s>`` stays within `radius` of the `value` at the centre,
 up to rounding, once the linear function ``<w, r>`` has been taken out of it.
 
 What a loop marks with 0 and 1 becomes a list of positions, eight marks at a time: read as one
@@ -26,18 +26,16 @@ from conformix.kernels.host.compiled import inlined, inner
 
 # work arrays: marks as words and as bytes, see `pack_marks`, positions, and (2, RUN) numbers
 Desk: TypeAlias = tuple[IntArray, IntArray, IntArray, FloatArray]
-# centre, half, slope, floor, ceiling, anchor and witness of a cell, see `sift`
-CellTest: TypeAlias = tuple[FloatArray, FloatArray, FloatArray, float, float, int, FloatArray]
+# centre, half, slope and witness of all cells, (C, d) each, see `mark`
+Boxes: TypeAlias = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 
 RUN = 512
-PROBE = 32
-PROBES = 32
 
 
 def make_desk() -> Desk:
     """Return the work arrays of a walk; made here, because `numpy.empty` takes long to compile."""
-    words = np.empty(RUN // 8, dtype=np.uint64)
-    return words, words.view(np.uint8), np.empty(RUN + 8, dtype=np.int32), np.empty((2, RUN))
+    words = np.empty(RUN // 8 + 1, dtype=np.uint64)
+    return words, words.view(np.uint8), np.empty(RUN + 8, dtype=np.uint32), np.empty((2, RUN))
 
 
 @inner
@@ -59,25 +57,32 @@ def combine_run(planes: FloatArray, begin: int, weights: FloatArray, value: Floa
 def bound_run(
     planes: FloatArray,
     begin: int,
+    centre: FloatArray,
     half: FloatArray,
     slope: FloatArray,
     anchor: int,
+    value: FloatArray,
     radius: FloatArray,
 ) -> None:
-    """Write ``sum_j half_j |s_j - slope_j|`` into `radius`; with an anchor a: of ``s_j - s_a``."""
-    n = len(radius)
-    radius[:] = 0.0
-    origin = planes[anchor, begin : begin + n]
+    """Write ``<centre, s>`` into `value`, and ``sum_j half_j |s_j - slope_j|`` into `radius`.
+
+    With an anchor a: ``s_a`` and the same of ``s_j - s_a``. There is one loop for both cases, for
+    two would take twice as long to compile.
+    """
+    n = len(value)
+    share = 1.0 if anchor >= 0 else 0.0
+    origin = planes[anchor, begin : begin + n]  # any plane, if there is no anchor
+    for i in range(n):
+        value[i], radius[i] = share * origin[i], 0.0
     for j in range(len(half)):
-        h = half[j]
-        c = slope[j]
+        if j == anchor:
+            continue
+        w, h, c = centre[j], half[j], slope[j]
         x = planes[j, begin : begin + n]
-        if anchor < 0:
-            for i in range(n):
-                radius[i] = radius[i] + h * abs(x[i] - c)
-        elif j != anchor:
-            for i in range(n):
-                radius[i] = radius[i] + h * abs((x[i] - origin[i]) - c)
+        for i in range(n):
+            right = x[i] - share * origin[i]
+            value[i] += w * right
+            radius[i] += h * abs(right - c)
 
 
 @inner
@@ -99,176 +104,94 @@ def count_in(
     weights: FloatArray,
     thresholds: FloatArray,
     counts: IntArray,
+    first: int,
+    last: int,
     scratch: FloatArray,
 ) -> None:
-    """Add to `counts` (m,) the numbers of entries with ``combine(weights, s) >= thresholds``."""
+    """Add the numbers of entries with ``combine(weights, s) >= thresholds`` to `counts` (M,).
+
+    For the weights from `first` to `last`, out of all (M, d).
+    """
     if weights.shape[1] == 3:
-        for i in range(0, len(weights), 2):
-            last = min(i + 1, len(weights) - 1)
-            one, two = _count_two(planes[:, begin:end], weights, thresholds, i, last)
+        x, y, z = planes[0, begin:end], planes[1, begin:end], planes[2, begin:end]
+        for i in range(first, last, 2):  # two weights at once, without a pass through memory
+            other = min(i + 1, last - 1)
+            a, b, c, low = weights[i, 0], weights[i, 1], weights[i, 2], thresholds[i]
+            p, q, r = weights[other, 0], weights[other, 1], weights[other, 2]
+            high = thresholds[other]
+            one, two = 0, 0
+            for e in range(len(x)):
+                one += (a * x[e] + b * y[e]) + c * z[e] >= low
+                two += (p * x[e] + q * y[e]) + r * z[e] >= high
             counts[i] += one
-            counts[last] += two if last > i else 0
+            counts[other] += two if other > i else 0
         return
-    for first in range(begin, end, RUN):
-        value = scratch[: min(RUN, end - first)]
-        for i in range(len(weights)):
-            combine_run(planes, first, weights[i], value)
+    for place in range(begin, end, RUN):
+        value = scratch[: min(RUN, end - place)]
+        for i in range(first, last):
+            combine_run(planes, place, weights[i], value)
             inside = 0
-            for q in range(len(value)):
-                inside += value[q] >= thresholds[i]
+            for e in range(len(value)):
+                inside += value[e] >= thresholds[i]
             counts[i] += inside
 
 
 @inlined
-def _count_two(
-    planes: FloatArray, weights: FloatArray, thresholds: FloatArray, first: int, second: int
-) -> tuple[int, int]:
-    """Count for two weights at once, d = 3, without a pass through memory."""
-    x, y, z = planes[0], planes[1], planes[2]
-    a, b, c = weights[first, 0], weights[first, 1], weights[first, 2]
-    p, q, r = weights[second, 0], weights[second, 1], weights[second, 2]
-    low, high = thresholds[first], thresholds[second]
-    one = 0
-    two = 0
-    for i in range(len(x)):
-        one += (a * x[i] + b * y[i]) + c * z[i] >= low
-        two += (p * x[i] + q * y[i]) + r * z[i] >= high
-    return one, two
-
-
-@inlined
-def sift(
-    source: FloatArray,
+def mark(
+    planes: FloatArray,
     begin: int,
-    end: int,
-    test: CellTest,
-    target: FloatArray,
-    at: int,
-    desk: Desk,
-) -> tuple[int, int]:
-    """Split a list by a cell: count what is certainly in, keep what is undecided.
+    n: int,
+    boxes: Boxes,
+    cell: int,
+    floor: float,
+    ceiling: float,
+    anchor: int,
+    marks: IntArray,
+    scratch: FloatArray,
+) -> int:
+    """Mark the undecided among `n` entries with 1, others with 0; returns how many are in.
 
     An entry is certainly in if its lowest value over the cell is at least `ceiling` or if it equals
-    `witness`, certainly out if its highest is below `floor`; the undecided go to `target` from `at`
-    on. Returns how many are in, and how many are undecided.
+    the witness, certainly out if its highest is below `floor`. Comparisons are written so that a
+    NaN, the sign of a useless bound, leaves entries undecided.
+
+    What equals the witness has the value of the threshold for every weight of the cell, to the last
+    bit, which no bound can tell: without this, scores that all tie would all be counted weight by
+    weight.
     """
-    words, marks, picked, scratch = desk
+    centre, half, slope, witness = boxes
     n_in = 0
-    free = at
-    for first in range(begin, end, RUN):
-        n = min(RUN, end - first)
-        marks[n:] = 0
-        n_in += _mark(source, first, n, test, marks, scratch)
-        n_undecided = pack_marks(words, picked)
-        take(source, first, picked[:n_undecided], target, free)
-        free += n_undecided
-    return n_in, free - at
-
-
-@inlined
-def count_certain(planes: FloatArray, begin: int, end: int, test: CellTest, desk: Desk) -> int:
-    """How many entries are certainly in: the first number of `sift`, without keeping anything."""
-    _, marks, _, scratch = desk
-    n_in = 0
-    for first in range(begin, end, RUN):
-        n_in += _mark(planes, first, min(RUN, end - first), test, marks, scratch)
-    return n_in
-
-
-@inlined
-def share_undecided(planes: FloatArray, begin: int, end: int, test: CellTest, desk: Desk) -> float:
-    """Estimate which share of a list `sift` would keep, by short probes spread over it.
-
-    Rows differ more than the labels of a row, so that many short probes see more than few long.
-    """
-    if end - begin < 4 * PROBES * PROBE:
-        return 0.0  # sifting a short list costs no more than probing it
-    marks, scratch = desk[1][:PROBE], desk[3]
-    step = (end - begin) // PROBES
-    undecided = 0
-    for probe in range(PROBES):
-        # by its length: functions are compiled once more for a literal 32
-        _mark(planes, begin + probe * step, len(marks), test, marks, scratch)
-        for i in range(PROBE):
-            undecided += marks[i]
-    return undecided / (PROBES * PROBE)
-
-
-@inner
-def _mark(
-    planes: FloatArray, begin: int, n: int, test: CellTest, marks: IntArray, scratch: FloatArray
-) -> int:
-    """Mark the undecided among `n` entries with 1, others with 0; returns how many are in."""
-    anchor, witness = test[5], test[6]
-    if len(witness) == 3 and anchor >= 0:
-        n_in = _mark_three(planes, begin, n, test, marks)
+    if len(planes) == 3 and anchor >= 0:  # without a pass through memory
+        j, k = (anchor + 1) % 3, (anchor + 2) % 3
+        x, y = planes[j, begin : begin + n], planes[k, begin : begin + n]
+        origin = planes[anchor, begin : begin + n]
+        for i in range(n):
+            right = x[i] - origin[i]
+            up = y[i] - origin[i]
+            at = origin[i] + (centre[cell, j] * right + centre[cell, k] * up)
+            off = half[cell, j] * abs(right - slope[cell, j])
+            off += half[cell, k] * abs(up - slope[cell, k])
+            n_in += at - off >= ceiling
+            marks[i] = not (at + off < floor or at - off >= ceiling)
     else:
-        n_in = _mark_any(planes, begin, n, test, marks, scratch)
-    if not np.isnan(witness[0]):
-        n_in += _admit_equal(planes, begin, n, witness, marks)
+        value, radius = scratch[0, :n], scratch[1, :n]
+        bound_run(planes, begin, centre[cell], half[cell], slope[cell], anchor, value, radius)
+        for i in range(n):
+            n_in += value[i] - radius[i] >= ceiling
+            marks[i] = not (value[i] + radius[i] < floor or value[i] - radius[i] >= ceiling)
+    if witness[cell, 0] == witness[cell, 0]:  # not NaN
+        for i in range(n):
+            equal = marks[i] == 1
+            for j in range(len(planes)):
+                equal &= planes[j, begin + i] == witness[cell, j]
+            n_in += equal
+            marks[i] &= not equal
     return n_in
-
-
-@inlined
-def _mark_any(
-    planes: FloatArray, begin: int, n: int, test: CellTest, marks: IntArray, scratch: FloatArray
-) -> int:
-    """`_mark` without a witness.
-
-    Comparisons are written so that a NaN, the sign of a useless bound, leaves entries undecided.
-    """
-    centre, half, slope, floor, ceiling, anchor, _ = test
-    value = scratch[0, :n]
-    radius = scratch[1, :n]
-    combine_run(planes, begin, centre, value)
-    bound_run(planes, begin, half, slope, anchor, radius)
-    n_in = 0
-    for i in range(n):
-        n_in += value[i] - radius[i] >= ceiling
-        marks[i] = not (value[i] + radius[i] < floor or value[i] - radius[i] >= ceiling)
-    return n_in
-
-
-@inlined
-def _mark_three(planes: FloatArray, begin: int, n: int, test: CellTest, marks: IntArray) -> int:
-    """`_mark_any` for d = 3 with an anchor, without a pass through memory."""
-    centre, half, slope, floor, ceiling, anchor, _ = test
-    j, k = (anchor + 1) % 3, (anchor + 2) % 3
-    x, y = planes[j, begin : begin + n], planes[k, begin : begin + n]
-    origin = planes[anchor, begin : begin + n]
-    n_in = 0
-    for i in range(n):
-        right = x[i] - origin[i]
-        up = y[i] - origin[i]
-        value = origin[i] + (centre[j] * right + centre[k] * up)
-        radius = half[j] * abs(right - slope[j]) + half[k] * abs(up - slope[k])
-        n_in += value - radius >= ceiling
-        marks[i] = not (value + radius < floor or value - radius >= ceiling)
-    return n_in
-
-
-@inlined
-def _admit_equal(
-    planes: FloatArray, begin: int, n: int, witness: FloatArray, marks: IntArray
-) -> int:
-    """Unmark the undecided entries that equal the witness; returns how many.
-
-    They have the value of the threshold for every weight of the cell, to the last bit, which no
-    bound can tell: without this, scores that all tie would all be counted weight by weight.
-    """
-    n_equal = 0
-    for i in range(n):
-        equal = marks[i] == 1
-        for j in range(len(witness)):
-            equal &= planes[j, begin + i] == witness[j]
-        n_equal += equal
-        marks[i] &= not equal
-    return n_equal
 
 
 _BYTES = np.arange(256)[:, None]
 _BITS = (_BYTES >> np.arange(8)) & 1
-POSITIONS = np.argsort(1 - _BITS, axis=1, kind="stable").astype(np.int32)
+POSITIONS = np.argsort(1 - _BITS, axis=1, kind="stable").astype(np.uint32)
 ONES = _BITS.sum(axis=1)
 # gathers the lowest bit of each of the eight bytes into the highest byte, first mark lowest
 GATHER = np.uint64(0x0102040810204080)
@@ -278,7 +201,7 @@ GATHER = np.uint64(0x0102040810204080)
 def pack_marks(words: IntArray, picked: IntArray) -> int:
     """Write the positions of the ones among marks to `picked`; returns how many there are.
 
-    The marks (uint8) come as `words` (uint64), eight in each; `picked` (int32) has 8 places more
+    The marks (uint8) come as `words` (uint64), eight in each; `picked` (uint32) has 8 places more
     than ones.
     """
     n_picked = 0
@@ -287,6 +210,6 @@ def pack_marks(words: IntArray, picked: IntArray) -> int:
         positions = POSITIONS[byte]
         out = picked[n_picked : n_picked + 8]
         for q in range(8):
-            out[q] = positions[q] + np.int32(8 * g)
+            out[q] = positions[q] + np.uint32(8 * g)
         n_picked += ONES[byte]
     return n_picked

@@ -25,8 +25,8 @@ from conformix.kernels.host.compiled import compiled, inlined
 from conformix.kernels.host.engine.cells import MAX_DEPTH, Cells, rounding_slack
 from conformix.kernels.host.engine.kth_largest import (
     Room,
+    enclose_kth,
     kth_largest_near,
-    kth_largest_sampled,
     room_for,
 )
 from conformix.kernels.host.engine.lists import bound_run, combine_run, pack_marks, take
@@ -47,12 +47,15 @@ def all_thresholds(
     out = np.empty(len(cells.weights))
     witness = np.full(cells.centre.shape, np.nan)
     buffers = Buffers((d, (cells.levels + 1) * n))
+    with np.errstate(all="ignore"):  # any row will do
+        typical = planes[:, :: 1 + n // TYPICAL_ROWS].mean(axis=1)
 
     def below(root: int) -> None:
         with buffers.borrow() as lists:
             lists[:, :n] = planes
             stack = np.zeros((2, MAX_DEPTH + 3), dtype=np.int64)
-            scratch, means = np.empty((4, n)), np.empty((2, d))
+            scratch, means = np.empty((2, n)), np.empty((MAX_DEPTH + 3, d))
+            means[1] = typical
             _walk(cells, root, lists, n, k, slack, out, witness, stack, scratch, means, room_for(n))
 
     # With every thread the others wait longer for memory and the interpreter.
@@ -86,11 +89,15 @@ def _walk(
     means: FloatArray,
     room: Room,
 ) -> None:
-    """Find all thresholds and witnesses below `root`; ``lists[:, :n]`` are the labelled rows."""
+    """Find all thresholds and witnesses below `root`; ``lists[:, :n]`` are the labelled rows.
+
+    `means` (levels, d) have typical rows of the lists, first that of all rows at 1.
+    """
     start, stop, skip, depth, weights = (
         cells.start, cells.stop, cells.skip, cells.depth, cells.weights,
     )  # fmt: skip
     centre, half, anchor = cells.centre, cells.half, cells.anchor
+    words, marks, picked, few = room
     top = depth[root]
     ends, ranks = stack[0], stack[1]  # zeros; a parent's list: ends[level - 1] to ends[level]
     ends[1] = n
@@ -98,18 +105,30 @@ def _walk(
     for cell in range(root, skip[root]):
         level = depth[cell] - top + 1
         begin, end = ends[level - 1], ends[level]
-        box = (centre[cell], half[cell], anchor[cell])
-        above, n_undecided = _narrow(
-            lists, begin, end, ranks[level], box, slack, scratch, means[0], room
+        low, high = scratch[0, : end - begin], scratch[1, : end - begin]
+        _bound(
+            lists, begin, centre[cell], half[cell], anchor[cell], means[level], means[0], low, high
         )
+        floor, ceiling = 0.0, 0.0
+        for side in range(2):  # the k-th largest lower end, then the k-th largest upper end
+            values = scratch[side, : end - begin]
+            least, most = enclose_kth(values, ranks[level], few)
+            floor, ceiling = ceiling, kth_largest_near(values, ranks[level], least, most, room)
+        floor, ceiling = floor - slack, ceiling + slack
+        words[len(low) >> 3] = 0  # marks that follow the last
+        above = 0
+        for i in range(len(low)):
+            above += low[i] > ceiling
+            marks[i] = not (low[i] > ceiling or high[i] < floor)
+        n_undecided = pack_marks(words[: (len(low) + 7) >> 3], picked)
+        take(lists, begin, picked[:n_undecided], lists, end)
         ends[level + 1] = end + n_undecided
         ranks[level + 1] = ranks[level] - above
+        _typical(lists, end, end + n_undecided, means[level + 1])
         if skip[cell] == cell + 1:
-            first, last = start[cell], stop[cell]
-            value = scratch[0, :n_undecided]
             row = _select(
-                lists, end, ranks[level + 1], weights[first:last], out[first:last], value, means[1],
-                room,
+                lists, end, ranks[level + 1], weights, start[cell], stop[cell], out,
+                scratch[0, :n_undecided], means[level + 1], room,
             )  # fmt: skip
             if row >= 0:
                 for j in range(len(lists)):
@@ -122,62 +141,48 @@ def _select(
     begin: int,
     rank: int,
     weights: FloatArray,
+    first: int,
+    last: int,
     out: FloatArray,
     value: FloatArray,
     mean: FloatArray,
     room: Room,
 ) -> int:
-    """Write the thresholds `out` (m,) of `weights` (m, d); returns the place of a witness or -1.
+    """Write the thresholds `out` of the weights from `first` to `last`; returns a witness or -1.
 
     From one weight to the next the threshold moves nearly as the mean row does; how far it strayed
-    from that so far says how wide to look.
+    from that so far says how wide to look. The witness is a place of the list from `begin` on.
     """
-    _typical(lists, begin, begin + len(value), mean)
     shift, width = 0.0, -1.0
     row = -1
-    for i in range(len(weights)):
+    for i in range(first, last):
         combine_run(lists, begin, weights[i], value)
-        if row >= 0 and _is_kth(value, rank, value[row]):
-            out[i] = value[row]
-            continue
-        row = -1
+        if row >= 0:
+            above, reached = 0, 0
+            for e in range(len(value)):
+                above += value[e] > value[row]
+                reached += value[e] >= value[row]
+            if above < rank <= reached:
+                out[i] = value[row]
+                continue
+            row = -1
         moved = 0.0
         for j in range(len(mean)):
             moved += weights[i, j] * mean[j]
         low, high = moved + shift - width, moved + shift + width
-        out[i] = kth_largest_near(value, rank, low, high, room)
-        strayed = abs(out[i] - moved - shift)
-        shift = out[i] - moved
-        if i > 0:
-            width = max(0.0, 0.5 * width) + 1.5 * strayed
-        else:
-            combine_run(lists, begin, weights[0], value)  # selection has reordered them
-            row = _find_tied(value, out[0])
+        found = kth_largest_near(value, rank, low, high, room)
+        out[i] = found
+        if i > first:
+            width = max(0.0, 0.5 * width) + 1.5 * abs(found - moved - shift)
+        else:  # a value that others have too
+            n_equal = 0
+            for e in range(len(value)):
+                if value[e] == found:
+                    row = e
+                    n_equal += 1
+            row = row if n_equal > 1 else -1
+        shift = found - moved
     return row
-
-
-@inlined
-def _find_tied(values: FloatArray, wanted: float) -> int:
-    """Return the first place of a value that occurs more than once, or -1."""
-    first, n_equal = -1, 0
-    for i in range(len(values)):
-        if values[i] == wanted:
-            n_equal += 1
-            if n_equal > 1:
-                return first
-            first = i
-    return -1
-
-
-@inlined
-def _is_kth(values: FloatArray, k: int, guess: float) -> bool:
-    """Whether `guess`, one of `values`, is the k-th largest of them."""
-    above = 0
-    reached = 0
-    for i in range(len(values)):
-        above += values[i] > guess
-        reached += values[i] >= guess
-    return above < k <= reached
 
 
 def _hand_up(cells: Cells, witness: FloatArray) -> None:
@@ -191,47 +196,28 @@ def _hand_up(cells: Cells, witness: FloatArray) -> None:
 
 
 @inlined
-def _narrow(
+def _bound(
     lists: FloatArray,
     begin: int,
-    end: int,
-    rank: int,
-    box: tuple[FloatArray, FloatArray, int],
-    slack: float,
-    scratch: FloatArray,
+    centre: FloatArray,
+    half: FloatArray,
+    anchor: int,
+    mean: FloatArray,
     slope: FloatArray,
-    room: Room,
-) -> tuple[int, int]:
-    """Append the undecided rows of ``lists[:, begin:end]``; returns (above, undecided)."""
-    centre, half, anchor = box
-    n = end - begin
-    low, high = scratch[0, :n], scratch[1, :n]
-    order_low, order_high = scratch[2, :n], scratch[3, :n]
-    combine_run(lists, begin, centre, low)
-    _typical(lists, begin, end, slope)
-    if anchor >= 0:
-        origin = slope[anchor]
-        for j in range(len(slope)):
-            slope[j] -= origin
-    bound_run(lists, begin, half, slope, anchor, order_high)
-    for i in range(n):
-        value, radius = low[i], order_high[i]
-        low[i] = value - radius
-        high[i] = value + radius
-        order_low[i] = low[i]
-        order_high[i] = high[i]
-    floor = kth_largest_sampled(order_low, rank, room) - slack
-    ceiling = kth_largest_sampled(order_high, rank, room) + slack
-    words, marks, picked, _ = room
-    above = 0
-    for i in range(n):
-        above += low[i] > ceiling
-        marks[i] = not (low[i] > ceiling or high[i] < floor)
-    padded = (n + 7) & ~7
-    marks[n:padded] = 0
-    n_undecided = pack_marks(words[: padded >> 3], picked)
-    take(lists, begin, picked[:n_undecided], lists, end)
-    return above, n_undecided
+    low: FloatArray,
+    high: FloatArray,
+) -> None:
+    """Write the ends `low` and `high` (n,) of the values of the rows from `begin` on over a cell.
+
+    Up to a linear function, which is taken out of all of them: `mean` (d,) is a typical row, and
+    `slope` (d,) is room.
+    """
+    for j in range(len(slope)):
+        slope[j] = mean[j] - (mean[anchor] if anchor >= 0 else 0.0)
+    bound_run(lists, begin, centre, half, slope, anchor, low, high)
+    for i in range(len(low)):
+        value, radius = low[i], high[i]
+        low[i], high[i] = value - radius, value + radius
 
 
 @inlined

@@ -32,18 +32,23 @@ from conformix.kernels.host.compiled import compiled
 from conformix.kernels.host.engine.brackets import Brackets
 from conformix.kernels.host.engine.cells import MAX_DEPTH, Cells, rounding_slack
 from conformix.kernels.host.engine.lists import (
+    RUN,
     Desk,
-    count_certain,
     count_in,
     make_desk,
-    share_undecided,
-    sift,
+    mark,
+    pack_marks,
+    take,
 )
 
 SKIP, SIFT, LAZY, BOUND, COUNT = range(5)  # the walk descends below actions before BOUND
 
-# Sifting costs about as much as testing the list twice more, so it has to halve it to pay.
+# Sifting costs about as much as testing the list twice more, so it has to halve it to pay. Probes
+# of the list tell; rows differ more than the labels of a row, so many short ones see more than few
+# long.
 WORTH_SIFTING = 0.6
+PROBE = 32
+PROBES = 32
 
 
 class Tally(NamedTuple):
@@ -75,14 +80,13 @@ def walk(
 ) -> None:
     """Add the block ``lists[:, :n_pairs]`` to `tally`; the rest of `lists` is room for lists."""
     # Every use of a tuple loads all of it, which takes the compiler long.
-    start, stop, skip, depth, weights = (
-        cells.start, cells.stop, cells.skip, cells.depth, cells.weights,
+    start, stop, skip, depth, anchor = (
+        cells.start, cells.stop, cells.skip, cells.depth, cells.anchor,
     )  # fmt: skip
-    centre, half, anchor = cells.centre, cells.half, cells.anchor
-    slope, floor, ceiling, witness = (
-        brackets.slope, brackets.floor, brackets.ceiling, brackets.witness,
-    )  # fmt: skip
+    boxes = (cells.centre, cells.half, brackets.slope, brackets.witness)
+    weights, floor, ceiling = cells.weights, brackets.floor, brackets.ceiling
     counts, certain = tally.counts, tally.sure
+    words, marks, picked, scratch = desk
     begins, ends, sure = stack[0], stack[1], stack[2]  # zeros; the list below depth l: index l + 1
     ends[0] = n_pairs
     cell = begins[0]  # zero; functions are compiled once more for a literal 0
@@ -94,26 +98,40 @@ def walk(
         up = depth[cell]
         level = up + 1
         begin, end = begins[up], ends[up]
-        begins[level], ends[level], sure[level] = begin, end, sure[up]
-        test = (
-            centre[cell], half[cell], slope[cell], floor[cell] - slack, ceiling[cell] + slack,
-            anchor[cell], witness[cell],
-        )  # fmt: skip
-        if action == BOUND:
-            sure[level] += count_certain(lists, begin, end, test, desk)
-        elif action != LAZY or share_undecided(lists, begin, end, test, desk) < WORTH_SIFTING:
-            inside, n_undecided = sift(lists, begin, end, test, lists, end, desk)
-            begins[level], ends[level] = end, end + n_undecided
-            sure[level] += inside
+        # Runs of a long list are probes at first, where sifting may not pay.
+        probing = action == LAZY and end - begin >= 4 * PROBES * PROBE
+        run, step = RUN, RUN
+        if probing:
+            run, step = PROBE, (end - begin) // PROBES
+        place, inside, n_kept = begin, 0, 0
+        while place < end:
+            n = min(run, end - place)
+            words[n >> 3] = 0  # marks that follow the last
+            inside += mark(
+                lists, place, n, boxes, cell, floor[cell] - slack, ceiling[cell] + slack,
+                anchor[cell], marks, scratch,
+            )  # fmt: skip
+            if action != BOUND:
+                n_undecided = pack_marks(words[: (n + 7) >> 3], picked)
+                if not probing:
+                    take(lists, place, picked[:n_undecided], lists, end + n_kept)
+                n_kept += n_undecided
+            place += step
+            if probing and end - place < PROBE:  # that was the last probe
+                if n_kept >= WORTH_SIFTING * (PROBES * PROBE):
+                    inside = 0
+                    break
+                probing, run, step = False, RUN, RUN
+                place, inside, n_kept = begin, 0, 0
+        if not probing:
+            begin, end = end, end + n_kept
+        begins[level], ends[level], sure[level] = begin, end, sure[up] + inside
         certain[cell] += sure[level]
         if action == COUNT:
             first, last = start[cell], stop[cell]
             for i in range(first, last):
                 counts[i] += sure[level]
-            count_in(
-                lists, begins[level], ends[level],
-                weights[first:last], thresholds[first:last], counts[first:last], desk[3][0],
-            )  # fmt: skip
+            count_in(lists, begin, end, weights, thresholds, counts, first, last, scratch[0])
         cell = cell + 1 if action < BOUND else skip[cell]
 
 
