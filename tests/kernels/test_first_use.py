@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import os
@@ -161,6 +162,24 @@ def lines_after(seconds: list[float], *, of: str, folder: str | None = "/kept") 
     finally:
         logger.removeHandler(handler)
     return lines
+
+
+def test_the_collector_rests_while_a_kernel_is_compiled() -> None:
+    calm, ours, others = kernels.Calm(), compilation(OURS, None), compilation("numba.np", None)
+    for enabled in (True, False):
+        (gc.enable if enabled else gc.disable)()
+        try:
+            calm.on_start(others)
+            assert gc.isenabled() == enabled
+            calm.on_start(ours)
+            calm.on_start(ours)  # what a kernel calls is compiled within
+            assert not gc.isenabled()
+            calm.on_end(ours)
+            assert not gc.isenabled()
+            calm.on_end(ours)
+            assert gc.isenabled() == enabled
+        finally:
+            gc.enable()
 
 
 @pytest.fixture

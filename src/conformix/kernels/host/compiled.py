@@ -7,6 +7,9 @@ compiles for itself: slower to start, the same numbers.
 What costs time to compile: every function (a tenth of a second, however short), every door from
 Python or from C, every second signature (another layout, a read-only array, a literal number),
 assignments of whole slices (numba then compiles the formatting of text for a refusal of shapes).
+The code of an inner function is made once for itself and once more for every function above it; an
+inlined one is copied block by block, each with all names, so that long ones, and those that inline
+others, cost more than their text in the caller would.
 """
 
 from __future__ import annotations
