@@ -1057,7 +1057,7 @@ BUGS = [
         'outputs.read(slice(first + rows.start, first + rows.stop))',
         'outputs.read(slice(rows.start, rows.stop))'),
     Bug('a walk for some labels answers for others', 'scores/sorted_rows.py',
-        '(y is None or y is self._labels)', 'True'),
+        '(y is None or np.array_equal(y, self._labels))', 'True'),
     Bug('rows filled in with the numbers of the first piece', 'scores/sorted_rows.py',
         'np.copyto(some, self.block[rows])', 'np.copyto(some, self.block[: len(some)])'),
     Bug('probabilities of logits filled in for the first rows alone', 'scores/ranked.py',

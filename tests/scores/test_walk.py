@@ -113,8 +113,8 @@ def test_rows_that_are_filled_in_piece_by_piece(by, kind: str, dtype: type, who:
     pieces.begin(y)
     for rows in (slice(20, 31), slice(0, 7), slice(7, 20)):
         pieces.fill(rows)
-    for name in ("outputs", "ranked"):
-        assert name in vars(pieces)
+    walk = pieces._walked
+    assert {"outputs", "ranked"} <= set(vars(pieces))
     found, expected = (
         [scores_at(rows.of_labels(y), COLUMNS)]
         + [rows.scores(COLUMNS, None, slice(first, 50)) for first in (0, 50 - HELD_PLACES)]
@@ -123,6 +123,10 @@ def test_rows_that_are_filled_in_piece_by_piece(by, kind: str, dtype: type, who:
     for one, other in zip(found, expected, strict=True):
         assert_array_equal(signed_bits(one), signed_bits(other))
     assert_array_equal(pieces.outputs, np.sort(block, axis=1))
+    pieces.of_labels(y.copy())  # the same labels: nothing is walked again
+    assert pieces._walked is walk
+    pieces.of_labels((y + 1) % 50)
+    assert (pieces._walked is walk) == (who == "NumPy")
 
 
 values = st.one_of(st.sampled_from([0.0, -0.0, 0.25, 0.5, 1.0, 5e-324]), st.floats(0, 1))

@@ -145,7 +145,7 @@ class SortedRows:
         Whoever asks for labels y (n,) first, one of every row, has their places on the way.
         """
         kernel = loops("upper", self.block.size)
-        known = self._walked is not None and (y is None or y is self._labels)
+        known = self._walked is not None and (y is None or np.array_equal(y, self._labels))
         if kernel is not None and not known:
             values = None if y is None else self.block[np.arange(len(y)), y]
             start = max(self.block.shape[1] - HELD_PLACES, 0)
@@ -680,7 +680,8 @@ class SortedOutputs:
         places = [slice(*pair) for pair in pairwise(ends)]
         within = [rows[place] - start for place, start in zip(places, starts, strict=True)]
         some = [i for i in range(len(starts)) if len(within[i])]
-        several = threads_for(len(rows) * width, self._asked)
+        # Of each label a few short calls are made.
+        several = threads_for(len(rows) * width // SHORT_CALLERS, self._asked)
         return run_blocks(of_block, some, several)
 
     def true_scores(self, y: IntArray, rows: IntArray) -> FloatArray:

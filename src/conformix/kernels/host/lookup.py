@@ -54,24 +54,22 @@ def lookup(knots: FloatArray, levels: FloatArray) -> Lookup | None:
     span = float(knots[-1]) - float(knots[0])
     if len(knots) < 16 or not 0 < span < np.inf:
         return None
-    mass = np.diff(levels, prepend=0.0)
     n_buckets = BUCKETS * len(knots)
     tables = []
     inverse = (n_buckets - 1) / span
     if inverse < np.inf:
-        tables.append((_places(knots, knots, inverse, 0), inverse, 0))
-    keys = _ordered_bits(knots)
-    shift = max(0, int(keys[-1] - keys[0]).bit_length() - int(n_buckets).bit_length())
-    tables.append((_places(knots, knots, 0.0, shift), 0.0, shift))
-    # Comparisons to expect: numbers fall into buckets as the levels say.
-    costs = [float(mass @ np.log2(1.0 + np.bincount(places)[places])) for places, _, _ in tables]
-    places, inverse, shift = tables[int(np.argmin(costs))]
-    last = np.zeros(int(places[-1]) + 2, dtype=np.int64)
-    np.cumsum(np.bincount(places), out=last[1:])
-    last[1:] -= 1
-    ends = np.array([[0, 0], [len(knots), len(last)]])
-    one = np.array([inverse]), np.array([shift]), _ordered_bits(knots[:1])
-    return Lookup(Lines(knots, levels, last, *one, ends))
+        tables.append((np.bincount(_places(knots, inverse, 0)), inverse, 0))
+    origin, last = _ordered_bits(knots[[0, -1]]).tolist()
+    shift = max(0, (last - origin).bit_length() - n_buckets.bit_length())
+    tables.append((np.bincount(_places(knots, 0.0, shift)), 0.0, shift))
+    # The sum over knots of how many are in their bucket.
+    counts, inverse, shift = min(tables, key=lambda table: int(table[0] @ table[0]))
+    upto = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=upto[1:])
+    upto[1:] -= 1
+    ends = np.array([[0, 0], [len(knots), len(upto)]])
+    one = np.array([inverse]), np.array([shift]), np.array([origin], dtype=np.uint64)
+    return Lookup(Lines(knots, levels, upto, *one, ends))
 
 
 def _ordered_bits(values: FloatArray) -> np.ndarray:
@@ -81,12 +79,15 @@ def _ordered_bits(values: FloatArray) -> np.ndarray:
     return signed.astype(np.uint64) + np.uint64(2**63)
 
 
-def _places(values: FloatArray, knots: FloatArray, inverse: float, shift: int) -> IntArray:
-    """Return the buckets of numbers between the first and the last knot."""
+def _places(knots: FloatArray, inverse: float, shift: int) -> IntArray:
+    """Return the buckets of the knots."""
     if inverse > 0:
-        return ((values - knots[0]) * inverse).astype(np.intp)
-    keys = _ordered_bits(values) - _ordered_bits(knots[:1])
-    return (keys >> np.uint64(shift)).astype(np.intp)
+        return ((knots - knots[0]) * inverse).astype(np.intp)
+    if knots[0] > 0:  # their bits are in order as they are
+        bits = knots.view(np.int64)
+        return (bits - bits[0]) >> shift
+    keys = _ordered_bits(knots)
+    return ((keys - keys[0]) >> np.uint64(shift)).astype(np.intp)
 
 
 def joined_lines(lookups: Sequence[Lookup | None]) -> Lines | None:
