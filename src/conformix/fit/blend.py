@@ -21,7 +21,7 @@ from conformix.fit.rows import Rows
 from conformix.fit.settings import Settings, is_symmetric
 from conformix.guarantees import RankRule
 from conformix.kernels import combine
-from conformix.kernels.arrays import IntArray
+from conformix.kernels.arrays import IntArray, n_true
 from conformix.scores import Column, Logit, Thr
 from conformix.scores.blend import (
     DICTIONARY,
@@ -128,7 +128,7 @@ class OnlyBlend:
         if objective.plain:
             threshold = objective.thresholds(weights)[0]
             reached = (combine(part, weights[0]) >= threshold for part in objective.size_parts)
-            count = sum(int(part.sum()) for part in reached)
+            count = sum(n_true(part) for part in reached)
         else:
             count = int(objective.counts(weights)[0])
         strategy = f"blend by the likelihood of {self.n_rows:,} rows"

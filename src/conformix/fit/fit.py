@@ -57,7 +57,7 @@ from conformix.guarantees import (
     RankRule,
     pac_guarantee,
 )
-from conformix.kernels.arrays import FloatArray, IntArray, as_generator
+from conformix.kernels.arrays import FloatArray, IntArray, as_generator, n_true
 from conformix.kernels.blocks import at_once, threads_for
 from conformix.kernels.combine import RankLimits
 from conformix.scores.ensemble import scored_models
@@ -491,7 +491,7 @@ class MemberCount:
         threshold = self.cuts
         if hasattr(threshold, "at"):
             threshold = threshold.at(self.alpha, self.rank, RowData(*row_data))
-        return int(self.rule.reaches(scores, threshold).sum())
+        return n_true(self.rule.reaches(scores, threshold))
 
     def of_outputs(self, scoring: Scoring, outputs: Outputs, *row_data: Any) -> int:
         """Return the same from outputs: sets of sorted rows are their upper ends."""

@@ -214,6 +214,17 @@ def some_rows(scores: Any, rows: IntArray) -> Any:
     return scores.movedim(-1, 0)[:, to_device(rows, scores)].movedim(0, -1)
 
 
+def n_true(mask: Any) -> int:
+    """Return how many entries of a boolean array or tensor are true.
+
+    Examples
+    --------
+    >>> n_true(np.array([[True, False], [True, True]]))
+    3
+    """
+    return int(mask.sum()) if is_tensor(mask) else int(np.count_nonzero(mask))
+
+
 def joined(arrays: Sequence[Any], axis: int = 0) -> Any:
     """Return arrays, or tensors of one device, one after the other."""
     if is_tensor(arrays[0]):

@@ -31,6 +31,7 @@ from conformix.kernels.arrays import (
     beside,
     host_array,
     is_tensor,
+    n_true,
     plain_tensor,
     refuse_masked,
     to_device,
@@ -111,9 +112,9 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
                 f"{tuple(mask.shape)}."
             )
         check_names(classes, mask.shape[1])
-        if order is not None and len(order) != int(mask.sum()):
+        if order is not None and len(order) != n_true(mask):
             raise InvalidInput(
-                f"order must hold every label of every set, {int(mask.sum())} in all; got "
+                f"order must hold every label of every set, {n_true(mask)} in all; got "
                 f"{len(order)}."
             )
         check_ids(ids, len(mask))
@@ -335,7 +336,7 @@ class PredictionSets(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __repr__(self) -> str:
         n, n_classes = self.shape
-        mean = f"{int(self.mask.sum()) / n:.2f}" if n else "-"
+        mean = f"{n_true(self.mask) / n:.2f}" if n else "-"
         return f"PredictionSets({n:,} sets over {n_classes:,} classes, mean size {mean})"
 
     def _repr_html_(self) -> str:

@@ -56,8 +56,8 @@ MAX_KNOTS = 2**12
 # Values sorted per score: so many, or those of so many rows, at most. Beyond it rows are thinned.
 SOME_VALUES, SOME_ROWS = 2**16, 2**9
 MAX_VALUES = 2**22
-# What a value that is sorted costs, in outputs that are.
-SORTED = 4
+# What a value costs that is sorted among all others, in outputs that are sorted by rows.
+SORTED = 16
 # Values that a thread sorts at least; of so many for each of them a sample says where to cut.
 FEWEST_SORTED, SAMPLED = 2**14, 32
 # Values normalised at once: the eight arrays on the way stay in a core's cache.

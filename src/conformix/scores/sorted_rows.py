@@ -42,6 +42,8 @@ from conformix.scores.tensor import fill_tensor, uniforms_of
 SORTED_ENTRIES = 2**20
 # Threads that make the short calls which the scores of sorted rows take.
 SHORT_CALLERS = 4
+# Where calls are long, threads wait for each other as if outputs were so many times as many.
+LONG_CALLS = 2
 # Blocks that a thread sorts between two looks at the memory of a mapped file.
 BLOCKS_PER_THREAD = 8
 # Labels of a row that are looked at together, from the top; then four times as many each time.
@@ -82,7 +84,7 @@ class SortedRows:
         self.block = block.astype(np.float32) if block.dtype == np.float16 else block
         self._how: Any = (kind, u, arithmetic)
         self._walked: Walk | None = None
-        self._labels: IntArray | None = None  # whose outputs the walk has found
+        self._labels: Any = None  # whose outputs the walk has found
 
     @cached_property
     def outputs(self) -> FloatArray:
@@ -751,7 +753,8 @@ def over_sorted(
     over : callable, optional
         What is sorted instead of the outputs of a block: their blend.
     """
-    several = 1 if outputs.on_device else threads_for(outputs.n * outputs.n_classes, threads)
+    entries = outputs.n * outputs.n_classes
+    several = 1 if outputs.on_device else threads_for(LONG_CALLS * entries, threads)
     few = min(several, SHORT_CALLERS)
 
     def opened(rows: slice) -> Any:
