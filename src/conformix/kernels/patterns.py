@@ -213,6 +213,7 @@ def summed_products(left: Any, right: Any, threads: int = 1) -> Any:
            [0.25 , 0.   ]])
     """
     n, n_classes = len(left), int(left.shape[1])
+    threads = 1 if is_tensor(left) else threads
     # Of few labels a block that the cache holds; of many, turning sums to integers counts.
     few = 0 if is_tensor(left) else SUMMED_ENTRIES // n_classes
     share = few if few >= FEWEST_ROWS else -(-n // threads)
