@@ -43,7 +43,7 @@ from conformix.fit.scored import (
     scores_of_tuning_rows,
     summed,
 )
-from conformix.fit.seen import remembered
+from conformix.fit.seen import remembered, threads_to_remember
 from conformix.fit.settings import Settings, is_symmetric
 from conformix.fit.tuning import TuningRows
 from conformix.fit.upper_ends import n_members, upper_ends
@@ -58,7 +58,7 @@ from conformix.guarantees import (
     pac_guarantee,
 )
 from conformix.kernels.arrays import FloatArray, IntArray, as_generator, n_true
-from conformix.kernels.blocks import at_once, threads_for
+from conformix.kernels.blocks import at_once
 from conformix.kernels.combine import RankLimits
 from conformix.scores.ensemble import scored_models
 from conformix.scores.names import Column, score_columns
@@ -102,11 +102,10 @@ def fit(rows: Rows, settings: Settings) -> Predictor:
     scored = with_left_out(scored, learnt)
     taught = columns if blend is None else blend.columns
     scored = taught_by(rows, scored, taught, settings)
-    on_device = getattr(given.outputs, "on_device", False)
     fitted, seen = at_once(
         partial(fit_scored, scored, columns, settings, rng),
         partial(remembered, given.outputs, key, settings.threads),
-        1 if on_device else threads_for(rows.n * rows.n_classes, settings.threads),
+        threads_to_remember(given.outputs, settings.threads),
     )
     predictor = Predictor(
         columns, models, rows.n_classes, settings.kind, key, settings.alpha, fitted,

@@ -26,6 +26,8 @@ from conformix.scores.uniforms import label_seeds
 
 # Rows of a fit that are remembered, and rows that are looked up.
 MOST, MOST_ASKED = 1000, 20_000
+# Outputs that are added up in the time in which one is sorted.
+SUMMED = 4
 # Outputs that a thread holds at once while rows are digested.
 ENTRIES = 2**18
 # The share of rows, and their number, from which on they are no chance repetitions.
@@ -102,6 +104,13 @@ class SeenRows:
 def remembered(outputs: Any, key: int, threads: int | None = 1) -> SeenRows | None:
     """Return what to remember of rows in memory; None of batches and chunks, which come once."""
     return rows_of_fit(outputs, key, threads) if isinstance(outputs, Outputs) else None
+
+
+def threads_to_remember(outputs: Any, threads: int | None) -> int:
+    """Return two where rows are so many numbers that another thread had better add them up."""
+    if not isinstance(outputs, Outputs) or outputs.on_device:
+        return 1
+    return min(2, threads_for(min(outputs.n, MOST) * outputs.n_classes // SUMMED, threads))
 
 
 def rows_of_fit(outputs: Any, key: int, threads: int | None = 1) -> SeenRows:

@@ -73,7 +73,7 @@ def available_threads(threads: int | None = None) -> int:
 
 # With each thread the others wait a little longer, for the interpreter and for memory: as long as
 # so many outputs take. Two hardly wait for each other: from so many outputs on they are worth it.
-OUTPUTS_PER_WAIT, FOR_TWO = 2**16, 2**15
+OUTPUTS_PER_WAIT, FOR_TWO = 2**16, 2**16
 
 
 def threads_for(entries: int, threads: int | None) -> int:
