@@ -105,7 +105,7 @@ def fit(rows: Rows, settings: Settings) -> Predictor:
     fitted, seen = at_once(
         partial(fit_scored, scored, columns, settings, rng),
         partial(remembered, given.outputs, key, settings.threads),
-        threads_to_remember(given.outputs, settings.threads),
+        threads_to_remember(given.outputs, len(columns), settings.threads),
     )
     predictor = Predictor(
         columns, models, rows.n_classes, settings.kind, key, settings.alpha, fitted,

@@ -106,11 +106,16 @@ def remembered(outputs: Any, key: int, threads: int | None = 1) -> SeenRows | No
     return rows_of_fit(outputs, key, threads) if isinstance(outputs, Outputs) else None
 
 
-def threads_to_remember(outputs: Any, threads: int | None) -> int:
-    """Return two where rows are so many numbers that another thread had better add them up."""
+def threads_to_remember(outputs: Any, n_scores: int, threads: int | None) -> int:
+    """Return two where rows had better be added up by a thread beside the one that fits them.
+
+    That is where they are many numbers, or where several scores are searched, which takes longer.
+    """
     if not isinstance(outputs, Outputs) or outputs.on_device:
         return 1
-    return min(2, threads_for(min(outputs.n, MOST) * outputs.n_classes // SUMMED, threads))
+    some = min(outputs.n, MOST) * outputs.n_classes // SUMMED
+    entries = outputs.n * outputs.n_classes if n_scores > 1 else some
+    return min(2, threads_for(entries, threads))
 
 
 def rows_of_fit(outputs: Any, key: int, threads: int | None = 1) -> SeenRows:
