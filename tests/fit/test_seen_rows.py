@@ -11,7 +11,14 @@ import pytest
 import conformix as cx
 from conformix.data.outputs import check_outputs
 from conformix.errors import InvalidInput
-from conformix.fit.seen import ENTRIES, MOST, SeenRows, digests_of, spread
+from conformix.fit.seen import (
+    ENTRIES,
+    MOST,
+    SeenRows,
+    digests_of,
+    spread,
+    threads_to_remember,
+)
 from memory import peak_bytes
 
 DATA = cx.datasets.load("cifar10")
@@ -228,3 +235,24 @@ def test_rows_of_powers_of_two_have_digests_of_their_own():
     rows = np.unique(2.0 ** rng.integers(-9, 0, size=(4000, 6)), axis=0)
     checked = check_outputs(rows, "logits")
     assert len(set(digests_of(checked, np.arange(len(rows)), 5))) == len(rows) > 3000
+
+
+@pytest.mark.parametrize(
+    ("shape", "n_scores", "asked", "threads"),
+    [
+        ((5000, 100), 3, 16, 2),  # a search takes longer
+        ((5000, 100), 3, 1, 1),
+        ((5000, 100), 1, 16, 1),  # done sooner than another thread begins
+        ((5000, 1000), 1, 16, 2),
+        ((50, 10), 3, 16, 1),
+    ],
+)
+def test_rows_are_remembered_by_a_second_thread_where_it_pays(
+    shape: tuple[int, int], n_scores: int, asked: int, threads: int
+) -> None:
+    outputs = check_outputs(np.full(shape, 1 / shape[1]))
+    assert threads_to_remember(outputs, n_scores, asked) == threads
+
+
+def test_what_is_not_in_memory_is_remembered_by_nobody() -> None:
+    assert threads_to_remember(iter([]), 3, 16) == 1
