@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import threading
 from functools import cache
 from unittest import mock
 
@@ -19,6 +20,7 @@ from conformix.fit.seen import (
     spread,
     threads_to_remember,
 )
+from conformix.scores.scale import Scaled
 from memory import peak_bytes
 
 DATA = cx.datasets.load("cifar10")
@@ -256,3 +258,23 @@ def test_rows_are_remembered_by_a_second_thread_where_it_pays(
 
 def test_what_is_not_in_memory_is_remembered_by_nobody() -> None:
     assert threads_to_remember(iter([]), 3, 16) == 1
+
+
+def test_what_the_user_wrote_is_called_by_the_thread_that_fits() -> None:
+    called = []
+
+    class Noted:
+        name, learns = "noted", False
+
+        def fit(self, scores, columns):
+            called.append(threading.get_ident())
+            return Scaled((1.0,) * scores.shape[-1])
+
+    probs = np.random.default_rng(0).dirichlet(np.ones(100), 1000)
+    outputs = check_outputs(probs)
+    assert threads_to_remember(outputs, 2, 2) == 2
+    for _ in range(5):
+        cx.ScoreAverage(("thr", "aps"), normalize=Noted(), threads=2, random_state=0).fit(
+            probs, np.arange(1000) % 100
+        )
+    assert set(called) == {threading.get_ident()}

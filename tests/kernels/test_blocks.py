@@ -172,15 +172,31 @@ def test_two_things_are_done_at_once_where_two_threads_are(threads: int) -> None
         met.wait(10)
         return name, threading.get_ident()
 
-    (one, here), (two, there) = at_once(lambda: work("one"), lambda: work("two"), threads)
-    assert (one, two) == ("one", "two")
-    assert (here != there) == (threads == 2)
-
-
-def test_of_two_things_that_fail_the_error_is_that_of_the_first() -> None:
-    def fail(name: str) -> None:
-        raise ValueError(name)
-
     for _ in range(20):
-        with pytest.raises(ValueError, match="one"):
-            at_once(lambda: fail("one"), lambda: fail("two"), 2)
+        (one, here), (two, there) = at_once(lambda: work("one"), lambda: work("two"), threads)
+        assert (one, two, here) == ("one", "two", threading.get_ident())
+        assert (here != there) == (threads == 2)
+
+
+def test_what_no_helper_has_begun_is_done_by_whoever_asks(monkeypatch) -> None:
+    monkeypatch.setattr(blocks, "_HELPERS", blocks._Helpers())
+    go_on = threading.Event()
+    busy = blocks._HELPERS.submit(lambda: go_on.wait(10), 1)
+    found = at_once(lambda: 1, threading.get_ident, 2)
+    go_on.set()
+    assert found == (1, threading.get_ident())
+    assert busy[0].result()
+
+
+@pytest.mark.parametrize("fails", ["one", "two", "both"])
+def test_of_two_things_that_fail_the_error_is_that_of_the_first(fails: str) -> None:
+    done = []
+
+    def work(name: str) -> None:
+        if fails in (name, "both"):
+            raise ValueError(name)
+        done.append(name)
+
+    with pytest.raises(ValueError, match="two" if fails == "two" else "one"):
+        at_once(lambda: work("one"), lambda: work("two"), 2)
+    assert done in ([["two"], []] if fails == "one" else [["one"]] if fails == "two" else [[]])

@@ -138,16 +138,25 @@ def run_blocks(work: Callable[[T], R], blocks: Iterable[T], threads: int) -> lis
 
 
 def at_once(first: Callable[[], T], second: Callable[[], R], threads: int) -> tuple[T, R]:
-    """Return what two functions return, by two threads where there are two.
+    """Return what two functions return; whoever asks has the first, a helper the second.
+
+    The first may call what the user wrote, and warn whoever called: both belong to this thread.
 
     Examples
     --------
     >>> at_once(lambda: 1, lambda: "two", threads=2)
     (1, 'two')
     """
-    both: list[Callable[[], Any]] = [first, second]
-    one, other = run_blocks(lambda function: function(), both, threads)
-    return one, other
+    if threads < 2:
+        return first(), second()
+    (beside,) = _HELPERS.submit(second, 1)
+    try:
+        one = first()
+    finally:
+        begun = not beside.cancel()
+        if begun:
+            wait([beside])
+    return one, beside.result() if begun else second()
 
 
 class _Helpers:
@@ -156,7 +165,7 @@ class _Helpers:
     def __init__(self) -> None:
         self._size, self._pool = 0, ThreadPoolExecutor(1)
 
-    def submit(self, work: Callable[[], None], n: int) -> list[Future[None]]:
+    def submit(self, work: Callable[[], R], n: int) -> list[Future[R]]:
         """Ask `n` of them to do some work."""
         if n > self._size:  # a smaller pool ends when its last caller lets go of it
             self._size, self._pool = n, ThreadPoolExecutor(n, "conformix")
