@@ -182,6 +182,30 @@ def test_the_collector_rests_while_a_kernel_is_compiled() -> None:
             gc.enable()
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("enabled", [True, False])
+def test_a_child_that_is_forked_while_a_kernel_is_compiled_collects_as_before(
+    enabled: bool,
+) -> None:
+    ours = compilation(OURS, None)
+    (gc.enable if enabled else gc.disable)()
+    try:
+        kernels.CALM.on_start(ours)
+        kernels.NOTICE.on_start(ours)
+        child = os.fork()
+        if child == 0:
+            began_anew = kernels.CALM._depth == kernels.NOTICE._depth == 0
+            os._exit(0 if gc.isenabled() == enabled and began_anew else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert not gc.isenabled()
+        kernels.NOTICE.on_end(ours)
+        kernels.CALM.on_end(ours)
+        assert gc.isenabled() == enabled
+    finally:
+        gc.enable()
+
+
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "SILENCE", 0.1)

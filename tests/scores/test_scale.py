@@ -213,6 +213,13 @@ def test_numbers_that_threads_share_are_sorted(threads: int) -> None:
         assert_array_equal(_sorted(values, threads), np.sort(values, axis=None), err_msg=name)
 
 
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+def test_zeros_of_either_sign_are_one_knot_without_a_sign(zero: float) -> None:
+    knots, _ = _curve(np.array([[zero, 1.0], [-zero, 2.0], [zero, 3.0], [-zero, -1.0]]))
+    assert_array_equal(knots, [-1.0, 0.0, 1.0, 2.0, 3.0])
+    assert not np.signbit(knots[1])
+
+
 @pytest.mark.parametrize("n_tied", [0, 1, 30, 60])
 def test_an_ecdf_of_rows_that_repeat_is_that_of_all_their_values(n_tied: int) -> None:
     scores = np.tile(np.arange(40.0), (60, 1))

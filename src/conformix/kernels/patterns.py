@@ -212,23 +212,28 @@ def summed_products(left: Any, right: Any, threads: int = 1) -> Any:
     array([[0.125, 0.   ],
            [0.25 , 0.   ]])
     """
-    n, n_classes = len(left), int(left.shape[1])
+    n, n_classes = max(len(left), 1), int(left.shape[1])
     threads = 1 if is_tensor(left) else threads
     # Of few labels a block that the cache holds; of many, turning sums to integers counts.
     few = 0 if is_tensor(left) else SUMMED_ENTRIES // n_classes
-    share = few if few >= FEWEST_ROWS else -(-n // threads)
+    step = few if FEWEST_ROWS <= few < ROWS_AT_ONCE else ROWS_AT_ONCE
 
-    def of_block(rows: slice) -> Any:
-        first = terms(left[rows])
-        second = first if right is left else terms(right[rows])
-        product = _product(first.T, second)
-        product *= 2.0 ** (2 * SUM_BITS)
-        return whole(product)
+    def of_thread(share: slice) -> Any:
+        total: Any = None
+        for start in range(share.start, share.stop, step):
+            rows = slice(start, min(start + step, share.stop))
+            first = terms(left[rows])
+            second = first if right is left else terms(right[rows])
+            product = _product(first.T, second)
+            product *= 2.0 ** (2 * SUM_BITS)
+            total = whole(product) if total is None else total + whole(product)
+        return total
 
-    blocks = row_blocks(max(n, 1), 1, min(max(share, 1), ROWS_AT_ONCE))
     if threads == 1:
-        return reduce(operator.add, map(of_block, blocks))
-    return reduce(operator.add, run_products(of_block, blocks, threads))
+        return of_thread(slice(0, n))
+    return reduce(
+        operator.add, run_products(of_thread, row_blocks(n, 1, -(-n // threads)), threads)
+    )
 
 
 def summed(values: Any) -> Any:

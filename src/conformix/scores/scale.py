@@ -405,7 +405,8 @@ def _curve(values: FloatArray, threads: int = 1) -> tuple[FloatArray, FloatArray
         knots = np.arange(n_knots)
     # Of a device the knots alone come to the host.
     knots = to_device(knots, rising)
-    return to_host(rising[first[knots]]), to_host(counts[knots]) / int(counts[-1])
+    # Of two zeros sorts may leave either first.
+    return to_host(rising[first[knots]]) + 0.0, to_host(counts[knots]) / int(counts[-1])
 
 
 def _distinct(values: FloatArray, threads: int) -> tuple[FloatArray, IntArray, IntArray]:

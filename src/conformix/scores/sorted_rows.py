@@ -279,8 +279,8 @@ class UpperRows(SortedRows):
 class Walk:
     """Masses and tie groups of the upper ends of sorted rows, and of one label of each.
 
-    Compiled, and made at the first question: in one pass, where `SortedLabels` needs several and
-    gives the same bits.
+    Compiled, and made at the first question, or before it, part by part: in one pass, where
+    `SortedLabels` needs several and gives the same bits.
     """
 
     def __init__(

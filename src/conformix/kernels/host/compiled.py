@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -108,6 +109,10 @@ class Notice(event.Listener):  # type: ignore[misc]
                 self._timer.cancel()
                 self._timer = None
 
+    def forget(self) -> None:
+        """Stop the clock: a forked child has not the thread that was compiling."""
+        self._depth, self._timer = 0, None
+
     def _tell(self, folder: str | None) -> None:
         self.told = True
         kept = (
@@ -125,7 +130,8 @@ class Calm(event.Listener):  # type: ignore[misc]
 
     The compiler makes objects by the hundred thousand, keeps most of them until it is done, and
     the collector looks through all of them again and again: an eighth of the time. What it would
-    have found it finds after the kernel.
+    have found it finds after the kernel. Whoever stops it in another thread meanwhile finds it at
+    work again; a child that is forked meanwhile has nobody who would start it, and does so itself.
     """
 
     def __init__(self) -> None:
@@ -149,11 +155,20 @@ class Calm(event.Listener):  # type: ignore[misc]
         if self._depth == 0 and self._resting:
             gc.enable()
 
+    def forget(self) -> None:
+        """Compile nothing: a forked child has not the thread that was at it."""
+        if self._depth and self._resting:
+            gc.enable()
+        self._depth = 0
+
 
 def _is_ours(event: Any) -> bool:
     return str(event.data["dispatcher"].py_func.__module__).startswith("conformix.")
 
 
-NOTICE = Notice()
+NOTICE, CALM = Notice(), Calm()
 event.register("numba:compile", NOTICE)  # type: ignore[no-untyped-call]
-event.register("numba:compile", Calm())  # type: ignore[no-untyped-call]
+event.register("numba:compile", CALM)  # type: ignore[no-untyped-call]
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=NOTICE.forget)
+    os.register_at_fork(after_in_child=CALM.forget)
