@@ -149,11 +149,10 @@ def _members(block: Any, first: IntArray, mask: Any = None) -> BoolArray:
     n, n_classes = block.block.shape
     lowest = block.outputs[block.numbers(n), first.clip(max=n_classes - 1)]
     lowest[first == n_classes] = np.inf
-    if mask is None:
-        return block.block >= lowest[:, None]  # type: ignore[no-any-return]
-    if is_tensor(lowest):
+    if mask is None or is_tensor(lowest):
         member = block.block >= lowest[:, None]
-        mask[:] = beside(member, mask)
+        if mask is not None:
+            mask[:] = beside(member, mask)  # answers may be wanted elsewhere
         return member  # type: ignore[no-any-return]
     return np.greater_equal(block.block, lowest[:, None], out=mask)  # type: ignore[no-any-return]
 

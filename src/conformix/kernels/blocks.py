@@ -80,7 +80,7 @@ def threads_for(entries: int, threads: int | None) -> int:
     """Return how many threads are done soonest with rows of so many outputs.
 
     ``W / t + c t``, the work shared and what t threads cost each other, is least at the root of
-    ``W / c``.
+    ``W / c``. Two are worth it sooner.
 
     Examples
     --------

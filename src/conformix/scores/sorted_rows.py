@@ -44,6 +44,8 @@ SORTED_ENTRIES = 2**20
 SHORT_CALLERS = 4
 # Where calls are long, threads wait for each other as if outputs were so many times as many.
 LONG_CALLS = 2
+# Labels of sorted rows that are looked up in the time in which one is sorted.
+LOOKED_UP = 4
 # Blocks that a thread sorts between two looks at the memory of a mapped file.
 BLOCKS_PER_THREAD = 8
 # Labels of a row that are looked at together, from the top; then four times as many each time.
@@ -682,8 +684,7 @@ class SortedOutputs:
         places = [slice(*pair) for pair in pairwise(ends)]
         within = [rows[place] - start for place, start in zip(places, starts, strict=True)]
         some = [i for i in range(len(starts)) if len(within[i])]
-        # Of each label a few short calls are made.
-        several = threads_for(len(rows) * width // SHORT_CALLERS, self._asked)
+        several = threads_for(len(rows) * width // LOOKED_UP, self._asked)
         return run_blocks(of_block, some, several)
 
     def true_scores(self, y: IntArray, rows: IntArray) -> FloatArray:

@@ -101,7 +101,7 @@ def joined_lines(lookups: Sequence[Lookup | None]) -> Lines | None:
     return joined._replace(ends=ends)
 
 
-# A function of its own would be given every array again for every number: four times as slow.
+# A function of its own would be given every array again for every number, which takes longer.
 @inlined
 def _on_line(value: float, word: Any, j: int, lines: Lines) -> float:
     """Return line j at a number, whose bits are `word`."""
