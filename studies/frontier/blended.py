@@ -57,7 +57,7 @@ class Blending:
     ridge : float
         How many times the ridge of ``auto``.
     evidence : bool
-        Whether a model of many labels has the evidence of its rows.
+        Whether models of many labels have the evidence of their rows.
 
     Examples
     --------
@@ -173,6 +173,11 @@ class Blends:
             for model, some in ranked.items()
         }
 
+    def spread(self, rows: IntArray) -> FloatArray:
+        """Return what `log_spreads` says of some rows of all models, (m, 1)."""
+        first, *others = (some.spread[rows] for some in self.rows.values())
+        return np.asarray(sum(others, first) / len(self.rows))
+
     def taught(self, tune: IntArray) -> Taught:
         """Return what some tuning rows teach; it is kept until `forget`."""
         key = tune.tobytes()
@@ -268,7 +273,7 @@ class Taught:
         return [columns[j] for j in counting], prior[counting]
 
     def evidence(self, way: Blending) -> Evidence | None:
-        """Return the evidence of one model, as the library learns it."""
+        """Return the evidence of rows, as the library learns it."""
         pool = self._blends.pool
         n, n_classes = len(self._tune), pool.outputs.n_classes
         if not way.evidence or not has_evidence(len(self._blends.rows), n, n_classes):
@@ -280,8 +285,7 @@ class Taught:
         for column, c in zip(columns, coefficients.tolist(), strict=True):
             z += c * self.planes[places[str(column)]][some]
         tuning = self._tune[some]
-        (rows,) = self._blends.rows.values()
-        return fit_evidence(z, pool.labels[tuning], rows.spread[tuning])
+        return fit_evidence(z, pool.labels[tuning], self._blends.spread(tuning))
 
     def logits(self, way: Blending, rows: IntArray) -> FloatArray:
         """Return the logits (m, K) of the blend; added up in the order of the library."""
@@ -306,5 +310,4 @@ class Taught:
         z, evidence = self.logits(way, rows), self.evidence(way)
         if evidence is None:
             return Ranked(z, "logits").probs
-        (model,) = self._blends.rows.values()
-        return np.asarray(evidence.logits(z, model.spread[rows]))
+        return np.asarray(evidence.logits(z, self._blends.spread(rows)))

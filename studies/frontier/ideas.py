@@ -4,7 +4,7 @@ Two ideas give something. Let ``q`` be the blend's probabilities.
 
 **Evidence.** The score is ``log q_y(x) + e(x)``: a constant per row, which no likelihood of labels
 given a row can see, and which a threshold that all rows share does
-(`conformix.scores.evidence`). One model of many labels has it in the library; here all have it.
+(`conformix.scores.evidence`). Models of many labels have it in the library; here all have it.
 **Three numbers** of a row instead of two, and no bound on how many rows teach them, is how it was
 found (`features`, `fit_offset`).
 
@@ -150,11 +150,7 @@ class Split:
 
     def evident(self, blend: LogProbs) -> FloatArray:
         """Return the scores of the rows that do not tune, by the evidence of the library."""
-        models = self._blends.rows.values()
-        tuning, rest = (
-            np.mean([rows.spread[some] for rows in models], axis=0)
-            for some in (self._tune, self._rest)
-        )
+        tuning, rest = (self._blends.spread(some) for some in (self._tune, self._rest))
         return np.asarray(fit_evidence(blend.tuning, self.y, tuning).logits(blend.rest, rest))
 
     def offset(self, blend: LogProbs, b: FloatArray | None = None) -> FloatArray:

@@ -44,8 +44,10 @@ def neighbours() -> Dataset:
     ("load", "n", "alpha", "learnt"),
     [(SMALL.load, 400, 0.1, ()), (neighbours, 1000, 0.01, ("likeness",)),
      (lambda: long_tail(cx.datasets.load("cifar100"), ("lenet5",)), 500, 0.05, ("rarity",)),
-     (WIDE.load, 500, 0.1, ("kin",)), (SMALL.load, 100, 0.01, ()), (SMALL.load, 99, 0.01, ())],
-    ids=["two models", "ties and zeros", "long tail", "correlations", "one row", "no row"],
+     (WIDE.load, 500, 0.1, ("kin",)), (SMALL.load, 100, 0.01, ()), (SMALL.load, 99, 0.01, ()),
+     (Setting("cifar100").load, 1700, 0.05, ("kin",))],
+    ids=["two models", "ties and zeros", "long tail", "correlations", "one row", "no row",
+         "evidence of three models"],
 )  # fmt: skip
 def test_the_study_gives_the_sets_of_the_library(
     load, n: int, alpha: float, learnt: tuple[str, ...]

@@ -50,6 +50,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     "exact, non-empty": {"split": "exact", "allow_empty": False},
     "auto": {"scores": "auto", "search": "auto", "several": True},
     "evidence": {"scores": "auto", "search": "auto", "evident": True},
+    "evidence of two": {"scores": "auto", "search": "auto", "several": True, "evident": True},
     "evidence by exact": {"scores": "auto", "search": "auto", "split": "exact", "evident": True},
     "pac": {"guarantee": "pac", "delta": 0.2, "split": "efcp"},
     "pac apart": {"guarantee": "pac", "delta": 0.2},
@@ -111,6 +112,7 @@ def fitted(name: str) -> cx.ScoreAverage:
         if evident:  # of few labels and rows
             patch.setattr("conformix.scores.blend.MANY_CLASSES", 1)
             patch.setattr("conformix.scores.blend.EVIDENT_ROWS", 1)
+            patch.setattr("conformix.scores.blend.EVIDENT_ROWS_OF_SEVERAL", 1)
         model = cx.ScoreAverage(**{"scores": "paper", **settings})
         model.fit(outputs(name, fresh=False), Y, **fit, **more(name, N))
         return model.recalibrate(Q, Y) if RECIPES[name].get("again") else model

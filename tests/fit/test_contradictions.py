@@ -139,7 +139,7 @@ CASES: list[tuple[str, tuple[Any, ...], Any, str]] = [
     ("auto", ("predictor", "blend", "columns", 0, 0), "c", r"a model that is not among predictor"),
     ("evidence", BLEND, without_evidence, r"evidence and the score that reads it are not both th"),
     ("evidence by exact", BLEND, without_evidence, r"the score that reads it are not both there"),
-    ("auto", BLEND, with_evidence, r"a blend of several models has no evidence"),
+    ("auto", BLEND, with_evidence, r"the score that reads it are not both there"),
     ("evidence", (*BLEND, "evidence"), {"spread": 0.1}, r"blend\.evidence has no 'top'"),
     ("evidence", (*BLEND, "evidence", "more"), 1, r"blend\.evidence"),
     ("evidence", (*BLEND, "evidence", "widest"), -9.0, r"two coefficients and two bounds"),

@@ -38,12 +38,13 @@ def few_have_evidence() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blend, "MANY_CLASSES", 1)
         patch.setattr(blend, "EVIDENT_ROWS", 1)
+        patch.setattr(blend, "EVIDENT_ROWS_OF_SEVERAL", 1)
         patch.setattr(blend, "FEWEST_ROWS", 1)
         yield
 
 
 @settings(max_examples=12)
-@given(bag=bags(max_models=1, min_rows=3, max_rows=9), level=levels(), data=st.data())
+@given(bag=bags(max_models=3, min_rows=3, max_rows=9), level=levels(), data=st.data())
 @pytest.mark.parametrize("source", EVERY_SOURCE)
 def test_at_least_k_of_n_plus_one_rows_are_covered_with_ties(
     source: str, bag: Bag, level: tuple[float, Fraction], data: st.DataObject

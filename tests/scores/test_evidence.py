@@ -32,6 +32,13 @@ def drawn(n: int, seed: int = 0, n_classes: int = K) -> tuple[np.ndarray, np.nda
     return truth * rng.uniform(0.5, 3.0, size=(n, 1)) + rng.normal(size=truth.shape), y
 
 
+def drawn_of_three(n: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Logits of three models, two of them with noise of their own, and labels."""
+    logits, y = drawn(n, seed=3)
+    noise = np.random.default_rng(4).normal(size=(2, *logits.shape))
+    return {"b": logits, "c": 0.7 * logits + noise[0], "a": logits + 2 * noise[1]}, y
+
+
 def fitted(n: int = 300, seed: int = 0, **options: Any) -> tuple[cx.ScoreAverage, np.ndarray]:
     logits, y = drawn(n + 50, seed)
     settings = {"alpha": 0.1, "kind": "logits", "random_state": 0, "threads": 1} | options
@@ -52,6 +59,25 @@ def test_the_score_is_what_the_formula_says() -> None:
     assert_allclose(found, expected, rtol=1e-3, atol=1e-3)  # a spread has twelve bits
     assert cp.score_names_ == ("blend.logit",)
     assert a != 0 != b
+
+
+def test_the_spread_of_several_models_is_the_mean_of_theirs() -> None:
+    outputs, y = drawn_of_three(560)
+    blend = fit_blend(
+        check_outputs({m: v[:520] for m, v in outputs.items()}, "logits"), y[:520],
+        score_columns(tuple(outputs), ("logp(floor=0.01)", "thr")),
+    )  # fmt: skip
+    ranked = {m: Ranked(v[520:], "logits") for m, v in outputs.items()}
+    logs = [np.log(np.maximum(some.log_probs, -60).std(axis=1) + 0.001) for some in ranked.values()]
+    assert_allclose(log_spreads(*ranked.values())[:, 0], np.mean(logs, axis=0), atol=1e-3)
+    z = blend.added_up(ranked)
+    log_q = z - logsumexp(z, axis=1, keepdims=True)
+    found = blend.evidence
+    known = np.clip(np.mean(logs, axis=0)[:, None], found.narrowest, found.widest)
+    expected = log_q + found.spread * known + found.top * log_q.max(axis=1, keepdims=True)
+    later = check_outputs({m: v[520:] for m, v in outputs.items()}, "logits")
+    assert_allclose(blend.of_rows(later), expected, rtol=1e-3, atol=1e-3)
+    assert abs(found.spread) > 0.05
 
 
 def test_scores_of_a_row_add_up_to_its_evidence_and_keep_the_probabilities() -> None:
@@ -162,12 +188,14 @@ def test_sets_are_smaller_where_narrow_rows_promise_too_much_and_wide_ones_too_l
         (32, 64, 1, True),
         (31, 64, 1, False),
         (32, 63, 1, False),
-        (32, 64, 2, False),
+        (32, 511, 2, False),
+        (32, 512, 2, True),
+        (31, 512, 2, False),
         (2048, 64, 1, True),
         (2049, 64, 1, False),
     ],
 )
-def test_one_model_of_many_labels_has_evidence_from_enough_rows(
+def test_models_of_many_labels_have_evidence_from_enough_rows(
     n_classes: int, n: int, n_models: int, has: bool
 ) -> None:
     logits, y = drawn(n, n_classes=n_classes)
@@ -301,6 +329,40 @@ def test_chunks_on_workers_give_the_same_sets(kind: str) -> None:
     assert_array_equal(there.compute(), mask)
 
 
+@pytest.mark.parametrize("kind", ["logits", "probs"])
+def test_several_models_give_the_same_sets_through_every_door(kind: str, tmp_path: Path) -> None:
+    """Rows alone, threads, blocks, workers, files, and models named in another order."""
+    da = pytest.importorskip("dask.array")
+    outputs, y = drawn_of_three(1660)
+    if kind == "probs":
+        outputs = {m: Ranked(v, "logits").probs for m, v in outputs.items()}
+    rows, later = (
+        {m: v[some] for m, v in outputs.items()} for some in (slice(1600), slice(1600, None))
+    )
+    options = {"alpha": 0.1, "kind": kind, "random_state": 0}
+    cp = cx.ScoreAverage("auto", threads=1, **options).fit(rows, y[:1600])
+    assert cp.blend_.evidence is not None
+    mask, predictor = cp.predict_set(later).mask, cp.predictor_
+    scores = predictor.scores(predictor.check(later))
+    for i in range(0, 60, 7):
+        alone = predictor.check({m: later[m][i : i + 1] for m in ("a", "b", "c")})
+        assert_array_equal(predictor.scores(alone)[0], scores[i])
+    doors = {
+        "three threads": cx.ScoreAverage("auto", threads=3, **options).fit(rows, y[:1600]),
+        "loaded": _loaded(cp, tmp_path),
+        "workers": cx.ScoreAverage("auto", **options).fit(
+            {m: da.from_array(v, chunks=(450, -1)) for m, v in rows.items()},
+            da.from_array(y[:1600], chunks=450),
+        ),
+    }
+    for name, door in doors.items():
+        assert door.blend_.evidence == cp.blend_.evidence, name
+        assert_array_equal(door.predict_set(later).mask, mask, err_msg=name)
+    assert_array_equal(cp.predict_pvalues(later) > 0.1, mask)
+    by_model = cx.contributions(cp, rows, y[:1600], by="model")
+    assert {one.name for one in by_model} == {"a", "b", "c"}
+
+
 def test_what_a_score_contributes_is_measured_beside_the_evidence() -> None:
     cp, _ = fitted()
     logits, y = drawn(400, seed=9)
@@ -317,11 +379,7 @@ def test_what_a_score_contributes_is_measured_beside_the_evidence() -> None:
     assert found.larger_without == pytest.approx(expected, abs=1e-9)
 
 
-def test_a_blend_with_evidence_says_so() -> None:
-    with pytest.raises(InvalidInput, match="a blend of several models has no evidence"):
-        Blend(
-            score_columns(("a", "b"), ("logp",)), np.ones(2), evidence=Evidence(0.1, 0.1, 0.0, 1.0)
-        )
+def test_evidence_is_finite_and_its_bounds_rise() -> None:
     for numbers in ((np.nan, 0.0, 0.0, 1.0), (0.0, 0.0, 1.0, 0.0)):
         with pytest.raises(InvalidInput, match="two coefficients and two bounds"):
             Evidence(*numbers)

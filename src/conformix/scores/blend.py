@@ -4,9 +4,9 @@
 over the labels of the row. The coefficients are not negative and maximise the likelihood of the
 tuning labels, shrunk towards the plain mean of the models' log-probabilities. A set size at
 alpha = .01 rests on the few rows at the threshold; a likelihood is a mean over all rows, and finds
-good coefficients from a hundred of them (`conformix.scores.likelihood`). One model of many labels
-has one thing more, which no likelihood sees: `conformix.scores.evidence`. ``scores="auto"`` is
-this; see docs/frontier.md.
+good coefficients from a hundred of them (`conformix.scores.likelihood`). Of many labels it has one
+thing more, which no likelihood sees: `conformix.scores.evidence`. ``scores="auto"`` is this; see
+docs/frontier.md.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Blend:
     name : str
         What the blend is called beside the models.
     evidence : Evidence, optional
-        What is added to the log-probabilities of a blend of one model; its outputs are logits then.
+        What is added to its log-probabilities, row by row; its outputs are logits then.
 
     Examples
     --------
@@ -85,8 +85,6 @@ class Blend:
                 f"a blend of {len(self.columns)} scores needs as many coefficients, finite and "
                 "not negative."
             )
-        if self.evidence is not None and len({column.model for column in self.columns}) != 1:
-            raise InvalidInput("a blend of several models has no evidence.")
 
     def over(self, outputs: Outputs) -> Outputs:
         """Return the blend of some outputs in their place, computed when rows are asked for."""
@@ -320,8 +318,9 @@ FEWEST_ROWS = 16
 ENOUGH_ROWS = 4000
 # Numbers held at once while the coefficients are fitted (128 MiB).
 MOST_NUMBERS = 2**24
-# Labels and tuning rows from which on a blend of one model has evidence, and how many teach it.
-MANY_CLASSES, EVIDENT_ROWS, MOST_EVIDENT_ROWS = 2**5, 2**6, 1000
+# Labels and tuning rows from which on a blend has evidence, of one model and of several, and how
+# many rows teach it at most.
+MANY_CLASSES, EVIDENT_ROWS, EVIDENT_ROWS_OF_SEVERAL, MOST_EVIDENT_ROWS = 2**5, 2**6, 2**9, 1000
 # Temperatures of the blend among which split "exact" selects.
 LADDER = (0.7, 1.0, 1.4)
 
@@ -432,8 +431,9 @@ def can_teach(outputs: Outputs, columns: Sequence[Column]) -> bool:
 def has_evidence(n_models: int, n: int, n_classes: int) -> bool:
     """Whether a blend has the evidence of rows, by numbers alone.
 
-    Of few labels it gains nothing, of few tuning rows it is noise, and several models mend each
-    other. Of very many labels a blend keeps the order of its model instead, for speed.
+    Of few labels it gains nothing, and of few tuning rows it is noise, the sooner where several
+    models mend each other already. Of very many labels a blend keeps the order of its model
+    instead, for speed.
 
     Examples
     --------
@@ -442,7 +442,8 @@ def has_evidence(n_models: int, n: int, n_classes: int) -> bool:
     >>> has_evidence(n_models=3, n=400, n_classes=100)
     False
     """
-    return n_models == 1 and n >= EVIDENT_ROWS and MANY_CLASSES <= n_classes <= MOST_RELATED
+    enough = EVIDENT_ROWS if n_models == 1 else EVIDENT_ROWS_OF_SEVERAL
+    return n >= enough and MANY_CLASSES <= n_classes <= MOST_RELATED
 
 
 def fit_blend(
@@ -523,5 +524,5 @@ def _evidence(
     for some in row_blocks(len(z), z.shape[1], entries):
         for coefficient, plane in counted:
             z[some] += coefficient * plane[rows][some]
-    (model,) = ranked_models(outputs.rows(rows)).values()
-    return fit_evidence(z, y[rows], to_host(log_spreads(model)))
+    spread = log_spreads(*ranked_models(outputs.rows(rows)).values())
+    return fit_evidence(z, y[rows], to_host(spread))

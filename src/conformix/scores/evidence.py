@@ -2,13 +2,13 @@
 
 A likelihood of labels given rows cannot see a constant of a row. A threshold that all rows share
 does: which labels it lets in depends on how the numbers of one row lie to those of another. Let q
-be the blend's probabilities and sd(x) the standard deviation over the labels of the model's
+be the blend's probabilities and sd(x) the standard deviation over the labels of a model's
 log-probabilities, floored at -60. The score of a label is
 
     log q_y(x) + e(x),    e(x) = a log(sd(x) + 0.001) + b log max_k q_k(x),
 
-where the first logarithm is cut off at the smallest and largest of the rows that taught it: nothing
-is known of rows beyond these.
+where the first logarithm is the mean over the models, cut off at the smallest and largest of the
+rows that taught it: nothing is known of rows beyond these.
 
 Let t be the number that a twentieth of the true labels of the tuning rows T have a smaller q than.
 With ``u = exp(e + constant)``, a and b minimise
@@ -52,12 +52,12 @@ FARTHEST = 300.0
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is added to the log-probabilities of a blend of one model, row by row.
+    """What is added to the log-probabilities of a blend, row by row.
 
     Parameters
     ----------
     spread : float
-        Coefficient of the logarithm of the spread of the model's log-probabilities.
+        Coefficient of the logarithm of the spread of the models' log-probabilities.
     top : float
         Coefficient of the logarithm of the blend's largest probability.
     narrowest, widest : float
@@ -93,8 +93,10 @@ class Evidence:
         return (z - total) + (self.spread * known + self.top * (top - total))
 
 
-def log_spreads(model: Any) -> Any:
-    """Return ``log(sd + 0.001)`` (n, 1) of the log-probabilities of a model's ranked rows.
+def log_spreads(*models: Any) -> Any:
+    """Return ``log(sd + 0.001)`` (n, 1) of the log-probabilities of ranked rows of models.
+
+    The mean over the models, added up in their order: one number whoever computes it.
 
     Examples
     --------
@@ -103,7 +105,8 @@ def log_spreads(model: Any) -> Any:
     array([[-6.91],
            [ 0.09]])
     """
-    return model.log(spreads(model.log_probs) + LEAST_SPREAD)
+    first, *others = (model.log(spreads(model.log_probs) + LEAST_SPREAD) for model in models)
+    return sum(others, first) / len(models)
 
 
 def _tops_and_totals(z: Any) -> tuple[Any, Any]:

@@ -140,6 +140,25 @@ def test_the_evidence_of_tensors_is_that_of_the_host(on_device, kind: str, split
     np.testing.assert_array_equal(to_host(there.mask), fits[0].predict_set(values[300:]).mask)
 
 
+@pytest.mark.parametrize("kind", ["logits", "probs"])
+def test_the_evidence_of_tensors_of_three_models_is_that_of_the_host(on_device, kind: str) -> None:
+    logits, y = drawn(1660)
+    noise = np.random.default_rng(7).normal(size=(2, *logits.shape))
+    outputs = {"b": logits, "c": 0.7 * logits + noise[0], "a": logits + 2 * noise[1]}
+    if kind == "probs":
+        outputs = {m: ranked_rows(v, "logits", "exact").probs for m, v in outputs.items()}
+    fits = [
+        cx.ScoreAverage("auto", alpha=0.1, kind=kind, random_state=0).fit(
+            {m: put(v[:1600].copy()) for m, v in outputs.items()}, y[:1600]
+        )
+        for put in (np.asarray, on_device)
+    ]
+    assert fits[0].blend_.evidence == fits[1].blend_.evidence is not None
+    later = {m: v[1600:].copy() for m, v in outputs.items()}
+    there = fits[1].predict_set({m: on_device(v) for m, v in later.items()})
+    np.testing.assert_array_equal(to_host(there.mask), fits[0].predict_set(later).mask)
+
+
 @pytest.mark.parametrize("evident", [False, True])
 def test_a_blend_without_learnt_scores_is_that_of_the_host(
     on_device, monkeypatch, evident: bool
