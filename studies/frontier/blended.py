@@ -56,6 +56,8 @@ class Blending:
         Of the rows, how many tune before the plan is rounded; by default a third.
     ridge : float
         How many times the ridge of ``auto``.
+    apart : bool
+        Whether nothing draws the coefficients of different models to each other, as in 0.1.0.
     evidence : bool
         Whether models of many labels have the evidence of their rows.
 
@@ -72,6 +74,7 @@ class Blending:
     few: bool = False
     share: float | None = None
     ridge: float = 1.0
+    apart: bool = False
     evidence: bool = True
 
     def n_tune(self, n: int, alpha: float, n_models: int, n_classes: int) -> int:
@@ -114,7 +117,7 @@ def _rounded(n: int, alpha: float, wanted: float) -> int:
 
 HIGH_FLOOR = "logp(floor=0.1)"
 AUTO = Blending()
-BEFORE = Blending((*LEARNT, HIGH_FLOOR), old_plan=True, few=True, evidence=False)
+BEFORE = Blending((*LEARNT, HIGH_FLOOR), old_plan=True, few=True, apart=True, evidence=False)
 PARTS = {
     "without evidence": Blending(evidence=False),
     "without likeness": Blending(("likeness",)),
@@ -123,6 +126,7 @@ PARTS = {
     "without rarity": Blending(("rarity",)),
     "without the high floor": Blending((HIGH_FLOOR,)),
     "without these five": Blending((*LEARNT, HIGH_FLOOR), evidence=False),
+    "with models apart": Blending(apart=True),
     "with the tuning rows of 0.1.0": Blending(old_plan=True),
 }
 # Constants that could have been others; with the parts, what somebody else might have chosen.
@@ -268,7 +272,8 @@ class Taught:
         if len(self._tune) and (way.few or can_teach(tuning, self.columns)):
             scores = np.moveaxis(self.planes[used], 0, -1)
             labels = self._blends.pool.labels[self._tune]
-            prior = most_likely(scores, labels, prior, way.ridge * ridge_of(columns), 1)
+            ridge = ridge_of(columns, 0.0) if way.apart else ridge_of(columns)
+            prior = most_likely(scores, labels, prior, way.ridge * ridge, 1)
         counting = np.flatnonzero(prior)
         return [columns[j] for j in counting], prior[counting]
 

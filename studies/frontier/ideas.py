@@ -144,9 +144,11 @@ class Split:
 
     def _likely(self, planes: FloatArray, y: IntArray) -> FloatArray:
         columns = self._taught.columns
-        prior = np.zeros(len(planes))
-        prior[: len(columns)] = prior_of(columns)
-        return most_likely(np.moveaxis(planes, 0, -1), y, prior, ridge_of(columns), 1)
+        p, prior = len(columns), np.zeros(len(planes))
+        prior[:p] = prior_of(columns)
+        ridge = len(self._blends.rows) / 2 * np.eye(len(planes))
+        ridge[:p, :p] = ridge_of(columns)
+        return most_likely(np.moveaxis(planes, 0, -1), y, prior, ridge, 1)
 
     def evident(self, blend: LogProbs) -> FloatArray:
         """Return the scores of the rows that do not tune, by the evidence of the library."""

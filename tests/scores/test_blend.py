@@ -14,7 +14,7 @@ from conformix.data.outputs import check_outputs
 from conformix.kernels import twins
 from conformix.kernels.twins import WORTHWHILE, compile_for
 from conformix.scores import Column, parse_score, score_columns
-from conformix.scores.blend import Blend, dictionary_columns, plan_rows
+from conformix.scores.blend import Blend, dictionary_columns, plan_rows, ridge_of
 from conformix.scores.learnt import Rarity
 from conformix.scores.likelihood import Likelihood, bounded_step, most_likely
 from conformix.scores.terms import terms_of
@@ -43,6 +43,37 @@ def test_the_likelihood_its_slope_and_its_curvature_are_those_of_the_definition(
     assert_allclose(found, value(c), rtol=1e-12)
     assert_allclose(gradient, slopes(value, c), rtol=1e-6)
     assert_allclose(curvature, slopes(lambda at: problem(at)[1], c), rtol=1e-6)
+
+
+def test_a_ridge_may_tie_coefficients_to_each_other() -> None:
+    ridge = np.array([[0.9, 0.0, -0.4], [0.0, 0.3, 0.1], [-0.4, 0.1, 0.5]])
+    problem, c = Likelihood(SCORES, Y, PRIOR, ridge), np.array([0.3, 1.2, 0.1])
+
+    def tied(c: np.ndarray) -> float:
+        away = c - PRIOR
+        return value(c) - RIDGE * sum(away**2) + away @ ridge @ away
+
+    found, gradient, curvature = problem(c)
+    assert_allclose(found, tied(c), rtol=1e-12)
+    assert_allclose(gradient, slopes(tied, c), rtol=1e-6)
+    assert_allclose(curvature, slopes(lambda at: problem(at)[1], c), rtol=1e-6)
+    some = problem.of_every(3)
+    assert_allclose(some.ridge, ridge / 3, rtol=1e-12)
+
+
+def test_coefficients_pay_for_leaving_the_prior_and_more_for_leaving_each_other() -> None:
+    """Half of m times the distance from the prior, five times that from the mean over models."""
+    columns = score_columns(("a", "b", "c"), ("logp", "rank"))
+    away = np.random.default_rng(0).normal(size=len(columns))
+    by_score = {
+        name: [d for d, column in zip(away, columns, strict=True) if str(column.score) == name]
+        for name in ("logp", "rank")
+    }
+    expected = 3 / 2 * sum(away**2)
+    expected += 5 * 3 / 2 * sum(((np.array(d) - np.mean(d)) ** 2).sum() for d in by_score.values())
+    assert_allclose(away @ ridge_of(columns) @ away, expected, rtol=1e-12)
+    assert_allclose(ridge_of(score_columns(("a",), ("logp", "rank"))), np.eye(2) / 2)
+    assert_allclose(ridge_of(columns, together=0.0), 3 / 2 * np.eye(6))
 
 
 def test_blocks_and_threads_do_not_change_a_likelihood(monkeypatch) -> None:

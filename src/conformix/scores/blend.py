@@ -309,6 +309,8 @@ LEARNT = ("likeness", "kin", "rarity")
 
 # The scores whose mean over the models, with nothing learnt, is the blend: a logit ensemble.
 ANCHOR = parse_score("logp(floor=0.01)")
+# How many times as hard coefficients of different models are drawn to each other as to the prior.
+TOGETHER = 5.0
 # Labels beyond which no matrix of them is learnt by default.
 MOST_RELATED = 2**11
 HIGH_FLOOR = parse_score("logp(floor=0.1)")
@@ -352,13 +354,27 @@ def prior_of(columns: Sequence[Column]) -> FloatArray:
     return np.array([float(column.score == ANCHOR) / n_models for column in columns])
 
 
-def ridge_of(columns: Sequence[Column]) -> float:
-    """Return the weight of the squared distance: half the number of models.
+def ridge_of(columns: Sequence[Column], together: float = TOGETHER) -> FloatArray:
+    """Return what coefficients pay for leaving their prior and each other, shape (p, p).
 
-    With m models a coefficient is about 1/m, and a spread of ``1 / sqrt(m)`` around the prior lets
-    it go to zero or to one.
+    With m models m / 2 times the squared distance from the prior: a coefficient is about 1/m, and
+    a spread of ``1 / sqrt(m)`` lets it go to zero or to one. And so many times as much for the
+    distances of a score's coefficients from their mean over the models: what models of the same
+    data have in common is learnt from fewer rows than what sets them apart.
+
+    Examples
+    --------
+    >>> columns = score_columns(("a", "b"), ("logp",))
+    >>> ridge_of(columns) @ [1, 1]  # both move alike
+    array([1., 1.])
+    >>> ridge_of(columns) @ [1, -1]
+    array([ 6., -6.])
     """
-    return len({column.model for column in columns}) / 2
+    names = np.array([str(column.score) for column in columns])
+    alike = (names[:, None] == names).astype(float)
+    apart = np.eye(len(columns)) - alike / alike.sum(axis=0)
+    n_models = len({column.model for column in columns})
+    return np.asarray(n_models / 2 * (np.eye(len(columns)) + together * apart))
 
 
 def plan_rows(

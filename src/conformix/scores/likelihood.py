@@ -1,8 +1,9 @@
 """Coefficients that make labels most likely, under a softmax of scores added up.
 
-``sum_i [log sum_y exp(z_iy) - z_i,y_i] + ridge * |c - prior|^2`` is convex in c and minimised over
-``c >= 0``, by Newton steps whose quadratic model is minimised under the constraint by non-negative
-least squares. Coefficients are rounded, so that the last bits of a product decide nothing.
+``sum_i [log sum_y exp(z_iy) - z_i,y_i] + (c - prior)' R (c - prior)`` is convex in c and minimised
+over ``c >= 0``, by Newton steps whose quadratic model is minimised under the constraint by
+non-negative least squares. Coefficients are rounded, so that the last bits of a product decide
+nothing.
 """
 
 from __future__ import annotations
@@ -37,9 +38,12 @@ LEVEL = 1e-11
 
 
 def most_likely(
-    scores: Any, y: IntArray, prior: FloatArray, ridge: float, threads: int | None = None
-) -> FloatArray:
+    scores: Any, y: IntArray, prior: FloatArray, ridge: float | FloatArray,
+    threads: int | None = None,
+) -> FloatArray:  # fmt: skip
     """Return the coefficients (p,) that maximise the penalised likelihood of the labels.
+
+    The ridge is R, or the number that all of its diagonal is, with nothing beside it.
 
     Rounded, so that the order of sums does not matter. Where it might, since a coefficient of
     scores (n, K, p) on a device is next to where rounding turns, those of the host count.
@@ -125,10 +129,11 @@ class Likelihood:
         scores: Any,
         y: IntArray,
         prior: FloatArray,
-        ridge: float,
+        ridge: float | FloatArray,
         threads: int | None = None,
     ) -> None:
-        self.n, self.prior, self.ridge = len(y), prior, ridge
+        self.n, self.prior = len(y), prior
+        self.ridge = ridge * np.eye(len(prior)) if np.ndim(ridge) == 0 else np.asarray(ridge)
         self._of_rows, self._every = of_labels(scores, y), 1
         self.of_labels = self._of_rows.sum(axis=0)
         self._on_device: Any = None
@@ -183,10 +188,11 @@ class Likelihood:
         if self._loop is not None:
             second += np.tril(second, -1).T
         # A trace of ridge keeps scores that are constant within rows from dividing by zero.
-        second[np.diag_indices(p)] += 2 * self.ridge + 1e-9
+        second += 2 * self.ridge + 1e-9 * np.eye(p)
         away = c - self.prior
-        value += self.ridge * float((away**2).sum()) - float(self.of_labels @ c)
-        return value, first - self.of_labels + 2 * self.ridge * away, second
+        pull = self.ridge @ away
+        value += float(away @ pull) - float(self.of_labels @ c)
+        return value, first - self.of_labels + 2 * pull, second
 
     def _of_block(
         self, rows: slice, c: FloatArray, columns: IntArray
