@@ -365,13 +365,39 @@ def test_threads_that_share_rows_leave_out_what_one_would(
     ranked, parts = Ranked(rows(13, 40, 6)), np.arange(40) % 10
     alone = score.left_out(ranked, score.sums(ranked), parts, 1)
     monkeypatch.setattr("conformix.kernels.blocks.OUTPUTS_PER_WAIT", 1)
-    for threads in (2, 3):
+    for threads in (2, 3, 25, 60):  # parts of the rows, then blocks of labels as well
         own = score.sums_of_parts(ranked, parts, threads)
         sums = reduce(RowSums.plus, own)
+        assert np.array_equal(score.left_out(ranked, sums, parts, threads, own), alone)
         assert np.array_equal(score.left_out(ranked, sums, parts, threads), alone)
+        assert np.array_equal(
+            score.learnt(sums, threads).factors, score.learnt(score.sums(ranked)).factors
+        )
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("threads", "most", "n_tasks", "together"), [
+    (1, 2**27, 4, 1), (4, 2**27, 4, 4), (8, 2**27, 8, 8), (16, 2**27, 16, 16),
+    (16, 6 * 2 * 8 * 3, 16, 3), (16, 1, 16, 1),
+])  # fmt: skip
+def test_threads_without_a_part_take_blocks_of_labels_as_far_as_there_is_memory(
+    threads: int, most: int, n_tasks: int, together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Six blocks of a matrix a thread: of eight labels in four blocks, two rows of eight each."""
+    asked: list[tuple[int, int]] = []
+
+    def spied(work: Any, tasks: Any, several: int) -> list[Any]:
+        asked.append((len(tasks), several))
+        return [work(task) for task in tasks]
+
+    monkeypatch.setattr("conformix.scores.learnt.run_products", spied)
+    ranked, parts = Ranked(rows(12, 40, 8)), np.arange(40) % 4
+    own = Kin().sums_of_parts(ranked, parts, threads)
+    monkeypatch.setattr("conformix.scores.learnt.MOST_ENTRIES", most)
+    Kin().left_out(ranked, reduce(RowSums.plus, own), parts, threads, own)
+    assert asked == [(n_tasks, min(threads, 16)), (n_tasks, together)]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("n_classes", [3, 300])
 def test_sums_over_many_rows_are_exact(n_classes: int, threads: int) -> None:
     largest = 2**20 - 1  # of 2^-20: odd, and its square has 40 bits
@@ -519,7 +545,7 @@ def test_products_by_one_thread_and_by_several_have_the_same_bits(
     small = [np.round(np.float64(values) * 2**20) / 2**20 for values in (probs, f)]
     for left, right, same in ((probs, f, small), (f, f, [small[1], small[1]])):
         expected = same[0].T @ same[1] * 2.0**40
-        for threads in (1, 2, 3):
+        for threads in (1, 2, 3, 20):
             monkeypatch.setattr(patterns, "FEWEST_ROWS", 1 if threads == 2 else 2**8)
             monkeypatch.setattr(patterns, "SUMMED_ENTRIES", 7 * left.shape[1])
             assert np.array_equal(patterns.summed_products(left, right, threads), expected)

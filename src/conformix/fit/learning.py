@@ -131,7 +131,7 @@ def learn_from(
             learning: Any = score
             own = learning.sums_of_parts(ranked, parts, threads) if outputs.n else []
             sums = add_up(score, model, [rows.unlabelled], own).beside(ranked.probs)
-            listed[j] = Column(model, learning.learnt(sums))
+            listed[j] = Column(model, learning.learnt(sums, threads))
             if outputs.n:
                 plane = None if room is None else room[j]
                 left_out[j] = learning.left_out(ranked, sums, parts, threads, own, out=plane)

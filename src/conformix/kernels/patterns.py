@@ -34,7 +34,7 @@ import numpy as np
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, as_float64, is_tensor, quotient, root, to_device
 from conformix.kernels.blas import multiplying, run_products
-from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks
+from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks, run_blocks
 from conformix.kernels.twins import loops
 
 # The log-probability below which all labels are alike.
@@ -173,7 +173,7 @@ def _product(left: Any, right: Any, out: FloatArray | None = None) -> Any:
         return np.matmul(left, right, out=out)
 
 
-def unit_rows(values: Any) -> tuple[Any, Any]:
+def unit_rows(values: Any, threads: int = 1) -> tuple[Any, Any]:
     """Return the rows (m, K) of a matrix scaled to norm one, and their norms (m,).
 
     Rows of zeros stay.
@@ -188,7 +188,11 @@ def unit_rows(values: Any) -> tuple[Any, Any]:
     if loop is not None and values.dtype == np.int64:
         units, norms = np.empty(values.shape), np.empty(len(values))
         shifts = shift_to(unit_bits(values.shape[1])), shift_to(FACTOR_BITS)
-        loop.unit_rows_into(values, shifts, units, norms)
+
+        def fill(rows: slice) -> None:
+            loop.unit_rows_into(values[rows], shifts, units[rows], norms[rows])
+
+        run_blocks(fill, row_blocks(len(values), 1, -(-len(values) // threads)), threads)
         return units, norms
     values = as_float64(values)
     sizes = abs(values)
@@ -201,10 +205,10 @@ def unit_rows(values: Any) -> tuple[Any, Any]:
 
 
 def summed_products(left: Any, right: Any, threads: int = 1) -> Any:
-    """Return ``left.T @ right`` (K, K) of numbers (n, K) up to one, in multiples of 2^-40, int64.
+    """Return ``left.T @ right`` (m, K) of numbers (n, m) and (n, K) up to one, as int64.
 
-    By several threads with rows of their own, on the host. Where both are the same array NumPy
-    computes one half and mirrors it: half the time.
+    In multiples of 2^-40. By several threads with columns of their own, on the host. Where both are
+    the same array, one thread computes one half and mirrors it: half the time.
 
     Examples
     --------
@@ -212,28 +216,46 @@ def summed_products(left: Any, right: Any, threads: int = 1) -> Any:
     array([[0.125, 0.   ],
            [0.25 , 0.   ]])
     """
-    n, n_classes = max(len(left), 1), int(left.shape[1])
-    threads = 1 if is_tensor(left) else threads
+    n, n_classes = max(len(left), 1), int(right.shape[1])
     # Of few labels a block that the cache holds; of many, turning sums to integers counts.
     few = 0 if is_tensor(left) else SUMMED_ENTRIES // n_classes
     step = few if FEWEST_ROWS <= few < ROWS_AT_ONCE else ROWS_AT_ONCE
+    blocks = list(row_blocks(n, 1, step))
+    if threads == 1 or is_tensor(left):
+        pairs = ((left[b], None if right is left else right[b]) for b in blocks)
+        return reduce(operator.add, (_whole_products(*pair) for pair in pairs))
+    out = np.zeros((left.shape[1], n_classes), dtype=np.int64)
+    for rows in blocks:
+        second = _terms_by_threads(right[rows], threads)
 
-    def of_thread(share: slice) -> Any:
-        total: Any = None
-        for start in range(share.start, share.stop, step):
-            rows = slice(start, min(start + step, share.stop))
-            first = terms(left[rows])
-            second = first if right is left else terms(right[rows])
-            product = _product(first.T, second)
-            product *= 2.0 ** (2 * SUM_BITS)
-            total = whole(product) if total is None else total + whole(product)
-        return total
+        def of_thread(labels: slice, rows: slice = rows, second: FloatArray = second) -> None:
+            out[labels] += _whole(_product(terms(left[rows, labels]).T, second))
 
-    if threads == 1:
-        return of_thread(slice(0, n))
-    return reduce(
-        operator.add, run_products(of_thread, row_blocks(n, 1, -(-n // threads)), threads)
-    )
+        run_products(of_thread, row_blocks(len(out), 1, -(-len(out) // threads)), threads)
+    return out
+
+
+def _whole_products(left: Any, right: Any | None) -> Any:
+    """Return the same of a block of rows; of one array with itself where there is no other."""
+    first = terms(left)
+    return _whole(_product(first.T, first if right is None else terms(right)))
+
+
+def _whole(products: Any) -> Any:
+    """Return sums of products as whole multiples of 2^-40; the sums themselves are gone."""
+    products *= 2.0 ** (2 * SUM_BITS)
+    return whole(products)
+
+
+def _terms_by_threads(values: FloatArray, threads: int) -> FloatArray:
+    """Return numbers as terms of a sum."""
+    out = np.empty(values.shape)
+
+    def fill(rows: slice) -> None:
+        out[rows] = terms(values[rows])
+
+    run_blocks(fill, row_blocks(len(values), 1, -(-len(values) // threads)), threads)
+    return out
 
 
 def summed(values: Any) -> Any:

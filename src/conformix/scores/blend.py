@@ -27,7 +27,13 @@ from conformix.errors import InvalidInput
 from conformix.kernels import available_threads
 from conformix.kernels.arrays import FloatArray, IntArray, is_tensor, to_host
 from conformix.kernels.blas import run_products
-from conformix.kernels.blocks import DEVICE_ENTRIES, Buffers, row_blocks
+from conformix.kernels.blocks import (
+    DEVICE_ENTRIES,
+    Buffers,
+    row_blocks,
+    run_blocks,
+    threads_for,
+)
 from conformix.kernels.cached import cached_property
 from conformix.kernels.elementary import softmax
 from conformix.kernels.patterns import CACHE_ENTRIES, multiply_into
@@ -293,8 +299,8 @@ def _device() -> Any:
 
 # Outputs that a thread ranks at once (1 MiB): threads wait for each other between its calls.
 PIECE_ENTRIES = 2**17
-# Outputs that a thread multiplies by a matrix at once (2 MiB).
-PRODUCT_ENTRIES = 2**18
+# Outputs that a thread multiplies by a matrix at once (4 MiB): fewer rows read it too often.
+PRODUCT_ENTRIES = 2**19
 # How many such blocks a thread fills before what they are for.
 AT_ONCE = 2
 # Outputs of a blend that a fit holds (256 MiB); beyond it they are computed when asked for.
@@ -525,20 +531,25 @@ def fit_blend(
     if not has_evidence(len(outputs.models), outputs.n, outputs.n_classes):
         return blend
     teach = slice(0, outputs.n, -(-outputs.n // MOST_EVIDENT_ROWS))
-    return replace(blend, evidence=_evidence(planes, coefficients, outputs, y, teach))
+    z, spread = _added_up(planes[:, teach], coefficients, outputs.rows(teach), threads)
+    return replace(blend, evidence=fit_evidence(z, y[teach], spread))
 
 
-def _evidence(
-    planes: Any, coefficients: FloatArray, outputs: Outputs, y: IntArray, rows: slice
-) -> Evidence:
-    """Return the evidence that some of the rows teach whose scores are planes (p, n, K)."""
-    z = coefficients[0] * planes[0][rows]
-    counted = [
-        (c, plane) for c, plane in zip(coefficients[1:].tolist(), planes[1:], strict=True) if c
-    ]
-    entries = DEVICE_ENTRIES if is_tensor(z) else CACHE_ENTRIES
-    for some in row_blocks(len(z), z.shape[1], entries):
+def _added_up(
+    planes: Any, coefficients: FloatArray, outputs: Outputs, threads: int | None
+) -> tuple[Any, FloatArray]:
+    """Return logits (n, K) of rows whose scores are planes (p, n, K), and their spread (n, 1)."""
+    z = planes[0].clone() if outputs.on_device else np.empty(planes.shape[1:])
+    spread = np.empty((outputs.n, 1))
+    counted = [(c, plane) for c, plane in zip(coefficients.tolist(), planes, strict=True) if c]
+
+    def fill(rows: slice) -> None:
+        z[rows] = 0.0
         for coefficient, plane in counted:
-            z[some] += coefficient * plane[rows][some]
-    spread = log_spreads(*ranked_models(outputs.rows(rows)).values())
-    return fit_evidence(z, y[rows], to_host(spread))
+            z[rows] += coefficient * plane[rows]
+        spread[rows] = to_host(log_spreads(*ranked_models(outputs.rows(rows)).values()))
+
+    entries = DEVICE_ENTRIES if outputs.on_device else CACHE_ENTRIES
+    blocks = row_blocks(outputs.n, outputs.n_classes, entries)
+    run_blocks(fill, blocks, 1 if outputs.on_device else threads_for(z.size, threads))
+    return z, spread

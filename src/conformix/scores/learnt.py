@@ -44,7 +44,7 @@ from conformix.kernels.arrays import (
     torch_module,
 )
 from conformix.kernels.blas import run_products
-from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks, threads_for
+from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks, run_blocks, threads_for
 from conformix.kernels.twins import loops
 from conformix.scores.ranked import Ranked
 from conformix.scores.score import Score
@@ -81,6 +81,10 @@ class RowSums(NamedTuple):
             self.totals + sign * other.totals,
         )
 
+    def of(self, labels: slice) -> RowSums:
+        """Return the products of some labels with all, (m, K)."""
+        return RowSums(self.n, self.products[labels], self.totals)
+
     @property
     def on_host(self) -> RowSums:
         """The sums in host memory."""
@@ -104,6 +108,7 @@ def parts_of(units: IntArray, n_classes: int) -> IntArray:
 
 
 T = TypeVar("T", bound="LearningScore")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -148,10 +153,10 @@ class LearningScore(Score):
         self, ranked: Ranked, parts: IntArray, threads: int | None = None
     ) -> list[RowSums]:
         """Return what is added up over rows, by parts where these are asked for later."""
-        return [self.sums(ranked, _several(ranked, threads))]
+        return [self.sums(ranked, available_threads(threads))]
 
     @abstractmethod
-    def learnt(self: T, sums: RowSums) -> T:
+    def learnt(self: T, sums: RowSums, threads: int | None = 1) -> T:
         """Return the score with what some rows teach it."""
 
     @abstractmethod
@@ -202,12 +207,12 @@ class PatternScore(LearningScore):
         """Return ``4 f(x) . factors_y``."""
         return WIDTH * patterns.products(ranked.patterns, self.factors)  # type: ignore[no-any-return]
 
-    def learnt(self: P, sums: RowSums) -> P:
+    def learnt(self: P, sums: RowSums, threads: int | None = 1) -> P:
         """Return the score with the matrix that some rows make."""
-        return replace(self, factors=to_host(self.matrix(sums)))
+        return replace(self, factors=to_host(self.matrix(sums, available_threads(threads))))
 
     @abstractmethod
-    def matrix(self, sums: RowSums) -> Any:
+    def matrix(self, sums: RowSums, threads: int = 1) -> Any:
         """Return the matrix (K, K) that some rows make, of rows with norm one, where the sums are.
 
         Made of operations that round alike everywhere: the same bits on a device.
@@ -268,12 +273,12 @@ class Likeness(PatternScore):
         products = patterns.summed_products(ranked.probs, ranked.patterns, threads)
         return RowSums(len(ranked.probs), to_host(products), 0)
 
-    def matrix(self, sums: RowSums) -> Any:
+    def matrix(self, sums: RowSums, threads: int = 1) -> Any:
         """Return the prototypes."""
-        return self._prototypes(sums)[0]
+        return self._prototypes(sums, threads)[0]
 
-    def _prototypes(self, sums: RowSums) -> tuple[Any, Any]:
-        units, norms = patterns.unit_rows(sums.products)
+    def _prototypes(self, sums: RowSums, threads: int) -> tuple[Any, Any]:
+        units, norms = patterns.unit_rows(sums.products, threads)
         return units, norms * 2.0 ** (-2 * patterns.SUM_BITS)
 
     def left_out(
@@ -291,7 +296,8 @@ class Likeness(PatternScore):
         With ``d = f . m`` the product with ``m - p f`` is ``d - p f.f``, and the square of its norm
         ``m.m - 2 p d + p^2 f.f``. Where nothing is left of a prototype the score is zero.
         """
-        units, norms = self._prototypes(sums.beside(ranked.patterns))
+        several = available_threads(threads)
+        units, norms = self._prototypes(sums.beside(ranked.patterns), several)
         xp, scores = ranked.xp, ranked.xp.empty_like(ranked.probs) if out is None else out
         loop = None if is_tensor(scores) else loops("patterns", scores.size)
 
@@ -335,29 +341,44 @@ class Kin(PatternScore):
         """Return the sums of products of two columns of f, and of the columns."""
         return _correlated(ranked.patterns, threads).on_host
 
-    def matrix(self, sums: RowSums) -> Any:
+    def matrix(self, sums: RowSums, threads: int = 1) -> Any:
         """Return the positive correlations, one on the diagonal; a label that never varies has 0.
 
         Row and column of an entry play the same part, so the matrix is symmetric before its rows
         are scaled, to the last bit.
         """
-        products, totals = sums.products, as_float64(sums.totals)
-        n, n_classes = max(sums.n, 1), len(totals)
-        own = as_float64(products.diagonal())
+        n_classes, own = len(sums.totals), sums.products.diagonal()
+        if is_tensor(sums.products):
+            return self._of_labels(sums, own, slice(0, n_classes))
+        units = np.empty((n_classes, n_classes))
+
+        def fill(labels: slice) -> None:
+            units[labels] = self._of_labels(sums.of(labels), own, labels)
+
+        run_blocks(fill, row_blocks(n_classes, 1, -(-n_classes // threads)), threads)
+        return units
+
+    def _of_labels(self, sums: RowSums, own: Any, labels: slice) -> Any:
+        """Return rows (m, K) of the matrix.
+
+        By products (m, K) of these labels with all, and those of all labels with themselves (K,).
+        """
+        products, totals, own = sums.products, as_float64(sums.totals), as_float64(own)
+        n = max(sums.n, 1)
         variance = own - quotient(totals * totals, n)
         xp = torch_module() if is_tensor(products) else np
         spread = root(xp.where(variance > CANCELLED * own, variance, np.inf))
-        loop = None if is_tensor(products) else loops("patterns", products.size)
+        loop = None if is_tensor(products) else loops("patterns", len(totals) ** 2)
         if loop is not None:
-            units = np.empty((n_classes, n_classes))
-            bits = patterns.unit_bits(n_classes), patterns.FACTOR_BITS
+            units = np.empty(products.shape)
+            bits = patterns.unit_bits(len(totals)), patterns.FACTOR_BITS
             shifts = patterns.shift_to(bits[0]), patterns.shift_to(bits[1])
-            loop.correlations_into(products, totals, spread, n, shifts, (0, n_classes), units)
+            loop.correlations_into(products, totals, spread, n, shifts, labels.start, units)
             return units
-        covariance = as_float64(products) - quotient(totals[:, None] * totals[None, :], n)
-        positive = (covariance / (spread[:, None] * spread[None, :])).clip(0.0, 1.0)
-        places = xp.arange(n_classes)
-        positive[places, places] = 1.0
+        covariance = as_float64(products) - quotient(totals[labels, None] * totals[None, :], n)
+        positive = (covariance / (spread[labels, None] * spread[None, :])).clip(0.0, 1.0)
+        places = xp.arange(len(products))
+        positive[places, places + labels.start] = 1.0
         return patterns.unit_rows(positive)[0]
 
     def left_out(
@@ -373,35 +394,71 @@ class Kin(PatternScore):
         """Return the scores of rows by the correlations over the other parts."""
         scores = ranked.xp.empty_like(ranked.probs) if out is None else out
         everything, places = sums.beside(ranked.patterns), np.unique(parts)
+        known = len(own) == len(places)
 
-        def score(place: int) -> None:
+        def score(place: int, labels: slice) -> None:
             rows = to_device(np.flatnonzero(parts == places[place]), scores)
             some = ranked.patterns[rows]
-            lacking = own[place] if len(own) == len(places) else _correlated(some)
-            units = self.matrix(everything.plus(lacking, -1))
-            scores[rows] = WIDTH * patterns.products(some, units)
+            lacking = own[place] if known else _correlated(some)
+            squares = everything.products.diagonal() - lacking.products.diagonal()
+            others = everything.of(labels).plus(lacking.of(labels), -1)
+            units = self._of_labels(others, squares, labels)
+            scores[rows, labels] = WIDTH * patterns.products(some, units)
 
-        run_products(score, range(len(places)), _several(ranked, threads))
+        _run_tasks(score, len(places), ranked, threads, cut=known)
         return scores
 
     def sums_of_parts(
         self, ranked: Ranked, parts: IntArray, threads: int | None = None
     ) -> list[RowSums]:
         """Return the sums of every part, where all their matrices are few numbers."""
-        places = np.unique(parts)
-        if len(places) * ranked.n_classes**2 > MOST_ENTRIES:
-            return [self.sums(ranked, _several(ranked, threads))]
+        places, n_classes = np.unique(parts), ranked.n_classes
+        if len(places) * n_classes**2 > MOST_ENTRIES:
+            return [self.sums(ranked, available_threads(threads))]
+        rows = [to_device(np.flatnonzero(parts == part), ranked.patterns) for part in places]
 
-        def add_up(part: int) -> RowSums:
-            rows = to_device(np.flatnonzero(parts == part), ranked.patterns)
-            return _correlated(ranked.patterns[rows])
+        def add_up(place: int, labels: slice) -> RowSums:
+            some = ranked.patterns[rows[place]]
+            whole = labels.stop - labels.start == n_classes
+            left = some if whole else some[:, labels]
+            return RowSums(len(some), patterns.summed_products(left, some), patterns.summed(left))
 
-        return run_products(add_up, places.tolist(), _several(ranked, threads))
+        found = _run_tasks(add_up, len(places), ranked, threads)
+        size = len(found) // len(places)
+        return [_side_by_side(found[i : i + size]) for i in range(0, len(found), size)]
 
 
-def _several(ranked: Ranked, threads: int | None) -> int:
-    """Return how many threads may work at parts of the rows: each holds some six matrices."""
-    return max(1, min(available_threads(threads), MOST_ENTRIES // (6 * ranked.n_classes**2)))
+def _run_tasks(
+    work: Callable[[int, slice], R],
+    n_parts: int,
+    ranked: Ranked,
+    threads: int | None,
+    *,
+    cut: bool = True,
+) -> list[R]:
+    """Do some work on a matrix of every part of the rows, in blocks of labels where it is `cut`.
+
+    As many blocks as threads would be idle otherwise, and as many threads as there is memory for:
+    each holds some six blocks of a matrix.
+    """
+    several, n_classes = available_threads(threads), ranked.n_classes
+    n_blocks = max(1, several // n_parts) if cut and not is_tensor(ranked.probs) else 1
+    blocks = list(row_blocks(n_classes, 1, -(-n_classes // n_blocks)))
+    held = 6 * (blocks[0].stop - blocks[0].start) * n_classes
+    tasks = [(part, labels) for part in range(n_parts) for labels in blocks]
+    several = max(1, min(several, MOST_ENTRIES // held))
+    return run_products(lambda task: work(*task), tasks, several)
+
+
+def _side_by_side(sums: Sequence[RowSums]) -> RowSums:
+    """Return the sums of all labels, of which each has those of a block."""
+    if len(sums) == 1:
+        return sums[0]
+    return RowSums(
+        sums[0].n,
+        np.concatenate([some.products for some in sums]),
+        np.concatenate([some.totals for some in sums]),
+    )
 
 
 def _run(
@@ -443,7 +500,7 @@ class Rarity(LearningScore):
         """Return the sums of the probabilities."""
         return RowSums(len(ranked.probs), 0, to_host(patterns.summed(ranked.probs)))
 
-    def learnt(self, sums: RowSums) -> Rarity:
+    def learnt(self, sums: RowSums, threads: int | None = 1) -> Rarity:
         """Return the score with the constants that some rows make."""
         return replace(self, factors=0.0 - elementary.log(to_host(_share(_mass(sums), sums.n))))
 

@@ -68,20 +68,22 @@ def correlations_into(
     spread: FloatArray,
     n: int,
     shifts: tuple[float, float],
-    labels: tuple[int, int],
+    first: int,
     out: FloatArray,
 ) -> None:
-    """Write rows of the positive correlations, scaled to norm one, to `out` (K, K).
+    """Write the positive correlations of labels, scaled to norm one, to `out` (m, K).
 
-    The operations of `scores.learnt.Kin`; `shifts` as above.
+    The operations of `scores.learnt.Kin`; `shifts` as above. `products` (m, K) are those of the
+    labels from the `first` on.
     """
-    n_classes = len(totals)
+    n_labels, n_classes = products.shape
     row = np.empty(n_classes)
     rough_shift, fine_shift = shifts
-    for y in range(labels[0], labels[1]):
+    for i in range(n_labels):
+        y = first + i
         square = 0.0
         for k in range(n_classes):
-            covariance = np.float64(products[y, k]) - totals[y] * totals[k] / n
+            covariance = np.float64(products[i, k]) - totals[y] * totals[k] / n
             value = min(max(covariance / (spread[y] * spread[k]), 0.0), 1.0)
             row[k] = 1.0 if k == y else value
         for k in range(n_classes):
@@ -89,7 +91,7 @@ def correlations_into(
             square += rough * rough
         norm = math.sqrt(square)
         for k in range(n_classes):
-            out[y, k] = (row[k] / norm + fine_shift) - fine_shift
+            out[i, k] = (row[k] / norm + fine_shift) - fine_shift
 
 
 @compiled
