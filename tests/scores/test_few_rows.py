@@ -16,7 +16,7 @@ from conformix.fit.learning import learn_from
 from conformix.fit.rows import ArrayRows
 from conformix.scores.blend import Blend, dictionary_columns, fit_blend, plan_rows, prior_of
 from conformix.scores.ranked import Ranked
-from conformix.splits import Exact, Roles, ValidityFirst
+from conformix.splits import Exact, ValidityFirst
 from scores.few_rows import measure
 
 
@@ -185,8 +185,7 @@ def test_a_blend_of_few_rows_is_not_much_worse_than_one_of_none() -> None:
             columns = dictionary_columns(outputs)
             if n_tune:
                 rows = ArrayRows(outputs, y[own], NO_DATA)
-                every = np.arange(n_tune)
-                learnt = learn_from(rows, columns, Roles(every, every, every[:0]))
+                learnt = learn_from(rows, rows, columns)
                 blend = fit_blend(outputs, y[own], learnt.columns, left_out=learnt.left_out)
             else:
                 columns = tuple(column for column in columns if not column.score.learns)

@@ -67,7 +67,7 @@ def learn_blend(rows: Any, settings: Settings, rng: np.random.Generator) -> Blen
         learnt = LearntScores(tuple(c for c in columns if not c.score.learns), {})
         seen, tuning = seen.rows(slice(0)), tuning.take(np.arange(0))
     else:
-        learnt = learn_from(rows, columns, roles, settings.threads, with_room=True)
+        learnt = learn_from(rows, tuning, columns, settings.threads, with_room=True)
     blend = fit_blend(
         seen, tuning.y, learnt.columns, name=_free_name(rows.models), threads=settings.threads,
         left_out=learnt.left_out,

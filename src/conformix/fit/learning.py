@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,13 +27,13 @@ import numpy as np
 from conformix.calibration import Marginal
 from conformix.data.outputs import Outputs, Source
 from conformix.errors import InvalidInput
-from conformix.fit.rows import Rows, check_test, rows_held
+from conformix.fit.rows import ArrayRows, Rows, check_test, rows_held
 from conformix.fit.scored import Scored, with_planes
 from conformix.fit.settings import Settings, is_symmetric
 from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.kernels.patterns import MOST_ROWS
 from conformix.kernels.twins import compile_for
-from conformix.scores.learnt import RowSums, parts_of
+from conformix.scores.learnt import RowSums, parts_of, total_of
 from conformix.scores.names import Column
 from conformix.scores.ranked import Ranked, ranked_rows
 from conformix.scores.uniforms import row_digests
@@ -96,15 +96,15 @@ def learn_columns(
             'split="holdout" (vfcp), or give other rows as fit(..., unlabelled=outputs).'
         )
     refuse_own_rows(rows, roles, settings)
-    learnt = learn_from(rows, columns, roles, settings.threads)
+    learnt = learn_from(rows, rows.take(roles.tune), columns, settings.threads)
     batch = with_batch(rows, learnt.columns, roles, settings)
     return Learnt(replace(learnt, columns=batch), settings, roles)
 
 
 def learn_from(
     rows: Rows,
+    tuning: ArrayRows,
     columns: Sequence[Column],
-    roles: Roles,
     threads: int | None = None,
     *,
     with_room: bool = False,
@@ -113,7 +113,6 @@ def learn_from(
 
     With room for the scores of all columns, where the others are wanted beside those that learn.
     """
-    tuning = rows.take(roles.tune)
     outputs = tuning.outputs if tuning.outputs.stays_on_device else tuning.outputs.to_host()
     units = np.arange(outputs.n) if tuning.groups is None else tuning.groups
     parts = parts_of(units, outputs.n_classes)
@@ -130,7 +129,7 @@ def learn_from(
                 continue
             learning: Any = score
             own = learning.sums_of_parts(ranked, parts, threads) if outputs.n else []
-            sums = add_up(score, model, [rows.unlabelled], own).beside(ranked.probs)
+            sums = add_up(score, model, [rows.unlabelled], own, threads).beside(ranked.probs)
             listed[j] = Column(model, learning.learnt(sums, threads))
             if outputs.n:
                 plane = None if room is None else room[j]
@@ -139,13 +138,17 @@ def learn_from(
 
 
 def add_up(
-    score: Any, model: str, sources: Sequence[Source | None], own: Sequence[RowSums] = ()
+    score: Any,
+    model: str,
+    sources: Sequence[Source | None],
+    own: Sequence[RowSums] = (),
+    threads: int | None = 1,
 ) -> RowSums:
     """Return what a score adds up over all rows of some outputs, by whoever has them.
 
     And over rows whose sums are known. Sums are exact: no cut into blocks changes them.
     """
-    total = reduce(RowSums.plus, own) if own else None
+    total = total_of(own, threads) if own else None
     there = [source for source in sources if source is not None]
     n = sum(source.n for source in there)
     n += total.n if total is not None else 0

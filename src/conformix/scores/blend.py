@@ -259,7 +259,7 @@ class Blending:
             out += product
         if self._blend.evidence is not None:
             for rows in pieces:
-                out[rows] = self._blend.evidence.logits(out[rows], spread[rows])
+                self._blend.evidence.logits(out[rows], spread[rows], out[rows])
         elif self._outputs.kind == "probs":
             for rows in pieces:
                 if self._outputs.arithmetic == "exact":
@@ -532,7 +532,7 @@ def fit_blend(
         return blend
     teach = slice(0, outputs.n, -(-outputs.n // MOST_EVIDENT_ROWS))
     z, spread = _added_up(planes[:, teach], coefficients, outputs.rows(teach), threads)
-    return replace(blend, evidence=fit_evidence(z, y[teach], spread))
+    return replace(blend, evidence=fit_evidence(z, y[teach], spread, threads))
 
 
 def _added_up(

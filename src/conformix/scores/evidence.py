@@ -33,7 +33,8 @@ import numpy as np
 from conformix.errors import InvalidInput
 from conformix.kernels import elementary
 from conformix.kernels.arrays import FloatArray, IntArray, is_tensor, of_labels, to_device, to_host
-from conformix.kernels.patterns import spreads
+from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks, run_blocks, threads_for
+from conformix.kernels.patterns import CACHE_ENTRIES, spreads
 from conformix.kernels.twins import loops
 from conformix.scores.likelihood import might_round_otherwise, rounded
 
@@ -86,11 +87,24 @@ class Evidence:
                 "rise."
             )
 
-    def logits(self, z: Any, spread: Any) -> Any:
-        """Return ``log softmax(z) + e`` (n, K) of logits z and what `log_spreads` says, (n, 1)."""
+    def logits(self, z: Any, spread: Any, out: FloatArray | None = None) -> Any:
+        """Return ``log softmax(z) + e`` (n, K) of logits z and what `log_spreads` says, (n, 1).
+
+        On the host in `out`, where that is given; it may be z.
+        """
+        loop = None if is_tensor(z) else loops("terms", z.size)
+        if loop is not None and z.flags.c_contiguous:
+            out = np.empty_like(z) if out is None else out
+            numbers = self.spread, self.top, self.narrowest, self.widest
+            loop.evident_into(z, spread, numbers, elementary.cuts(z.shape[1]), out)
+            return out
         top, total = _tops_and_totals(z)
         known = spread.clip(self.narrowest, self.widest)
-        return (z - total) + (self.spread * known + self.top * (top - total))
+        found = (z - total) + (self.spread * known + self.top * (top - total))
+        if out is None:
+            return found
+        out[:] = found
+        return out
 
 
 def log_spreads(*models: Any) -> Any:
@@ -118,7 +132,7 @@ def _tops_and_totals(z: Any) -> tuple[Any, Any]:
     return z.max(axis=1, keepdims=True), elementary.log_sum_exp(z)
 
 
-def fit_evidence(z: Any, y: IntArray, spread: FloatArray) -> Evidence:
+def fit_evidence(z: Any, y: IntArray, spread: FloatArray, threads: int | None = 1) -> Evidence:
     """Return the evidence of tuning rows, by their labels.
 
     Parameters
@@ -129,6 +143,8 @@ def fit_evidence(z: Any, y: IntArray, spread: FloatArray) -> Evidence:
         True labels.
     spread : float64 array of shape (n, 1)
         What `log_spreads` says of the rows.
+    threads : int or None
+        For the rows, on the host.
 
     Examples
     --------
@@ -139,11 +155,11 @@ def fit_evidence(z: Any, y: IntArray, spread: FloatArray) -> Evidence:
     >>> fit_evidence(model.log_probs, data.labels[:500], log_spreads(model)).top < 0
     True
     """
-    top, total = _tops_and_totals(z)
-    numbers = np.concatenate([spread, to_host(top - total)], axis=1)
+    odds = Odds(z, y, threads)
+    numbers = np.concatenate([spread, odds.log_tops], axis=1)
     units = np.maximum(numbers.std(axis=0) + 1e-6, LEAST_UNIT)
     features = np.column_stack([(numbers - numbers.mean(axis=0)) / units, np.ones(len(y))])
-    found = _minimum(Odds(z - total, y), features)[:2] / units
+    found = _minimum(odds, features)[:2] / units
     if is_tensor(z) and might_round_otherwise(found):
         return fit_evidence(to_host(z), y, spread)
     slope, largest = rounded(found).tolist()
@@ -151,16 +167,42 @@ def fit_evidence(z: Any, y: IntArray, spread: FloatArray) -> Evidence:
 
 
 class Odds:
-    """``q_k / t`` of all labels of tuning rows, where their log-probabilities are."""
+    """``q_k / t`` of all labels of tuning rows, where their logits z (n, K) are.
 
-    def __init__(self, log_probs: Any, y: IntArray) -> None:
-        own = of_labels(log_probs, y)
+    Attributes
+    ----------
+    level : float
+        t.
+    log_tops : float64 array of shape (n, 1)
+        The logarithm of the largest q of every row.
+    """
+
+    def __init__(self, z: Any, y: IntArray, threads: int | None = 1) -> None:
+        here = not is_tensor(z)
+        self._loop = loops("likelihood", z.size) if here else None
+        self._threads = threads_for(z.size, threads) if here else 1
+        entries = CACHE_ENTRIES if here else DEVICE_ENTRIES
+        self._blocks = list(row_blocks(len(z), int(z.shape[1]), entries))
+        self.log_tops = np.empty((len(z), 1))
+        totals, own = np.empty((len(z), 1)), np.empty(len(z))
+
+        def look_at(rows: slice) -> None:
+            top, total = _tops_and_totals(z[rows])
+            self.log_tops[rows], totals[rows] = to_host(top - total), to_host(total)
+            own[rows] = of_labels(z[rows], y[rows]) - totals[rows, 0]
+
+        run_blocks(look_at, self._blocks, self._threads)
         log_level = float(np.sort(own)[int(LEVEL * (len(own) + 1))])
         self.level = float(np.exp(log_level))
         self._own = np.exp(np.minimum(own - log_level, FARTHEST))
-        log_odds = (log_probs - log_level).clip(max=FARTHEST)
-        self._of_labels: Any = log_odds.exp_() if is_tensor(log_odds) else elementary.exp(log_odds)
-        self._loop = None if is_tensor(log_probs) else loops("likelihood", log_probs.size)
+        self._of_labels: Any = np.empty(z.shape) if here else z.new_empty(z.shape)
+
+        def fill(rows: slice) -> None:
+            total = to_device(totals[rows], z)
+            log_odds = ((z[rows] - total) - log_level).clip(max=FARTHEST)
+            self._of_labels[rows] = elementary.exp(log_odds) if here else log_odds.exp_()
+
+        run_blocks(fill, self._blocks, self._threads)
 
     def slopes(self, r: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the first and second derivatives (n,) of every row's loss by ``r = log u``."""
@@ -171,13 +213,22 @@ class Odds:
 
     def _sums(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the sums (n,) over labels of ``v = u o / (1 + u o)``, and of ``v (1 - v)``."""
-        if self._loop is not None:
-            first, second = np.empty(len(u)), np.empty(len(u))
-            self._loop.logistic_sums(self._of_labels, u, first, second)
-            return first, second
-        odds = self._of_labels * to_device(u, self._of_labels)[:, None]
-        values = odds / (1 + odds)
-        return to_host(values.sum(1)), to_host((values / (1 + odds)).sum(1))
+        first, second = np.empty(len(u)), np.empty(len(u))
+
+        def add_up(rows: slice) -> None:
+            if self._loop is not None:
+                own = self._of_labels[rows], u[rows]
+                self._loop.logistic_sums(*own, first[rows], second[rows])
+                return
+            odds = self._of_labels[rows] * to_device(u[rows], self._of_labels)[:, None]
+            values = odds / (1 + odds)
+            first[rows], second[rows] = (
+                to_host(values.sum(1)),
+                to_host((values / (1 + odds)).sum(1)),
+            )
+
+        run_blocks(add_up, self._blocks, self._threads)
+        return first, second
 
 
 def _minimum(odds: Odds, features: FloatArray) -> FloatArray:

@@ -26,6 +26,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -60,6 +61,8 @@ CANCELLED = 2.0**-16
 MOST_CLASSES = 2**14
 # Scores that a thread multiplies at once: the matrix is read for many rows.
 PRODUCT_ENTRIES = 2**18
+# Products that take as long as a logarithm.
+PRODUCTS_AT_A_TIME = 2**6
 # Entries of matrices that all threads hold together (1 GiB).
 MOST_ENTRIES = 2**27
 # For every label, rows that count as uniform: a mean over few rows says little of rare labels.
@@ -95,6 +98,23 @@ class RowSums(NamedTuple):
         return RowSums(self.n, to_device(self.products, values), to_device(self.totals, values))
 
 
+def total_of(sums: Sequence[RowSums], threads: int | None = 1) -> RowSums:
+    """Return what several sums add up to, by threads with labels of their own."""
+    products = sums[0].products
+    if len(sums) == 1 or not isinstance(products, np.ndarray):
+        return reduce(RowSums.plus, sums)
+    total = np.empty_like(products)
+
+    def add_up(labels: slice) -> None:
+        np.add(products[labels], sums[1].products[labels], out=total[labels])
+        for others in sums[2:]:
+            total[labels] += others.products[labels]
+
+    several = available_threads(threads)
+    run_blocks(add_up, row_blocks(len(total), 1, -(-len(total) // several)), several)
+    return RowSums(sum(one.n for one in sums), total, sum(one.totals for one in sums))
+
+
 def parts_of(units: IntArray, n_classes: int) -> IntArray:
     """Return the part (n,) of every row; rows of one unit, such as a group, go together.
 
@@ -108,7 +128,6 @@ def parts_of(units: IntArray, n_classes: int) -> IntArray:
 
 
 T = TypeVar("T", bound="LearningScore")
-R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -317,7 +336,7 @@ class Likeness(PatternScore):
             norm = root(xp.where(there, square, 1.0))
             scores[rows] = xp.where(there, WIDTH * ((along - p * length) / norm), 0.0)
 
-        _run(leave_out, scores, threads, PRODUCT_ENTRIES)
+        _run(leave_out, scores, threads, PRODUCT_ENTRIES, ranked.n_classes)
         return scores
 
 
@@ -416,26 +435,28 @@ class Kin(PatternScore):
         if len(places) * n_classes**2 > MOST_ENTRIES:
             return [self.sums(ranked, available_threads(threads))]
         rows = [to_device(np.flatnonzero(parts == part), ranked.patterns) for part in places]
+        if is_tensor(ranked.patterns):
+            return [_correlated(ranked.patterns[some]) for some in rows]
+        products = np.empty((len(places), n_classes, n_classes), dtype=np.int64)
 
-        def add_up(place: int, labels: slice) -> RowSums:
+        def add_up(place: int, labels: slice) -> None:
             some = ranked.patterns[rows[place]]
-            whole = labels.stop - labels.start == n_classes
-            left = some if whole else some[:, labels]
-            return RowSums(len(some), patterns.summed_products(left, some), patterns.summed(left))
+            left = some if labels == slice(0, n_classes) else some[:, labels]
+            products[place, labels] = patterns.summed_products(left, some)
 
-        found = _run_tasks(add_up, len(places), ranked, threads)
-        size = len(found) // len(places)
-        return [_side_by_side(found[i : i + size]) for i in range(0, len(found), size)]
+        _run_tasks(add_up, len(places), ranked, threads)
+        totals = [patterns.summed(ranked.patterns[some]) for some in rows]
+        return [RowSums(*one) for one in zip(map(len, rows), products, totals, strict=True)]
 
 
 def _run_tasks(
-    work: Callable[[int, slice], R],
+    work: Callable[[int, slice], None],
     n_parts: int,
     ranked: Ranked,
     threads: int | None,
     *,
     cut: bool = True,
-) -> list[R]:
+) -> None:
     """Do some work on a matrix of every part of the rows, in blocks of labels where it is `cut`.
 
     As many blocks as threads would be idle otherwise, and as many threads as there is memory for:
@@ -447,18 +468,7 @@ def _run_tasks(
     held = 6 * (blocks[0].stop - blocks[0].start) * n_classes
     tasks = [(part, labels) for part in range(n_parts) for labels in blocks]
     several = max(1, min(several, MOST_ENTRIES // held))
-    return run_products(lambda task: work(*task), tasks, several)
-
-
-def _side_by_side(sums: Sequence[RowSums]) -> RowSums:
-    """Return the sums of all labels, of which each has those of a block."""
-    if len(sums) == 1:
-        return sums[0]
-    return RowSums(
-        sums[0].n,
-        np.concatenate([some.products for some in sums]),
-        np.concatenate([some.totals for some in sums]),
-    )
+    run_products(lambda task: work(*task), tasks, several)
 
 
 def _run(
@@ -466,9 +476,14 @@ def _run(
     scores: Any,
     threads: int | None,
     entries: int = patterns.CACHE_ENTRIES,
+    products: int = 0,
 ) -> None:
-    """Do some work on all rows of scores (n, K), in blocks of so many, or one for each thread."""
-    several = threads_for(scores.shape[0] * scores.shape[1], threads)
+    """Do some work on all rows of scores (n, K), in blocks of so many, or one for each thread.
+
+    A score that is the sum of so many `products` is as much work as many that are none.
+    """
+    amount = scores.shape[0] * scores.shape[1] * (1 + products // PRODUCTS_AT_A_TIME)
+    several = threads_for(amount, threads)
     share = -(-len(scores) // several) * scores.shape[1]
     entries = DEVICE_ENTRIES if is_tensor(scores) else min(entries, share)
     run_products(work, row_blocks(len(scores), scores.shape[1], entries), several)

@@ -1,4 +1,4 @@
-"""The terms of a blend added up row by row: a row never leaves the cache."""
+"""The terms of a blend added up, and its evidence, row by row: a row never leaves the cache."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.kernels.host.compiled import compiled
-from conformix.kernels.host.elementary import AT_ONCE, _log_into
+from conformix.kernels.host.elementary import (
+    AT_ONCE,
+    _exp_of_differences,
+    _largest,
+    _log_into,
+    _sum,
+    log_of,
+)
 from conformix.kernels.host.ranks import tie_groups
 
 # What a term is a function of, and what its numbers are: the coefficient and what is added to the
@@ -54,3 +61,30 @@ def terms_into(
                     values = terms
                 for k in range(n_classes):
                     total[k] += own[0] * values[k]
+
+
+@compiled
+def evident_into(
+    z: FloatArray,
+    spread: FloatArray,
+    numbers: tuple[float, float, float, float],
+    cuts: tuple[float, float],
+    out: FloatArray,
+) -> None:
+    """Write ``log softmax(z) + e`` of rows (n, K) to `out`, which may be the same array.
+
+    The operations of `scores.evidence.Evidence.logits`, with its `numbers`; `cuts` are those of
+    sums of as many numbers.
+    """
+    n, n_classes = z.shape
+    of_spread, of_top, narrowest, widest = numbers
+    room, powers = np.empty((3, AT_ONCE)), np.empty(n_classes)
+    for i in range(n):
+        row, own = z[i], out[i]
+        top = _largest(row)
+        _exp_of_differences(row, top, powers, room)
+        total = top + log_of(_sum(powers, cuts[0], cuts[1], room))
+        known = min(max(spread[i, 0], narrowest), widest)
+        lift = of_spread * known + of_top * (top - total)
+        for k in range(n_classes):
+            own[k] = (row[k] - total) + lift
