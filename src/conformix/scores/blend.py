@@ -43,7 +43,7 @@ from conformix.scores.learnt import PatternScore, PatternSum, pattern_sum
 from conformix.scores.likelihood import most_likely
 from conformix.scores.names import Column, parse_score, score_columns
 from conformix.scores.ranked import Ranked, ranked_models
-from conformix.scores.sorted_rows import rise
+from conformix.scores.sorted_rows import SHORT_CALLERS, rise
 from conformix.scores.tensor import fill_planes, fill_tensor
 from conformix.scores.terms import terms_of
 
@@ -194,8 +194,8 @@ class Blend:
 class Blending:
     """Outputs of a blend on the host, by threads with blocks of rows of their own.
 
-    A block goes up to its patterns in pieces that the cache holds, is multiplied by a matrix at
-    once, and is finished in pieces.
+    A block goes up to its patterns in pieces that the cache holds, or at once where threads are
+    many, is multiplied by a matrix at once, and is finished in pieces.
 
     Parameters
     ----------
@@ -209,13 +209,15 @@ class Blending:
 
     def __init__(self, blend: Blend, outputs: Outputs, threads: int) -> None:
         self._blend, self._outputs, self._threads = blend, outputs, threads
-        entries = min(PIECE_ENTRIES, outputs.n * outputs.n_classes)
-        exact = outputs.arithmetic == "exact"
-        self._terms = terms_of(blend.plain, outputs.n_classes, entries) if exact else None
         # For every thread two blocks or more.
         share = outputs.n * outputs.n_classes // (2 * threads)
-        entries = max(PIECE_ENTRIES, min(PRODUCT_ENTRIES, share))
+        entries = min(PRODUCT_ENTRIES, max(share, PIECE_ENTRIES // 4))
         self._rows = max(1, entries // outputs.n_classes)
+        # Many threads wait for each other between calls longer than for memory: they make few.
+        self._piece = PIECE_ENTRIES if threads <= SHORT_CALLERS else entries
+        exact = outputs.arithmetic == "exact"
+        together = min(self._piece, outputs.n * outputs.n_classes)
+        self._terms = terms_of(blend.plain, outputs.n_classes, together) if exact else None
         # Used for block after block: fresh memory costs as much as the work on it.
         some = min(self._rows, outputs.n)
         shape = (len(blend.of_patterns) + 1, some, outputs.n_classes)
@@ -240,7 +242,7 @@ class Blending:
         n, n_classes = out.shape
         scores = self._blend.of_patterns
         product, patterns = room[0, :n], dict(zip(scores, room[1:, :n], strict=True))
-        pieces = list(row_blocks(n, n_classes, PIECE_ENTRIES))
+        pieces = list(row_blocks(n, n_classes, self._piece))
         spread = np.empty((n, 1))
         for rows in pieces:
             some = self._outputs.read(slice(block.start + rows.start, block.start + rows.stop))
@@ -297,7 +299,7 @@ def _device() -> Any:
     return import_module("conformix.scores.device")  # PyTorch, for tensors only
 
 
-# Outputs that a thread ranks at once (1 MiB): threads wait for each other between its calls.
+# Outputs that one of a few threads ranks at once (1 MiB): the cache holds them.
 PIECE_ENTRIES = 2**17
 # Outputs that a thread multiplies by a matrix at once (4 MiB): fewer rows read it too often.
 PRODUCT_ENTRIES = 2**19
