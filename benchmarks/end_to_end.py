@@ -26,12 +26,16 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+# Threads of OpenMP that wait for work would share the cores with whoever comes next, awake.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 import numpy as np
 
 import conformix as cx
 from benchmarks import end_to_end_page
 from benchmarks.measure import ROOT, interval, surroundings
 from benchmarks.stages import Watch
+from conformix.kernels import elementary, run_blocks
 
 RESULTS = ROOT / "benchmarks" / "results" / "end_to_end.jsonl"
 ALPHA = 0.1
@@ -337,6 +341,23 @@ def growth(rounds: int | None) -> Iterable[dict[str, Any]]:
         for point, seconds in zip(points, taken.values(), strict=True):
             yield {"axis": axis, **point} | timed(seconds)
         make_case.cache_clear()
+    threads = [point["threads"] for point in axes["threads"]]
+    taken = in_turns([exponentials(each) for each in threads], rounds or GROWTH_ROUNDS)
+    for each, seconds in zip(threads, taken.values(), strict=True):
+        yield {"axis": end_to_end_page.LOOP, "threads": each} | timed(seconds)
+
+
+def exponentials(threads: int) -> Contender:
+    """Return a tenth of a second of arithmetic in the cache: what the machine gives to threads."""
+    numbers = np.linspace(-1, 0, 2**15)
+
+    def work(_: int) -> None:
+        for _ in range(24):
+            elementary.exp(numbers)
+
+    return Contender(
+        f"{threads}", lambda: run_blocks(work, range(64), threads), lambda _: None, np.asarray
+    )
 
 
 class Results:

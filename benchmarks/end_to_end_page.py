@@ -165,15 +165,18 @@ def stages_table(rows: list[Row]) -> str:
 STEPS = ("fit", "predict")
 
 
+# The axis on which no library is: a loop of arithmetic by more and more threads.
+LOOP = "threads, exponentials"
+
+
 def growth_table(rows: list[Row]) -> str:
     """Return the times along every axis, and each as a multiple of the one before."""
     lines = []
     for axis in distinct(row["axis"] for row in rows):
         before: Row | None = None
         for row in (row for row in rows if row["axis"] == axis):
-            point = f"n = {row['n']:,}, K = {row['K']:,}, d = {row['d']}" + threads_in_words(
-                row["threads"]
-            )
+            sizes = [f"{name} = {row[name]:,}" for name in ("n", "K", "d") if name in row]
+            point = ", ".join([*sizes, threads_in_words(row["threads"]).removeprefix(", ")])
             step = f"{row['seconds'] / before['seconds']:.2f}" if before else ""
             steps = (f"{row[f'{name}_s']:.3g}" for name in (*STEPS, "cpu"))
             lines.append([axis, point, with_interval(row), *steps, step])
