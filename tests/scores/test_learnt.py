@@ -23,7 +23,16 @@ from conformix.kernels import blas, patterns
 from conformix.kernels.twins import WORTHWHILE, compile_for, loops
 from conformix.scores import Column, parse_score
 from conformix.scores.blend import Blend, dictionary_columns
-from conformix.scores.learnt import WIDTH, Kin, Likeness, Rarity, RowSums, parts_of, pattern_sum
+from conformix.scores.learnt import (
+    WIDTH,
+    Kin,
+    Likeness,
+    Rarity,
+    RowSums,
+    parts_of,
+    pattern_sum,
+    total_of,
+)
 from conformix.scores.ranked import Ranked
 from conformix.scores.sorted_rows import true_label_scores
 
@@ -375,6 +384,25 @@ def test_threads_that_share_rows_leave_out_what_one_would(
         )
 
 
+@pytest.mark.parametrize("threads", [1, 2, 7])
+def test_matrices_by_threads_are_those_of_one(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compile_for(WORTHWHILE)
+    monkeypatch.setattr("conformix.kernels.blocks.OUTPUTS_PER_WAIT", 1)
+    ranked, parts = Ranked(rows(15, 60, 40)), np.arange(60) % 4
+    own = Kin().sums_of_parts(ranked, parts)
+    total, expected = total_of(own, threads), reduce(RowSums.plus, own)
+    assert total.n == expected.n == 60
+    assert np.array_equal(total.products, expected.products)
+    assert np.array_equal(total.totals, expected.totals)
+    assert np.array_equal(Kin().matrix(total, threads), Kin().matrix(expected))
+    prototypes = Likeness().sums(ranked).products
+    alone = patterns.unit_rows(prototypes)
+    for one, other in zip(patterns.unit_rows(prototypes, threads), alone, strict=True):
+        assert np.array_equal(one, other)
+
+
 @pytest.mark.parametrize(("threads", "most", "n_tasks", "together"), [
     (1, 2**27, 4, 1), (4, 2**27, 4, 4), (8, 2**27, 8, 8), (16, 2**27, 16, 16),
     (16, 6 * 2 * 8 * 3, 16, 3), (16, 1, 16, 1),
@@ -399,7 +427,10 @@ def test_threads_without_a_part_take_blocks_of_labels_as_far_as_there_is_memory(
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("n_classes", [3, 300])
-def test_sums_over_many_rows_are_exact(n_classes: int, threads: int) -> None:
+def test_sums_over_many_rows_are_exact(
+    n_classes: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("conformix.kernels.blocks.OUTPUTS_PER_WAIT", 1)
     largest = 2**20 - 1  # of 2^-20: odd, and its square has 40 bits
     values = np.full((10_001, n_classes), largest * 2.0**-20)
     assert (patterns.summed_products(values, values, threads) == 10_001 * largest**2).all()
@@ -537,6 +568,7 @@ def test_products_by_one_thread_and_by_several_have_the_same_bits(
     f = patterns.patterns(np.log(probs))
     units, _ = patterns.unit_rows(patterns.summed_products(probs, f).astype(float))
     monkeypatch.setattr(blas, "SMALL", small)
+    monkeypatch.setattr("conformix.kernels.blocks.OUTPUTS_PER_WAIT", 1)
     whole = f.astype(float) @ (np.round(units * 2**11) / 2**11).T
     room = np.empty(whole.shape, dtype=np.float32)
     assert np.array_equal(patterns.products(f, units), whole)

@@ -34,7 +34,7 @@ import numpy as np
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray, as_float64, is_tensor, quotient, root, to_device
 from conformix.kernels.blas import multiplying, run_products
-from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks, run_blocks
+from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks, run_blocks, threads_for
 from conformix.kernels.twins import loops
 
 # The log-probability below which all labels are alike.
@@ -47,6 +47,8 @@ PATTERN_BITS, MATRIX_BITS = 12, 11
 ROWS_AT_ONCE = 2**12
 # Numbers that are added up at once on the host, where that is so many rows or more.
 SUMMED_ENTRIES, FEWEST_ROWS = 2**16, 2**8
+# Products of two numbers that take as long as a logarithm.
+AT_A_TIME = 2**6
 # Numbers on the host that are rounded and added up at once: the cache holds them.
 CACHE_ENTRIES = 2**15
 # Rows whose sums, at most one a row in multiples of 2^-40, stay below 2^63.
@@ -192,7 +194,8 @@ def unit_rows(values: Any, threads: int = 1) -> tuple[Any, Any]:
         def fill(rows: slice) -> None:
             loop.unit_rows_into(values[rows], shifts, units[rows], norms[rows])
 
-        run_blocks(fill, row_blocks(len(values), 1, -(-len(values) // threads)), threads)
+        several = threads_for(values.size, threads)
+        run_blocks(fill, row_blocks(len(values), 1, -(-len(values) // several)), several)
         return units, norms
     values = as_float64(values)
     sizes = abs(values)
@@ -221,17 +224,21 @@ def summed_products(left: Any, right: Any, threads: int = 1) -> Any:
     few = 0 if is_tensor(left) else SUMMED_ENTRIES // n_classes
     step = few if FEWEST_ROWS <= few < ROWS_AT_ONCE else ROWS_AT_ONCE
     blocks = list(row_blocks(n, 1, step))
-    if threads == 1 or is_tensor(left):
+    several = threads_for(n * left.shape[1] * (1 + n_classes // AT_A_TIME), threads)
+    if several == 1 or is_tensor(left):
         pairs = ((left[b], None if right is left else right[b]) for b in blocks)
         return reduce(operator.add, (_whole_products(*pair) for pair in pairs))
-    out = np.zeros((left.shape[1], n_classes), dtype=np.int64)
-    for rows in blocks:
-        second = _terms_by_threads(right[rows], threads)
+    second, out = np.empty(right.shape), np.zeros((left.shape[1], n_classes), dtype=np.int64)
 
-        def of_thread(labels: slice, rows: slice = rows, second: FloatArray = second) -> None:
-            out[labels] += _whole(_product(terms(left[rows, labels]).T, second))
+    def fill(rows: slice) -> None:
+        second[rows] = terms(right[rows])
 
-        run_products(of_thread, row_blocks(len(out), 1, -(-len(out) // threads)), threads)
+    def add_up(labels: slice) -> None:
+        for rows in blocks:
+            out[labels] += _whole(_product(terms(left[rows, labels]).T, second[rows]))
+
+    run_blocks(fill, row_blocks(n, 1, -(-n // several)), several)
+    run_products(add_up, row_blocks(len(out), 1, -(-len(out) // several)), several)
     return out
 
 
@@ -245,17 +252,6 @@ def _whole(products: Any) -> Any:
     """Return sums of products as whole multiples of 2^-40; the sums themselves are gone."""
     products *= 2.0 ** (2 * SUM_BITS)
     return whole(products)
-
-
-def _terms_by_threads(values: FloatArray, threads: int) -> FloatArray:
-    """Return numbers as terms of a sum."""
-    out = np.empty(values.shape)
-
-    def fill(rows: slice) -> None:
-        out[rows] = terms(values[rows])
-
-    run_blocks(fill, row_blocks(len(values), 1, -(-len(values) // threads)), threads)
-    return out
 
 
 def summed(values: Any) -> Any:

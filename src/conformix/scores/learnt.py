@@ -61,8 +61,6 @@ CANCELLED = 2.0**-16
 MOST_CLASSES = 2**14
 # Scores that a thread multiplies at once: the matrix is read for many rows.
 PRODUCT_ENTRIES = 2**18
-# Products that take as long as a logarithm.
-PRODUCTS_AT_A_TIME = 2**6
 # Entries of matrices that all threads hold together (1 GiB).
 MOST_ENTRIES = 2**27
 # For every label, rows that count as uniform: a mean over few rows says little of rare labels.
@@ -110,7 +108,7 @@ def total_of(sums: Sequence[RowSums], threads: int | None = 1) -> RowSums:
         for others in sums[2:]:
             total[labels] += others.products[labels]
 
-    several = available_threads(threads)
+    several = threads_for(total.size, threads)
     run_blocks(add_up, row_blocks(len(total), 1, -(-len(total) // several)), several)
     return RowSums(sum(one.n for one in sums), total, sum(one.totals for one in sums))
 
@@ -374,7 +372,8 @@ class Kin(PatternScore):
         def fill(labels: slice) -> None:
             units[labels] = self._of_labels(sums.of(labels), own, labels)
 
-        run_blocks(fill, row_blocks(n_classes, 1, -(-n_classes // threads)), threads)
+        several = threads_for(units.size, threads)
+        run_blocks(fill, row_blocks(n_classes, 1, -(-n_classes // several)), several)
         return units
 
     def _of_labels(self, sums: RowSums, own: Any, labels: slice) -> Any:
@@ -482,7 +481,7 @@ def _run(
 
     A score that is the sum of so many `products` is as much work as many that are none.
     """
-    amount = scores.shape[0] * scores.shape[1] * (1 + products // PRODUCTS_AT_A_TIME)
+    amount = scores.shape[0] * scores.shape[1] * (1 + products // patterns.AT_A_TIME)
     several = threads_for(amount, threads)
     share = -(-len(scores) // several) * scores.shape[1]
     entries = DEVICE_ENTRIES if is_tensor(scores) else min(entries, share)
