@@ -225,7 +225,7 @@ class Blending:
 
     def blocks(self) -> Iterator[slice]:
         """Yield blocks of rows, as many as all threads fill at once."""
-        return row_blocks(self._outputs.n, 1, AT_ONCE * self._threads * self._rows)
+        return row_blocks(self._outputs.n, 1, self._threads * self._rows)
 
     def fill(self, block: slice, out: FloatArray) -> None:
         """Write what the blend gives for a block of rows: logits or probabilities (`kind_of`)."""
@@ -303,8 +303,6 @@ def _device() -> Any:
 PIECE_ENTRIES = 2**17
 # Outputs that a thread multiplies by a matrix at once (4 MiB): fewer rows read it too often.
 PRODUCT_ENTRIES = 2**19
-# How many such blocks a thread fills before what they are for.
-AT_ONCE = 2
 # Outputs of a blend that a fit holds (256 MiB); beyond it they are computed when asked for.
 COMPUTED_TOGETHER = 2**25
 
