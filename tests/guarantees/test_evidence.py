@@ -10,6 +10,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -63,6 +64,22 @@ def test_exactly_k_of_n_plus_one_rows_are_covered_without_ties(source: str) -> N
         hits = covered_when_held_out(cp, probs, y, n_tune, source, other_rows(5, 5))
         assert hits == cx.conformal_rank(n, alpha)
         assert cp.score_names_ == ("blend.logit",)
+        assert abs(cp.blend_.evidence.top) > 0.01
+
+
+def test_exactly_k_of_n_plus_one_rows_are_covered_by_three_models() -> None:
+    n_tune, n = 40, 9
+    for seed, alpha in enumerate((0.1, 0.2, 0.3, 0.5)):
+        probs, y = rows_without_ties(seed, n_tune + n + 1)
+        noise = np.random.default_rng(seed).uniform(0.5, 2, size=(2, *probs.shape))
+        models = {"a": probs, "b": probs * noise[0], "c": np.sqrt(probs) * noise[1]}
+        models = {name: rows / rows.sum(axis=1, keepdims=True) for name, rows in models.items()}
+        cp, hits = average(FirstRowsTeach(n_tune=n_tune), alpha, "auto"), 0
+        for i in range(n_tune, len(y)):
+            cp.fit({m: np.delete(v, i, axis=0) for m, v in models.items()}, np.delete(y, i))
+            held_out = {m: v[i : i + 1] for m, v in models.items()}
+            hits += bool(np.asarray(cp.predict_set(held_out))[0, y[i]])
+        assert hits == cx.conformal_rank(n, alpha)
         assert abs(cp.blend_.evidence.top) > 0.01
 
 

@@ -89,6 +89,15 @@ def test_scores_of_a_row_add_up_to_its_evidence_and_keep_the_probabilities() -> 
     assert_allclose(probs[1], probs[0], rtol=1e-12)
 
 
+def test_logits_in_single_precision_are_widened_by_the_loop_as_without_it() -> None:
+    twins.compile_for(twins.WORTHWHILE)
+    z, spread = drawn(60)[0].astype(np.float32), np.linspace(-1, 2, 60)[:, None]
+    found = Evidence(0.5, -0.25, -9.0, 9.0).logits(z, spread)
+    assert found.dtype == np.float64
+    wide = Evidence(0.5, -0.25, -9.0, 9.0).logits(z.astype(np.float64), spread)
+    assert_allclose(found, wide, rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("n", [20, 90, 700])
 def test_the_coefficients_minimise_the_loss(n: int) -> None:
     logits, y = drawn(n, seed=n)

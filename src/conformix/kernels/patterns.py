@@ -32,7 +32,15 @@ from typing import Any
 import numpy as np
 
 from conformix.errors import InvalidInput
-from conformix.kernels.arrays import FloatArray, as_float64, is_tensor, quotient, root, to_device
+from conformix.kernels.arrays import (
+    FloatArray,
+    IntArray,
+    as_float64,
+    is_tensor,
+    quotient,
+    root,
+    to_device,
+)
 from conformix.kernels.blas import multiplying, run_products
 from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks, run_blocks, threads_for
 from conformix.kernels.twins import loops
@@ -211,7 +219,7 @@ def summed_products(left: Any, right: Any, threads: int = 1) -> Any:
     """Return ``left.T @ right`` (m, K) of numbers (n, m) and (n, K) up to one, as int64.
 
     In multiples of 2^-40. By several threads with columns of their own, on the host. Where both are
-    the same array, one thread computes one half and mirrors it: half the time.
+    the same array, NumPy computes one half and mirrors it, by itself: half the time.
 
     Examples
     --------
@@ -223,23 +231,33 @@ def summed_products(left: Any, right: Any, threads: int = 1) -> Any:
     # Of few labels a block that the cache holds; of many, turning sums to integers counts.
     few = 0 if is_tensor(left) else SUMMED_ENTRIES // n_classes
     step = few if FEWEST_ROWS <= few < ROWS_AT_ONCE else ROWS_AT_ONCE
-    blocks = list(row_blocks(n, 1, step))
     several = threads_for(n * left.shape[1] * (1 + n_classes // AT_A_TIME), threads)
-    if several == 1 or is_tensor(left):
+    if several == 1 or right is left or is_tensor(left):
+        blocks = row_blocks(n, 1, step)
         pairs = ((left[b], None if right is left else right[b]) for b in blocks)
         return reduce(operator.add, (_whole_products(*pair) for pair in pairs))
-    second, out = np.empty(right.shape), np.zeros((left.shape[1], n_classes), dtype=np.int64)
+    out = np.zeros((left.shape[1], n_classes), dtype=np.int64)
+    room = np.empty((min(n, ROWS_AT_ONCE), n_classes))
+    for some in row_blocks(n, 1, ROWS_AT_ONCE):
+        _add_products(left[some], right[some], out, room, step, several)
+    return out
+
+
+def _add_products(
+    left: FloatArray, right: FloatArray, out: IntArray, room: FloatArray, step: int, threads: int
+) -> None:
+    """Add the products of so many rows as are exact together, by threads; `room` is for terms."""
+    n = len(right)
 
     def fill(rows: slice) -> None:
-        second[rows] = terms(right[rows])
+        room[rows] = terms(right[rows])
 
     def add_up(labels: slice) -> None:
-        for rows in blocks:
-            out[labels] += _whole(_product(terms(left[rows, labels]).T, second[rows]))
+        for rows in row_blocks(n, 1, step):
+            out[labels] += _whole(_product(terms(left[rows, labels]).T, room[:n][rows]))
 
-    run_blocks(fill, row_blocks(n, 1, -(-n // several)), several)
-    run_products(add_up, row_blocks(len(out), 1, -(-len(out) // several)), several)
-    return out
+    run_blocks(fill, row_blocks(n, 1, -(-n // threads)), threads)
+    run_products(add_up, row_blocks(len(out), 1, -(-len(out) // threads)), threads)
 
 
 def _whole_products(left: Any, right: Any | None) -> Any:

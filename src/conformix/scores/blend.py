@@ -453,9 +453,9 @@ def can_teach(outputs: Outputs, columns: Sequence[Column]) -> bool:
 def has_evidence(n_models: int, n: int, n_classes: int) -> bool:
     """Whether a blend has the evidence of rows, by numbers alone.
 
-    Of few labels it gains nothing, and of few tuning rows it is noise, the sooner where several
-    models mend each other already. Of very many labels a blend keeps the order of its model
-    instead, for speed.
+    Of few labels it gains nothing, and of few tuning rows it is noise: several models, which mend
+    each other already, need more of them than one. Of very many labels a blend keeps the order of
+    its model instead, for speed.
 
     Examples
     --------

@@ -93,7 +93,7 @@ class Evidence:
         On the host in `out`, where that is given; it may be z.
         """
         loop = None if is_tensor(z) else loops("terms", z.size)
-        if loop is not None and z.flags.c_contiguous:
+        if loop is not None and z.flags.c_contiguous and z.dtype == np.float64:
             out = np.empty_like(z) if out is None else out
             numbers = self.spread, self.top, self.narrowest, self.widest
             loop.evident_into(z, spread, numbers, elementary.cuts(z.shape[1]), out)
@@ -161,7 +161,7 @@ def fit_evidence(z: Any, y: IntArray, spread: FloatArray, threads: int | None = 
     features = np.column_stack([(numbers - numbers.mean(axis=0)) / units, np.ones(len(y))])
     found = _minimum(odds, features)[:2] / units
     if is_tensor(z) and might_round_otherwise(found):
-        return fit_evidence(to_host(z), y, spread)
+        return fit_evidence(to_host(z), y, spread, threads)
     slope, largest = rounded(found).tolist()
     return Evidence(slope, largest, float(spread.min()), float(spread.max()))
 

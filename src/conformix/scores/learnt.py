@@ -423,7 +423,7 @@ class Kin(PatternScore):
             units = self._of_labels(others, squares, labels)
             scores[rows, labels] = WIDTH * patterns.products(some, units)
 
-        _run_tasks(score, len(places), ranked, threads, cut=known)
+        _run_tasks(score, len(places), ranked, threads, fewest=2 if known else None)
         return scores
 
     def sums_of_parts(
@@ -437,14 +437,16 @@ class Kin(PatternScore):
         if is_tensor(ranked.patterns):
             return [_correlated(ranked.patterns[some]) for some in rows]
         products = np.empty((len(places), n_classes, n_classes), dtype=np.int64)
+        totals = np.empty((len(places), n_classes), dtype=np.int64)
 
         def add_up(place: int, labels: slice) -> None:
             some = ranked.patterns[rows[place]]
             left = some if labels == slice(0, n_classes) else some[:, labels]
             products[place, labels] = patterns.summed_products(left, some)
+            totals[place, labels] = patterns.summed(left)
 
-        _run_tasks(add_up, len(places), ranked, threads)
-        totals = [patterns.summed(ranked.patterns[some]) for some in rows]
+        # Two blocks would take as long as the half of a whole that is mirrored.
+        _run_tasks(add_up, len(places), ranked, threads, fewest=3)
         return [RowSums(*one) for one in zip(map(len, rows), products, totals, strict=True)]
 
 
@@ -454,15 +456,17 @@ def _run_tasks(
     ranked: Ranked,
     threads: int | None,
     *,
-    cut: bool = True,
+    fewest: int | None,
 ) -> None:
-    """Do some work on a matrix of every part of the rows, in blocks of labels where it is `cut`.
+    """Do some work on a matrix of every part of the rows, in blocks of labels if that is sooner.
 
-    As many blocks as threads would be idle otherwise, and as many threads as there is memory for:
-    each holds some six blocks of a matrix.
+    As many blocks as threads would be idle otherwise, where these are the `fewest` that pay, and as
+    many threads as there is memory for: each holds some six blocks of a matrix.
     """
     several, n_classes = available_threads(threads), ranked.n_classes
-    n_blocks = max(1, several // n_parts) if cut and not is_tensor(ranked.probs) else 1
+    n_blocks = several // n_parts
+    if fewest is None or n_blocks < fewest or is_tensor(ranked.probs):
+        n_blocks = 1
     blocks = list(row_blocks(n_classes, 1, -(-n_classes // n_blocks)))
     held = 6 * (blocks[0].stop - blocks[0].start) * n_classes
     tasks = [(part, labels) for part in range(n_parts) for labels in blocks]
