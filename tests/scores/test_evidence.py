@@ -235,8 +235,8 @@ def test_rows_alone_threads_blocks_and_permuted_labels_give_the_same_bits(monkey
     monkeypatch.setattr("conformix.scores.blend.PIECE_ENTRIES", 7 * K)
     for threads in (1, 3):
         blending, out = Blending(blend, many, threads), np.empty((many.n, K))
-        for block in blending.blocks():
-            blending.fill(block, out[block])
+        blending.fill(out)
+        assert_array_equal(np.concatenate(blending.map(lambda _, values: values.copy())), out)
         assert_array_equal(out, np.tile(whole[..., 0], (80, 1)))
     order = np.random.default_rng(0).permutation(K)
     fixed = Blend(

@@ -25,7 +25,7 @@ from conformix.fit.rule import Fitted, Rule
 from conformix.fit.scored import Scoring, gather_rows
 from conformix.fit.seen import SeenRows
 from conformix.fit.upper_ends import UpperEnds, upper_ends
-from conformix.kernels import combine, run_blocks
+from conformix.kernels import combine
 from conformix.kernels.arrays import (
     BoolArray,
     FloatArray,
@@ -272,25 +272,14 @@ class Predictor:
         compile_for(entries)
         threads = threads_for(BLENDED * entries, self.threads)
         alone = replace(self.scoring, threads=1)  # every thread has rows of its own
-        blending, room = Blending(blend, outputs, threads), None
-        order = []
-        for block in blending.blocks():
-            n = block.stop - block.start
-            room = np.empty((n, outputs.n_classes)) if room is None else room[:n]
-            blending.fill(block, room)
-            blended = blend.instead(outputs, room)
 
-            def fill(rows: slice, blended: Outputs = blended, first: int = block.start) -> IntArray:
-                every = slice(first + rows.start, first + rows.stop)
-                scores = alone.view(blended.rows(rows))
-                member = self.fitted.member(scores, alpha, data.take(every))
-                mask[every] = beside(member, mask)
-                return best_first(member, scores, self.fitted.rule)
+        def fill(rows: slice, values: FloatArray) -> IntArray:
+            scores = alone.view(blend.instead(outputs, values))
+            member = self.fitted.member(scores, alpha, data.take(rows))
+            mask[rows] = beside(member, mask)
+            return best_first(member, scores, self.fitted.rule)
 
-            parts = row_blocks(n, outputs.n_classes, ORDERED_ENTRIES)
-            order += run_blocks(fill, parts, threads)
-            outputs.release_pages()
-        return order
+        return Blending(blend, outputs, threads).map(fill)
 
     def _ends(self, outputs: Outputs) -> UpperEnds | None:
         """Return how sets are found as upper ends of sorted rows, where they are."""

@@ -12,7 +12,7 @@ docs/frontier.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from importlib import import_module
@@ -51,6 +51,7 @@ __all__ = ["DICTIONARY", "Blend", "fit_blend", "plan_rows"]
 
 
 S = TypeVar("S", bound=Any)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,10 +180,7 @@ class Blend:
         fits = room is not None and room.size >= size
         whole = (room.ravel()[:size] if fits else np.empty(size)).reshape(values.shape)  # type: ignore[union-attr]
         compile_for(whole.size)
-        blending = Blending(self, outputs, available_threads(threads))
-        for rows in blending.blocks():
-            blending.fill(rows, whole[rows])
-            outputs.release_pages()
+        Blending(self, outputs, available_threads(threads)).fill(whole)
         return self.instead(outputs, whole)
 
     def without(self, dropped: Sequence[Column]) -> Blend:
@@ -222,21 +220,34 @@ class Blending:
         some = min(self._rows, outputs.n)
         shape = (len(blend.of_patterns) + 1, some, outputs.n_classes)
         self._room = Buffers(shape, np.float32)
+        self._blended = Buffers((some, outputs.n_classes))
 
-    def blocks(self) -> Iterator[slice]:
-        """Yield blocks of rows, as many as all threads fill at once."""
-        return row_blocks(self._outputs.n, 1, self._threads * self._rows)
+    def fill(self, out: FloatArray) -> None:
+        """Write what the blend gives for all rows: logits or probabilities (`kind_of`)."""
+        self._run(lambda rows, room: self._fill(rows, out[rows], room))
 
-    def fill(self, block: slice, out: FloatArray) -> None:
-        """Write what the blend gives for a block of rows: logits or probabilities (`kind_of`)."""
+    def map(self, function: Callable[[slice, FloatArray], T]) -> list[T]:
+        """Return what a function says of blocks of rows, and of what the blend gives for them.
 
-        def of_thread(rows: slice) -> None:
+        It is asked by the thread that has a block, for as long as that holds what is given.
+        """
+
+        def ask(rows: slice, room: FloatArray) -> T:
+            with self._blended.borrow() as held:
+                out = held[: rows.stop - rows.start]
+                self._fill(rows, out, room)
+                return function(rows, out)
+
+        return self._run(ask)
+
+    def _run(self, work: Callable[[slice, FloatArray], T]) -> list[T]:
+        def of_thread(rows: slice) -> T:
             with self._room.borrow() as room:
-                self._fill(
-                    slice(block.start + rows.start, block.start + rows.stop), out[rows], room
-                )
+                answer = work(rows, room)
+            self._outputs.release_pages()
+            return answer
 
-        run_products(of_thread, row_blocks(len(out), 1, self._rows), self._threads)
+        return run_products(of_thread, row_blocks(self._outputs.n, 1, self._rows), self._threads)
 
     def _fill(self, block: slice, out: FloatArray, room: FloatArray) -> None:
         n, n_classes = out.shape
