@@ -33,7 +33,7 @@ from conformix.scores.blend import (
     prior_of,
     ridge_of,
 )
-from conformix.scores.evidence import Evidence, fit_evidence, log_spreads
+from conformix.scores.evidence import Evidence, fit_evidence, log_spreads, mean_spread
 from conformix.scores.learnt import N_PARTS, PatternScore, pattern_sum
 from conformix.scores.likelihood import most_likely
 from conformix.scores.names import Column
@@ -179,8 +179,7 @@ class Blends:
 
     def spread(self, rows: IntArray) -> FloatArray:
         """Return what `log_spreads` says of some rows of all models, (m, 1)."""
-        first, *others = (some.spread[rows] for some in self.rows.values())
-        return np.asarray(sum(others, first) / len(self.rows))
+        return np.asarray(mean_spread([some.spread[rows] for some in self.rows.values()]))
 
     def taught(self, tune: IntArray) -> Taught:
         """Return what some tuning rows teach; it is kept until `forget`."""

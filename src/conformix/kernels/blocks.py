@@ -46,6 +46,17 @@ def row_blocks(n: int, width: int, entries: int = BLOCK_ENTRIES) -> Iterator[sli
         yield slice(start, min(n, start + step))
 
 
+def shares(n: int, parts: int) -> Iterator[slice]:
+    """Yield slices that cut `n` rows into so many parts of about the same length, or fewer.
+
+    Examples
+    --------
+    >>> list(shares(5, 2))
+    [slice(0, 3, None), slice(3, 5, None)]
+    """
+    return row_blocks(n, 1, -(-n // parts))
+
+
 T = TypeVar("T")
 R = TypeVar("R")
 

@@ -42,7 +42,7 @@ from conformix.kernels.arrays import (
     to_device,
 )
 from conformix.kernels.blas import multiplying, run_products
-from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks, run_blocks, threads_for
+from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks, run_blocks, shares, threads_for
 from conformix.kernels.twins import loops
 
 # The log-probability below which all labels are alike.
@@ -203,7 +203,7 @@ def unit_rows(values: Any, threads: int = 1) -> tuple[Any, Any]:
             loop.unit_rows_into(values[rows], shifts, units[rows], norms[rows])
 
         several = threads_for(values.size, threads)
-        run_blocks(fill, row_blocks(len(values), 1, -(-len(values) // several)), several)
+        run_blocks(fill, shares(len(values), several), several)
         return units, norms
     values = as_float64(values)
     sizes = abs(values)
@@ -256,8 +256,8 @@ def _add_products(
         for rows in row_blocks(n, 1, step):
             out[labels] += _whole(_product(terms(left[rows, labels]).T, room[:n][rows]))
 
-    run_blocks(fill, row_blocks(n, 1, -(-n // threads)), threads)
-    run_products(add_up, row_blocks(len(out), 1, -(-len(out) // threads)), threads)
+    run_blocks(fill, shares(n, threads), threads)
+    run_products(add_up, shares(len(out), threads), threads)
 
 
 def _whole_products(left: Any, right: Any | None) -> Any:

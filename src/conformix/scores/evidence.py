@@ -25,6 +25,7 @@ blend's probabilities, and the score `conformix.scores.Logit` reads them as they
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,8 +120,13 @@ def log_spreads(*models: Any) -> Any:
     array([[-6.91],
            [ 0.09]])
     """
-    first, *others = (model.log(spreads(model.log_probs) + LEAST_SPREAD) for model in models)
-    return sum(others, first) / len(models)
+    return mean_spread([model.log(spreads(model.log_probs) + LEAST_SPREAD) for model in models])
+
+
+def mean_spread(spreads: Sequence[Any]) -> Any:
+    """Return the mean over models of what each says of rows, (n, 1)."""
+    first, *others = spreads
+    return sum(others, first) / len(spreads)
 
 
 def _tops_and_totals(z: Any) -> tuple[Any, Any]:

@@ -45,7 +45,7 @@ from conformix.kernels.arrays import (
     torch_module,
 )
 from conformix.kernels.blas import run_products
-from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks, run_blocks, threads_for
+from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks, run_blocks, shares, threads_for
 from conformix.kernels.twins import loops
 from conformix.scores.ranked import Ranked
 from conformix.scores.score import Score
@@ -109,7 +109,7 @@ def total_of(sums: Sequence[RowSums], threads: int | None = 1) -> RowSums:
             total[labels] += others.products[labels]
 
     several = threads_for(total.size, threads)
-    run_blocks(add_up, row_blocks(len(total), 1, -(-len(total) // several)), several)
+    run_blocks(add_up, shares(len(total), several), several)
     return RowSums(sum(one.n for one in sums), total, sum(one.totals for one in sums))
 
 
@@ -373,7 +373,7 @@ class Kin(PatternScore):
             units[labels] = self._of_labels(sums.of(labels), own, labels)
 
         several = threads_for(units.size, threads)
-        run_blocks(fill, row_blocks(n_classes, 1, -(-n_classes // several)), several)
+        run_blocks(fill, shares(n_classes, several), several)
         return units
 
     def _of_labels(self, sums: RowSums, own: Any, labels: slice) -> Any:
@@ -467,7 +467,7 @@ def _run_tasks(
     n_blocks = several // n_parts
     if fewest is None or n_blocks < fewest or is_tensor(ranked.probs):
         n_blocks = 1
-    blocks = list(row_blocks(n_classes, 1, -(-n_classes // n_blocks)))
+    blocks = list(shares(n_classes, n_blocks))
     held = 6 * (blocks[0].stop - blocks[0].start) * n_classes
     tasks = [(part, labels) for part in range(n_parts) for labels in blocks]
     several = max(1, min(several, MOST_ENTRIES // held))

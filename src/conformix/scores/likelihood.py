@@ -16,7 +16,7 @@ import numpy as np
 
 from conformix.kernels import available_threads, run_blocks
 from conformix.kernels.arrays import FloatArray, IntArray, is_tensor, of_labels, to_host
-from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks
+from conformix.kernels.blocks import DEVICE_ENTRIES, shares
 from conformix.kernels.twins import compile_for, loops
 
 STEPS = 40
@@ -38,9 +38,12 @@ LEVEL = 1e-11
 
 
 def most_likely(
-    scores: Any, y: IntArray, prior: FloatArray, ridge: float | FloatArray,
+    scores: Any,
+    y: IntArray,
+    prior: FloatArray,
+    ridge: float | FloatArray,
     threads: int | None = None,
-) -> FloatArray:  # fmt: skip
+) -> FloatArray:
     """Return the coefficients (p,) that maximise the penalised likelihood of the labels.
 
     The ridge is R, or the number that all of its diagonal is, with nothing beside it.
@@ -179,7 +182,7 @@ class Likelihood:
         n_blocks = min(-(-self.n * n_classes * p // entries), MOST_BLOCKS)
         blocks = [
             slice(rows.start * self._every, rows.stop * self._every, self._every)
-            for rows in row_blocks(self.n, 1, -(-self.n // max(n_blocks, 1)))
+            for rows in shares(self.n, max(n_blocks, 1))
         ]
         for part in run_blocks(
             lambda rows: self._of_block(rows, c, columns), blocks, self._threads
