@@ -53,6 +53,11 @@ class Roles(NamedTuple):
         return len(_outside(self.tune, self.calibrate)) == len(self.tune)
 
     @property
+    def untuned(self) -> Roles:
+        """The same without the rows that tune: nothing is scored for them."""
+        return Roles(self.tune[:0], self.size[:0], self.calibrate)
+
+    @property
     def unseen(self) -> IntArray:
         """The calibration rows that neither tune nor count sizes."""
         return _outside(self.calibrate, self.tune, self.size)

@@ -26,6 +26,7 @@ from cases import Bag, FirstRowsAside, FirstRowsTeach, FirstRowsTune, bags, leve
 from conformix.fit import blend, learning
 from conformix.guarantees import EXACT, Guarantee
 from conformix.scores import Column
+from conformix.scores.blend import BlendFit
 from conformix.search import GridSearch
 from conformix.splits import Roles
 
@@ -315,7 +316,8 @@ def let_all_rows_teach_coefficients(monkeypatch: pytest.MonkeyPatch) -> None:
     def leaking(rows: Any, *rest: Any) -> Any:
         def fit_on_all(outputs: Any, y: Any, columns: Any, **options: Any) -> Any:
             del options["left_out"], options["room"]
-            return fit_blend(rows.outputs.to_host(), rows.y, columns, **options)
+            leaky = fit_blend(rows.outputs.to_host(), rows.y, columns, **options).blend
+            return BlendFit(leaky, leaky.of_rows(outputs))
 
         monkeypatch.setattr(blend, "fit_blend", fit_on_all)
         return learn_blend(rows, *rest)

@@ -66,7 +66,7 @@ def test_the_spread_of_several_models_is_the_mean_of_theirs() -> None:
     blend = fit_blend(
         check_outputs({m: v[:520] for m, v in outputs.items()}, "logits"), y[:520],
         score_columns(tuple(outputs), ("logp(floor=0.01)", "thr")),
-    )  # fmt: skip
+    ).blend  # fmt: skip
     ranked = {m: Ranked(v[520:], "logits") for m, v in outputs.items()}
     logs = [np.log(np.maximum(some.log_probs, -60).std(axis=1) + 0.001) for some in ranked.values()]
     assert_allclose(log_spreads(*ranked.values())[:, 0], np.mean(logs, axis=0), atol=1e-3)
@@ -210,14 +210,14 @@ def test_models_of_many_labels_have_evidence_from_enough_rows(
     logits, y = drawn(n, n_classes=n_classes)
     outputs = check_outputs({f"model {i}": logits + i for i in range(n_models)}, "logits")
     columns = score_columns(tuple(outputs.models), ("logp(floor=0.01)", "rank"))
-    assert (fit_blend(outputs, y, columns).evidence is not None) == has
+    assert (fit_blend(outputs, y, columns).blend.evidence is not None) == has
 
 
 def test_at_most_a_thousand_rows_teach_it() -> None:
     logits, y = drawn(2050)
     outputs = check_outputs(logits, "logits")
     columns = score_columns(("",), ("logp(floor=0.01)", "rank"))
-    found = fit_blend(outputs, y, columns)
+    found = fit_blend(outputs, y, columns).blend
     some = np.arange(0, 2050, 3)
     model = Ranked(logits[some], "logits")
     z = Blend(found.columns, found.coefficients).added_up({"": model})

@@ -186,7 +186,8 @@ def test_a_blend_of_few_rows_is_not_much_worse_than_one_of_none() -> None:
             if n_tune:
                 rows = ArrayRows(outputs, y[own], NO_DATA)
                 learnt = learn_from(rows, rows, columns)
-                blend = fit_blend(outputs, y[own], learnt.columns, left_out=learnt.left_out)
+                left_out = learnt.left_out
+                blend = fit_blend(outputs, y[own], learnt.columns, left_out=left_out).blend
             else:
                 columns = tuple(column for column in columns if not column.score.learns)
                 blend = Blend(columns, prior_of(columns))

@@ -161,7 +161,7 @@ def test_sums_and_products_are_those_of_exact_arithmetic() -> None:
             assert Fraction(int(sums[y, k]), 2**40) == total
     units, _ = patterns.unit_rows(sums.astype(float))
     rounded = np.round(units * 2**11) / 2**11
-    coarse, fine = patterns.products(f, units), patterns.fine_products(f, units)
+    coarse, fine = patterns.multiplier(units)(f), patterns.fine_multiplier(units)(f)
     a = exact(f)
     for products, b in ((coarse, exact(rounded)), (fine, exact(units))):
         for i in range(12):
@@ -179,7 +179,7 @@ def test_products_of_the_longest_rows_are_exact_in_float32(n_classes: int) -> No
     for row in (np.full(n_classes, n_classes**-0.5), one):
         f = np.float32(patterns.in_multiples(row, patterns.PATTERN_BITS))[None]
         factors = np.tile(patterns.in_multiples(1.01 * row, 26), (2, 1))
-        found = patterns.products(f, factors)
+        found = patterns.multiplier(factors)(f)
         matrix = patterns.in_multiples(factors, patterns.MATRIX_BITS)
         units = [int(v) for v in f[0].astype(float) * 2**patterns.PATTERN_BITS]
         others = [int(v) for v in matrix[0] * 2**patterns.MATRIX_BITS]
@@ -468,7 +468,7 @@ def test_a_child_that_is_forked_while_a_thread_multiplies_does_not_wait_for_it()
         child = os.fork()
         if child == 0:
             signal.alarm(5)  # ends a child that waits
-            patterns.products(np.eye(2), np.eye(2))
+            patterns.multiplier(np.eye(2))(np.eye(2, dtype=np.float32))
             os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
 
@@ -572,10 +572,11 @@ def test_products_by_one_thread_and_by_several_have_the_same_bits(
     monkeypatch.setattr(blas, "SMALL", small)
     monkeypatch.setattr("conformix.kernels.blocks.OUTPUTS_PER_WAIT", 1)
     whole = f.astype(float) @ (np.round(units * 2**11) / 2**11).T
-    room = np.empty(whole.shape, dtype=np.float32)
-    assert np.array_equal(patterns.products(f, units), whole)
-    patterns.multiply_into(f, patterns.multiplier(units), room)
-    assert np.array_equal(room, whole)
+    room = np.ones(whole.shape)
+    assert np.array_equal(patterns.multiplier(units)(f), whole)
+    patterns.multiplier(units, 4.0).add(f, room)
+    assert np.array_equal(room, 1.0 + 4.0 * whole)
+    assert np.array_equal(patterns.fine_multiplier(units)(f), f.astype(float) @ units.T)
     small = [np.round(np.float64(values) * 2**20) / 2**20 for values in (probs, f)]
     for left, right, same in ((probs, f, small), (f, f, [small[1], small[1]])):
         expected = same[0].T @ same[1] * 2.0**40

@@ -28,6 +28,7 @@ from conformix.scores.blend import (
     LADDER,
     LEARNT,
     Blend,
+    KnownRows,
     can_teach,
     dictionary_columns,
     fit_blend,
@@ -48,6 +49,7 @@ class Blended(NamedTuple):
     settings: Settings
     blend: Blend  # whose scores the columns are
     roles: Roles | None = None  # where they are drawn already
+    of_teachers: Any = None  # (m, K): what the blend gives for the rows that tune, if known
 
 
 def learn_blend(rows: Any, settings: Settings, rng: np.random.Generator) -> Blended:
@@ -68,7 +70,7 @@ def learn_blend(rows: Any, settings: Settings, rng: np.random.Generator) -> Blen
         seen, tuning = seen.rows(slice(0)), tuning.take(np.arange(0))
     else:
         learnt = learn_from(rows, tuning, columns, settings.threads, with_room=True)
-    blend = fit_blend(
+    blend, of_teachers = fit_blend(
         seen, tuning.y, learnt.columns, name=_free_name(rows.models), threads=settings.threads,
         left_out=learnt.left_out,
         room=learnt.room,
@@ -77,9 +79,12 @@ def learn_blend(rows: Any, settings: Settings, rng: np.random.Generator) -> Blen
         blend = replace(blend, columns=with_batch(rows, blend.columns, roles, settings))
     if not learn(learnt.columns):
         rows = replace(rows, unlabelled=None)  # of no use: nothing has looked at them
+    known = None
     if is_symmetric(settings.split) and roles is not None:
         rows = rows.take(roles.calibrate)
-    rows = rows.blended(blend, settings.threads, learnt.room)
+    elif roles is not None and len(tuning.y):
+        known = KnownRows(roles.tune, of_teachers)
+    rows = rows.blended(blend, settings.threads, learnt.room, known)
     scale = Unscaled() if settings.scale is None else settings.scale
     settings = replace(settings, scale=scale, scores=None)
     if is_symmetric(settings.split):
@@ -97,7 +102,7 @@ def learn_blend(rows: Any, settings: Settings, rng: np.random.Generator) -> Blen
     if len(roles.tune) + 1 < 1 / simple_fraction(settings.alpha):
         # The blend is the only candidate: the tuning rows need not be enough for alpha.
         settings = replace(settings, tune_alpha=1 / (len(roles.tune) + 1))
-    return Blended(single, rows, settings, blend, roles)
+    return Blended(single, rows, settings, blend, roles, None if known is None else known.values)
 
 
 @dataclass(frozen=True)

@@ -144,9 +144,10 @@ def _of_labels(predictor: Any, outputs: Any, y: Any) -> list[Averaged]:
 
 def _blended(predictor: Any, outputs: Any) -> Callable[[FloatArray], FloatArray]:
     """Return how scores added up (n, K) become what a blend is cut at: evidence stays as it is."""
-    ranked = ranked_models(predictor.check(outputs).to_host())
+    checked, blend = predictor.check(outputs).to_host(), predictor.blend
+    spread = blend.spread_of(ranked_models(checked))
     # Logits without evidence are no scores: a set is cut at probabilities.
-    return lambda z: predictor.blend.outputs_of(z, ranked, "probs")
+    return lambda z: blend.outputs_of(z, spread, "probs", checked.arithmetic)
 
 
 def _groups(columns: Sequence[Column], by: str) -> dict[str, Any]:

@@ -213,7 +213,7 @@ class EachRow(Predictor):
             blend = replace(self.blend, columns=columns, coefficients=numbers[numbers > 0])
             one = replace(self.plain, blend=blend)
             logits = replace(blend, columns=held).added_up(rows.ranked)
-            values = blend.outputs_of(logits, rows.ranked, rows.outputs.kind)
+            values = blend.outputs_of(logits, blend.spread_of(rows.ranked), rows.outputs.kind)
             scores = self.scoring.tensor(blend.instead(rows.outputs, values))
         base: Any = self.plain.fitted
         values, cuts = cut_by(base.rule, base.cuts.plan, scores, rows.y, rows.data)

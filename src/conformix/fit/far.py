@@ -61,7 +61,6 @@ class FarOutputs:
     split: str = ""  # for errors
 
     ordered: ClassVar[None] = None
-    chosen: ClassVar[None] = None
     spare: ClassVar[bool] = True  # every `tensor` is a new one
     here: ClassVar[bool] = False
 

@@ -42,6 +42,7 @@ from conformix.fit.scored import (
     rows_of,
     scores_of_tuning_rows,
     summed,
+    with_known_rows,
 )
 from conformix.fit.seen import remembered, threads_to_remember
 from conformix.fit.settings import Settings, is_symmetric
@@ -75,12 +76,13 @@ from conformix.splits import Roles, Split, bounded
 def fit(rows: Rows, settings: Settings) -> Predictor:
     """Return the predictor fitted on labelled rows, wherever they live."""
     rng = as_generator(settings.random_state)
-    key, models, blend, roles, learnt = draw_key(rng), rows.models, None, None, None
+    key, models, blend = draw_key(rng), rows.models, None
+    roles, known, learnt = None, None, None
     given, each_row = rows, rows.each_row
     if each_row:
         refuse_each_row(settings)
     if settings.blends:
-        columns, rows, settings, blend, roles = learn_blend(rows, settings, rng)
+        columns, rows, settings, blend, roles, known = learn_blend(rows, settings, rng)
     else:
         columns = score_columns(scored_models(models, settings.ensemble), settings.scores)
         if learn(columns) and settings.ensemble is not None:
@@ -98,8 +100,10 @@ def fit(rows: Rows, settings: Settings) -> Predictor:
         # Roles that are drawn already stay: who has taught or tuned must not calibrate.
         split = bounded(split, rows_held(rows.n_classes, len(columns)))
     scoring = Scoring(columns, key, settings.threads, settings.ensemble)
-    scored = rows.scored(scoring, split, rng, roles)
-    scored = with_left_out(scored, learnt)
+    if roles is None or known is None:
+        scored = with_left_out(rows.scored(scoring, split, rng, roles), learnt)
+    else:  # what is known of the rows that tune need not be scored
+        scored = with_known_rows(rows.scored(scoring, split, rng, roles.untuned), roles, known)
     taught = columns if blend is None else blend.columns
     scored = taught_by(rows, scored, taught, settings)
     fitted, seen = at_once(

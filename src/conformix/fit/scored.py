@@ -294,7 +294,6 @@ class HeldTensor:
     spare: bool = False  # whether nobody else needs them: they may be changed where they are
 
     ordered: ClassVar[None] = None
-    chosen: ClassVar[None] = None
     threads: ClassVar[int] = 1
     here: ClassVar[bool] = True
 
@@ -386,6 +385,7 @@ class Gathered:
     tuning: HeldOutputs | HeldTensor | Any  # their outputs, or their scores, here or elsewhere
     true: TrueScores  # the scores (n, d) of the true labels of all rows
     reader: Reader | None = None  # None where rows came from an iterator, which ends
+    ordered: SortedOutputs | None = None  # all rows, sorted, where they are held so
 
     @property
     def tensor(self) -> FloatArray:
@@ -441,8 +441,7 @@ class GatheredRows:
     @property
     def ordered(self) -> SortedOutputs | None:
         """All rows of the whole, sorted, where they are held so."""
-        tuning = self.whole.tuning
-        return None if tuning.chosen is None else tuning.ordered
+        return self.whole.ordered
 
     def map(self, function: Callable[..., Any], *arrays: Any) -> Iterator[tuple[slice, Any]]:
         return self._reader.map(function, self.rows, arrays)
@@ -539,6 +538,22 @@ def with_planes(scores: Any, y: IntArray, rows: IntArray, planes: Mapping[int, F
     return replace(scores, tuning=HeldTensor(tensor, spare=scores.tuning.here), true=true)
 
 
+def with_known_rows(scored: Scored, roles: Roles, values: Any) -> Scored:
+    """Return rows of one score with that of those that tune, which is known: (m, K).
+
+    Of gathered rows none has been scored for tuning. A tensor is changed where it is.
+    """
+    scores, y = scored.scores, scored.y
+    if not isinstance(scores, Gathered):
+        return replace(scored, scores=with_planes(scores, y, roles.tune, {0: values}), roles=roles)
+    known, true = values[:, :, None], scores.true
+    if not roles.separate:  # else nobody asks for those of rows that tune
+        true = true.changed(roles.tune, of_labels(known, y[roles.tune]))
+    tuning = HeldTensor(known, spare=True)
+    scores = replace(scores, tensor_rows=roles.tune, tuning=tuning, true=true)
+    return replace(scored, scores=scores, roles=roles)
+
+
 def can_be_read(scores: Any) -> bool:
     """Whether the scores of all labels of these rows can be had."""
     return not isinstance(scores, GatheredRows) or scores.whole.reader is not None
@@ -600,7 +615,7 @@ def gather_rows(outputs: Outputs, y: IntArray, tensor_rows: IntArray, scoring: S
         tuning = HeldOutputs(outputs, scoring, ordered, tensor_rows)
         true = ordered.true_scores(y, np.arange(outputs.n))
         shape, reader = (outputs.n, *tuning.shape[1:]), SourceReader(outputs, scoring)
-        return Gathered(shape, tensor_rows, tuning, HeldScores(true), reader)
+        return Gathered(shape, tensor_rows, tuning, HeldScores(true), reader, ordered)
     # The true labels of the tuning rows are scored with all their others.
     others = np.setdiff1d(np.arange(outputs.n), tensor_rows, assume_unique=True)
     true = np.empty((outputs.n, len(scoring.columns)))

@@ -11,10 +11,10 @@ host or on a device: the same bits.
   multiples of 2^-11. With K labels, at most 2^14, rounding adds at most ``sqrt(K) 2^-13 <= 1/64``
   to the norm of the first and, with 1.01 before, ``sqrt(K) 2^-12 <= 1/32`` to that of the second.
   By Cauchy and Schwarz the sum over any of their products is below 1.06, in multiples of 2^-23:
-  whole numbers below 2^24, which float32 has without rounding. Hence the host multiplies in
-  float32, in half the time. Rounding moves a product by some 2e-4.
+  whole numbers below 2^24, which float32 has without rounding. Hence the host multiplies 16-bit
+  numbers, or float32, in a quarter of the time or half. Rounding moves a product by some 2e-4.
 - A matrix is kept in multiples of 2^-26, and only rounded where it multiplies. Where what is left
-  of a difference counts (`fine_products`) it multiplies in float64: multiples of 2^-38.
+  of a difference counts (`fine_multiplier`) it multiplies as it is: multiples of 2^-38.
 - Terms of a sum over rows are at most one, in multiples of 2^-20. Their products are multiples of
   2^-40, and sums over 2^12 rows have 52 bits; such sums are added up as 64-bit integers.
 - Squares in a norm, or in a standard deviation, have as many bits as the number of labels leaves
@@ -26,7 +26,9 @@ Functions take arrays or tensors.
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from functools import reduce
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -43,6 +45,7 @@ from conformix.kernels.arrays import (
 )
 from conformix.kernels.blas import multiplying, run_products
 from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks, run_blocks, shares, threads_for
+from conformix.kernels.cached import cached_property
 from conformix.kernels.twins import loops
 
 # The log-probability below which all labels are alike.
@@ -50,6 +53,8 @@ FLOOR = -12.0
 # The same where only their spread counts, and the bits behind the point that are kept of them.
 SPREAD_FLOOR, SPREAD_BITS = -60.0, 12
 FACTOR_BITS, SUM_BITS = 26, 20
+# Half the bits of a factor, and labels up to which what they leave adds up in 32 bits.
+HALF_BITS, MOST_IN_PIECES = 13, 2**13
 # Bits behind the point of the two numbers that a product is of: 23 in all.
 PATTERN_BITS, MATRIX_BITS = 12, 11
 ROWS_AT_ONCE = 2**12
@@ -144,36 +149,81 @@ def over_norm(values: Any) -> Any:
     return values / root(square + (square == 0))
 
 
-def products(rows: Any, factors: Any) -> Any:
-    """Return the products (n, K) of patterns (n, K) with the rows of a matrix (K, K), in float64.
+class Multiplier:
+    """A matrix (m, K) that patterns are multiplied by.
+
+    A processor that multiplies 16-bit numbers quickly (`conformix.kernels.host.products`) does it
+    with these, others with float32, or with float64 where there are more bits.
+
+    Parameters
+    ----------
+    matrix : array of shape (m, K)
+        As NumPy multiplies by it.
+    pieces : sequence of (array of shape (m, K), int, float)
+        What it is the sum of: float32 multiples of 2^-bits, fewer than 2^15, each with its bits
+        and a power of two that multiplies it.
+    """
+
+    def __init__(self, matrix: Any, pieces: Sequence[tuple[Any, int, float]]) -> None:
+        self.matrix, self._pieces = matrix, pieces
+
+    def __call__(self, rows: Any) -> Any:
+        """Return the products (n, m) of patterns (n, K), in float64."""
+        if is_tensor(rows):
+            return rows @ as_float64(to_device(self.matrix, rows)).T
+        out = np.zeros((len(rows), len(self.matrix)))
+        self.add(rows, out)
+        return out
+
+    def add(self, rows: FloatArray, out: FloatArray) -> None:
+        """Add the products of patterns on the host to an array (n, m) of float64."""
+        loop = loops("products", rows.size)
+        if loop is None or not self._pieces or not loop.are_quick():
+            out += _product(rows.astype(self.matrix.dtype, copy=False), self.matrix.T)
+            return
+        left = _in_units(loop, rows, PATTERN_BITS)
+        for right, unit in self._whole:
+            loop.add_products(left, right, unit * 2.0**-PATTERN_BITS, out)
+
+    @cached_property
+    def _whole(self) -> list[tuple[IntArray, float]]:
+        """The pieces as whole numbers, and their units."""
+        loop = import_module("conformix.kernels.host.products")
+        return [
+            (_in_units(loop, values, bits), scale * 2.0**-bits)
+            for values, bits, scale in self._pieces
+        ]
+
+
+def _in_units(loop: Any, values: FloatArray, bits: int) -> IntArray:
+    out = np.empty((len(values), loop.width_of(values.shape[1])), np.int16)
+    loop.whole_into(values, 2.0**-bits, out)
+    return out
+
+
+def multiplier(factors: Any, scale: float = 1.0) -> Multiplier:
+    """Return a matrix as patterns are multiplied by it: rounded, and times a power of two.
 
     Examples
     --------
-    >>> products(np.array([[0.5, -0.5]], dtype=np.float32), np.eye(2))
+    >>> multiplier(np.eye(2))(np.array([[0.5, -0.5]], dtype=np.float32))
     array([[ 0.5, -0.5]])
     """
-    return multiplied(rows, multiplier(factors))
+    rounded = in_multiples(factors, MATRIX_BITS)
+    return Multiplier(narrow(rounded * scale), [(narrow(rounded), MATRIX_BITS, scale)])
 
 
-def multiplier(factors: Any, scale: float = 1.0) -> Any:
-    """Return a matrix as patterns are multiplied by it: rounded, and times a power of two."""
-    return narrow(in_multiples(factors, MATRIX_BITS) * scale)
+def fine_multiplier(factors: Any) -> Multiplier:
+    """Return a matrix in multiples of 2^-26 as patterns are multiplied by it, not rounded further.
 
-
-def multiplied(rows: Any, matrix: Any) -> Any:
-    """Return the products (n, K) of patterns with a `multiplier`, in float64."""
-    beside = as_float64(to_device(matrix, rows)) if is_tensor(rows) else matrix
-    return as_float64(_product(rows, beside.T))
-
-
-def multiply_into(rows: FloatArray, matrix: FloatArray, out: FloatArray) -> None:
-    """Write products of patterns with a `multiplier` to an array (n, K) of float32."""
-    _product(rows, matrix.T, out)
-
-
-def fine_products(rows: Any, factors: Any, out: FloatArray | None = None) -> Any:
-    """Return the products (n, K) of patterns with a matrix whose rows are not rounded further."""
-    return _product(as_float64(rows), factors.T, out)
+    Of two pieces: the first in multiples of 2^-13, and what is left of it. Sums of products with
+    the latter are at most ``sqrt(K) 2^-14``, in multiples of 2^-38, and whole numbers below 2^31.
+    """
+    if is_tensor(factors) or factors.shape[1] > MOST_IN_PIECES:
+        return Multiplier(factors, [])
+    first = in_multiples(factors, HALF_BITS)
+    pieces = [(narrow(first), HALF_BITS, 1.0), (narrow(factors - first), FACTOR_BITS, 1.0)]
+    return Multiplier(factors, pieces)
 
 
 def _product(left: Any, right: Any, out: FloatArray | None = None) -> Any:

@@ -46,7 +46,8 @@ def spend_patience() -> None:
 
 # Loops over outputs; numbers for which they are worth loading, and from which on they are used.
 LOOPS = (
-    "elementary", "likelihood", "lookup", "order", "patterns", "ranks", "rising", "terms", "upper",
+    "elementary", "likelihood", "lookup", "order", "patterns", "products", "ranks", "rising",
+    "terms", "upper",
 )  # fmt: skip
 WORTHWHILE, FEW = 2**17, 2**10
 

@@ -17,29 +17,30 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from conformix.conformal import rows_needed, simple_fraction
-from conformix.data.outputs import Kind, LaterOutputs, Outputs
+from conformix.data.outputs import Arithmetic, Kind, LaterOutputs, Outputs
 from conformix.errors import InvalidInput
 from conformix.kernels import available_threads
-from conformix.kernels.arrays import FloatArray, IntArray, is_tensor, to_host
+from conformix.kernels.arrays import FloatArray, IntArray, is_tensor, to_device, to_host
 from conformix.kernels.blas import run_products
 from conformix.kernels.blocks import (
     DEVICE_ENTRIES,
     Buffers,
     row_blocks,
     run_blocks,
+    shares,
     threads_for,
 )
 from conformix.kernels.cached import cached_property
 from conformix.kernels.elementary import softmax
-from conformix.kernels.patterns import CACHE_ENTRIES, multiply_into
+from conformix.kernels.patterns import CACHE_ENTRIES, Multiplier
 from conformix.kernels.twins import compile_for
 from conformix.scores.evidence import Evidence, fit_evidence, log_spreads
-from conformix.scores.learnt import PatternScore, PatternSum, pattern_sum
+from conformix.scores.learnt import PatternScore, pattern_sum
 from conformix.scores.likelihood import most_likely
 from conformix.scores.names import Column, parse_score, score_columns
 from conformix.scores.ranked import Ranked, ranked_models
@@ -112,16 +113,22 @@ class Blend:
         """Return what the blend gives for outputs of a kind: logits where it has evidence."""
         return kind if self.evidence is None else "logits"
 
-    def outputs_of(self, z: Any, ranked: Mapping[str, Any], kind: Kind) -> Any:
-        """Return logits z of ranked rows as what the blend gives for outputs of their kind."""
+    def spread_of(self, ranked: Mapping[str, Any]) -> Any:
+        """Return what `outputs_of` asks of ranked rows beside their logits, (n, 1) or None."""
+        return None if self.evidence is None else log_spreads(*ranked.values())
+
+    def outputs_of(self, z: Any, spread: Any, kind: Kind, arithmetic: Arithmetic = "exact") -> Any:
+        """Return logits z (n, K) as what the blend gives for outputs of a kind.
+
+        z may be gone: an array is changed where it is, if that pays.
+        """
         if self.evidence is not None:
-            return self.evidence.logits(z, log_spreads(*ranked.values()))
+            return self.evidence.logits(z, spread, None if is_tensor(z) else z)
         if kind == "logits":
             return z
         if is_tensor(z):
             return _device().DeviceRanked(z, "logits").probs
-        arithmetic = next(iter(ranked.values())).arithmetic
-        return Ranked(z, "logits", arithmetic=arithmetic).probs
+        return softmax(z, z) if arithmetic == "exact" else Ranked(z, "logits", None, "numpy").probs
 
     def logits(self, outputs: Outputs) -> Any:
         """Return ``z`` of all labels of some rows, shape (n, K)."""
@@ -130,7 +137,8 @@ class Blend:
     def of_rows(self, outputs: Outputs) -> Any:
         """Return what the blend gives for all labels of some rows, shape (n, K)."""
         ranked = ranked_models(outputs)
-        return self.outputs_of(self.added_up(ranked), ranked, outputs.kind)
+        z = self.added_up(ranked)
+        return self.outputs_of(z, self.spread_of(ranked), outputs.kind, outputs.arithmetic)
 
     def added_up(self, ranked: Mapping[str, Any]) -> FloatArray:
         """Return ``z`` of ranked rows of all models."""
@@ -157,7 +165,7 @@ class Blend:
         ]
 
     @cached_property
-    def of_patterns(self) -> dict[str, PatternSum]:
+    def of_patterns(self) -> dict[str, Multiplier]:
         """The scores of patterns, by model: one product for all."""
         terms: dict[str, list[tuple[Any, float]]] = {}
         for column, coefficient in zip(self.columns, self.coefficients.tolist(), strict=True):
@@ -166,21 +174,41 @@ class Blend:
         return {model: pattern_sum(*zip(*some, strict=True)) for model, some in terms.items()}
 
     def computed(
-        self, outputs: Outputs, threads: int | None = None, room: FloatArray | None = None
+        self,
+        outputs: Outputs,
+        threads: int | None = None,
+        room: FloatArray | None = None,
+        known: KnownRows | None = None,
     ) -> Outputs:
         """Return the blend of some outputs in their place, computed now where it fits memory.
 
-        In `room`, an array that nobody needs any longer, where it is large enough.
+        In `room`, an array that nobody needs any longer, where it is large enough. What is `known`
+        of some rows is not computed again, and may be at the end of the room.
         """
         lazy = self.over(outputs)
         values: Any = lazy.models[self.name]
-        if outputs.on_device or outputs.n * outputs.n_classes > COMPUTED_TOGETHER:
-            return lazy
         size = outputs.n * outputs.n_classes
-        fits = room is not None and room.size >= size
+        if outputs.on_device or size > COMPUTED_TOGETHER:
+            return lazy
+        taken = 0 if known is None else known.values.size
+        fits = room is not None and room.size - taken >= size
         whole = (room.ravel()[:size] if fits else np.empty(size)).reshape(values.shape)  # type: ignore[union-attr]
         compile_for(whole.size)
-        Blending(self, outputs, available_threads(threads)).fill(whole)
+        several = available_threads(threads)
+        if known is None:
+            Blending(self, outputs, several).fill(whole)
+            return self.instead(outputs, whole)
+        others = np.setdiff1d(np.arange(outputs.n), known.rows, assume_unique=True)
+
+        def put(rows: slice, found: FloatArray) -> None:
+            whole[others[rows]] = found
+
+        def put_known(rows: slice) -> None:
+            whole[known.rows[rows]] = known.values[rows]
+
+        Blending(self, outputs, several, others).map(put)
+        few = threads_for(known.values.size, threads)
+        run_blocks(put_known, shares(len(known.rows), few), few)
         return self.instead(outputs, whole)
 
     def without(self, dropped: Sequence[Column]) -> Blend:
@@ -189,11 +217,15 @@ class Blend:
         return replace(self, coefficients=np.where(stays, self.coefficients, 0.0))
 
 
+class KnownRows(NamedTuple):
+    """What a blend gives for rows that taught it, by matrices that they had no part in."""
+
+    rows: IntArray  # which of all rows they are; they rise
+    values: Any  # (m, K)
+
+
 class Blending:
     """Outputs of a blend on the host, by threads with blocks of rows of their own.
-
-    A block goes up to its patterns in pieces that the cache holds, or at once where threads are
-    many, is multiplied by a matrix at once, and is finished in pieces.
 
     Parameters
     ----------
@@ -203,28 +235,31 @@ class Blending:
         Of what; numbers that are not checked yet are checked on the way.
     threads : int
         For the rows.
+    chosen : integer array, optional
+        Which rows; by default all of them. The numbers of the outputs are checked already.
     """
 
-    def __init__(self, blend: Blend, outputs: Outputs, threads: int) -> None:
+    def __init__(
+        self, blend: Blend, outputs: Outputs, threads: int, chosen: IntArray | None = None
+    ) -> None:
         self._blend, self._outputs, self._threads = blend, outputs, threads
+        self._chosen, self._n = chosen, outputs.n if chosen is None else len(chosen)
+        # Of a few threads each ranks what its cache holds. Many wait for each other between calls
+        # longer than for memory: they make few.
+        most = PIECE_ENTRIES if threads <= SHORT_CALLERS else PRODUCT_ENTRIES
         # For every thread two blocks or more.
-        share = outputs.n * outputs.n_classes // (2 * threads)
-        entries = min(PRODUCT_ENTRIES, max(share, PIECE_ENTRIES // 4))
+        share = self._n * outputs.n_classes // (2 * threads)
+        entries = min(most, max(share, PIECE_ENTRIES // 4))
         self._rows = max(1, entries // outputs.n_classes)
-        # Many threads wait for each other between calls longer than for memory: they make few.
-        self._piece = PIECE_ENTRIES if threads <= SHORT_CALLERS else entries
         exact = outputs.arithmetic == "exact"
-        together = min(self._piece, outputs.n * outputs.n_classes)
+        together = min(entries, self._n * outputs.n_classes)
         self._terms = terms_of(blend.plain, outputs.n_classes, together) if exact else None
         # Used for block after block: fresh memory costs as much as the work on it.
-        some = min(self._rows, outputs.n)
-        shape = (len(blend.of_patterns) + 1, some, outputs.n_classes)
-        self._room = Buffers(shape, np.float32)
-        self._blended = Buffers((some, outputs.n_classes))
+        self._blended = Buffers((min(self._rows, self._n), outputs.n_classes))
 
     def fill(self, out: FloatArray) -> None:
         """Write what the blend gives for all rows: logits or probabilities (`kind_of`)."""
-        self._run(lambda rows, room: self._fill(rows, out[rows], room))
+        self._run(lambda rows: self._fill(rows, out[rows]))
 
     def map(self, function: Callable[[slice, FloatArray], T]) -> list[T]:
         """Return what a function says of blocks of rows, and of what the blend gives for them.
@@ -232,53 +267,36 @@ class Blending:
         It is asked by the thread that has a block, for as long as that holds what is given.
         """
 
-        def ask(rows: slice, room: FloatArray) -> T:
+        def ask(rows: slice) -> T:
             with self._blended.borrow() as held:
                 out = held[: rows.stop - rows.start]
-                self._fill(rows, out, room)
+                self._fill(rows, out)
                 return function(rows, out)
 
         return self._run(ask)
 
-    def _run(self, work: Callable[[slice, FloatArray], T]) -> list[T]:
+    def _run(self, work: Callable[[slice], T]) -> list[T]:
         def of_thread(rows: slice) -> T:
-            with self._room.borrow() as room:
-                answer = work(rows, room)
+            answer = work(rows)
             self._outputs.release_pages()
             return answer
 
-        return run_products(of_thread, row_blocks(self._outputs.n, 1, self._rows), self._threads)
+        return run_products(of_thread, row_blocks(self._n, 1, self._rows), self._threads)
 
-    def _fill(self, block: slice, out: FloatArray, room: FloatArray) -> None:
-        n, n_classes = out.shape
-        scores = self._blend.of_patterns
-        product, patterns = room[0, :n], dict(zip(scores, room[1:, :n], strict=True))
-        pieces = list(row_blocks(n, n_classes, self._piece))
-        spread = np.empty((n, 1))
-        for rows in pieces:
-            some = self._outputs.read(slice(block.start + rows.start, block.start + rows.stop))
-            ranked = ranked_models(some)
-            if self._terms is None:
-                out[rows] = self._blend.without_products(ranked)
-            else:
-                out[rows] = 0.0
-                self._terms.add(ranked, out[rows])
-            for model, own in patterns.items():
-                own[rows] = ranked[model].patterns
-            if self._blend.evidence is not None:
-                spread[rows] = log_spreads(*ranked.values())
-        for model, score in scores.items():
-            multiply_into(patterns[model], score.matrix, product)
-            out += product
-        if self._blend.evidence is not None:
-            for rows in pieces:
-                self._blend.evidence.logits(out[rows], spread[rows], out[rows])
-        elif self._outputs.kind == "probs":
-            for rows in pieces:
-                if self._outputs.arithmetic == "exact":
-                    softmax(out[rows], out[rows])
-                else:
-                    out[rows] = Ranked(out[rows], "logits", arithmetic="numpy").probs
+    def _fill(self, rows: slice, out: FloatArray) -> None:
+        outputs, blend = self._outputs, self._blend
+        some = outputs.read(rows) if self._chosen is None else outputs.rows(self._chosen[rows])
+        ranked = ranked_models(some)
+        if self._terms is None:
+            out[:] = blend.without_products(ranked)
+        else:
+            out[:] = 0.0
+            self._terms.add(ranked, out)
+        for model, multiplier in blend.of_patterns.items():
+            multiplier.add(ranked[model].patterns, out)
+        found = blend.outputs_of(out, blend.spread_of(ranked), some.kind, some.arithmetic)
+        if found is not out:
+            out[:] = found
 
 
 @dataclass(frozen=True, eq=False)
@@ -479,6 +497,13 @@ def has_evidence(n_models: int, n: int, n_classes: int) -> bool:
     return n >= enough and MANY_CLASSES <= n_classes <= MOST_RELATED
 
 
+class BlendFit(NamedTuple):
+    """A blend, and what it gives for the rows that taught it."""
+
+    blend: Blend
+    of_teachers: Any  # (n, K), by matrices that they had no part in
+
+
 def fit_blend(
     outputs: Outputs,
     y: IntArray,
@@ -488,7 +513,7 @@ def fit_blend(
     threads: int | None = None,
     left_out: Mapping[int, FloatArray] = MappingProxyType({}),
     room: FloatArray | None = None,
-) -> Blend:
+) -> BlendFit:
     """Return the blend of some scores that makes the labels most likely.
 
     Parameters
@@ -506,7 +531,8 @@ def fit_blend(
     left_out : mapping of int to array of shape (n, K)
         By place of a column that has learnt from these rows: what they score themselves.
     room : float64 array of shape (p, n, K), optional
-        An array whose planes those are, in which the other scores find room.
+        An array whose planes those are, in which the other scores find room, and what the blend
+        gives for these rows, in the place of the last one.
 
     Examples
     --------
@@ -515,8 +541,8 @@ def fit_blend(
     >>> data = cx.datasets.load("cifar10")
     >>> outputs = check_outputs({"vgg16": data.outputs["vgg16"][:500]}, "logits")
     >>> columns = cx.scores.score_columns(("vgg16",), ("logp", "rank"))
-    >>> blend = fit_blend(outputs, data.labels[:500], columns)
-    >>> bool(blend.coefficients[0] < 1)  # the network is over-confident
+    >>> fitted = fit_blend(outputs, data.labels[:500], columns)
+    >>> bool(fitted.blend.coefficients[0] < 1)  # the network is over-confident
     True
     """
     listed = tuple(columns)
@@ -539,28 +565,49 @@ def fit_blend(
     # What has learnt, and counts for nothing, would cost a matrix.
     used = [j for j in range(len(listed)) if coefficients[j] or not listed[j].score.learns]
     blend = Blend(tuple(listed[j] for j in used), coefficients[used], name)
-    if not has_evidence(len(outputs.models), outputs.n, outputs.n_classes):
-        return blend
-    teach = slice(0, outputs.n, -(-outputs.n // MOST_EVIDENT_ROWS))
-    z, spread = _added_up(planes[:, teach], coefficients, outputs.rows(teach), threads)
-    return replace(blend, evidence=fit_evidence(z, y[teach], spread, threads))
+    evident = has_evidence(len(outputs.models), outputs.n, outputs.n_classes)
+    z, spread = _added_up(planes, coefficients, outputs, threads, evident=evident)
+    if evident:
+        teach = slice(0, outputs.n, -(-outputs.n // MOST_EVIDENT_ROWS))
+        evidence = fit_evidence(z[teach], y[teach], spread[teach], threads)
+        blend = replace(blend, evidence=evidence)
+    return BlendFit(blend, _turned(blend, z, spread, outputs.kind, threads))
 
 
 def _added_up(
-    planes: Any, coefficients: FloatArray, outputs: Outputs, threads: int | None
+    planes: Any, coefficients: FloatArray, outputs: Outputs, threads: int | None, *, evident: bool
 ) -> tuple[Any, FloatArray]:
-    """Return logits (n, K) of rows whose scores are planes (p, n, K), and their spread (n, 1)."""
-    z = planes[0].clone() if outputs.on_device else np.empty(planes.shape[1:])
-    spread = np.empty((outputs.n, 1))
+    """Return logits (n, K) of rows whose scores are planes (p, n, K), and their spread (n, 1).
+
+    The logits are where the last of the planes was.
+    """
+    z, spread = planes[-1], np.empty((outputs.n, 1))
     counted = [(c, plane) for c, plane in zip(coefficients.tolist(), planes, strict=True) if c]
 
     def fill(rows: slice) -> None:
-        z[rows] = 0.0
+        total: Any = 0.0
         for coefficient, plane in counted:
-            z[rows] += coefficient * plane[rows]
-        spread[rows] = to_host(log_spreads(*ranked_models(outputs.rows(rows)).values()))
+            total += coefficient * plane[rows]
+        z[rows] = total
+        if evident:
+            spread[rows] = to_host(log_spreads(*ranked_models(outputs.rows(rows)).values()))
 
-    entries = DEVICE_ENTRIES if outputs.on_device else CACHE_ENTRIES
-    blocks = row_blocks(outputs.n, outputs.n_classes, entries)
-    run_blocks(fill, blocks, 1 if outputs.on_device else threads_for(z.size, threads))
+    run_blocks(fill, *_blocks_of(z, threads))
     return z, spread
+
+
+def _turned(blend: Blend, z: Any, spread: FloatArray, kind: Kind, threads: int | None) -> Any:
+    """Return logits (n, K) of rows with so much spread as what the blend gives, in their place."""
+
+    def turn(rows: slice) -> None:
+        z[rows] = blend.outputs_of(z[rows], to_device(spread[rows], z), kind)
+
+    run_blocks(turn, *_blocks_of(z, threads))
+    return z
+
+
+def _blocks_of(z: Any, threads: int | None) -> tuple[list[slice], int]:
+    n, n_classes = z.shape
+    entries = DEVICE_ENTRIES if is_tensor(z) else CACHE_ENTRIES
+    several = 1 if is_tensor(z) else threads_for(n * n_classes, threads)
+    return list(row_blocks(n, n_classes, entries)), several

@@ -222,7 +222,7 @@ class PatternScore(LearningScore):
 
     def of_rows(self, ranked: Ranked) -> FloatArray:
         """Return ``4 f(x) . factors_y``."""
-        return WIDTH * patterns.products(ranked.patterns, self.factors)  # type: ignore[no-any-return]
+        return WIDTH * patterns.multiplier(self.factors)(ranked.patterns)  # type: ignore[no-any-return]
 
     def learnt(self: P, sums: RowSums, threads: int | None = 1) -> P:
         """Return the score with the matrix that some rows make."""
@@ -243,18 +243,10 @@ class PatternScore(LearningScore):
 P = TypeVar("P", bound=PatternScore)
 
 
-class PatternSum(NamedTuple):
-    """Several scores of patterns, added up with coefficients: one product instead of several."""
+def pattern_sum(scores: Sequence[Any], coefficients: Sequence[float]) -> patterns.Multiplier:
+    """Return what a sum of scores of patterns of one model multiplies these by, once for all.
 
-    matrix: FloatArray  # (K, K), a power of two times rows of norm at most one, in few bits
-
-    def __call__(self, rows: Any) -> Any:
-        """Return the sums (n, K) of patterns (n, K)."""
-        return patterns.multiplied(rows, self.matrix)
-
-
-def pattern_sum(scores: Sequence[Any], coefficients: Sequence[float]) -> PatternSum:
-    """Return the sum of scores of patterns of one model; no coefficient is negative.
+    No coefficient is negative.
 
     Examples
     --------
@@ -266,7 +258,7 @@ def pattern_sum(scores: Sequence[Any], coefficients: Sequence[float]) -> Pattern
     for score, coefficient in zip(scores[1:], coefficients[1:], strict=True):
         total += WIDTH * coefficient * score.factors
     scale = 2.0 ** math.ceil(math.log2(max(WIDTH * sum(coefficients), 1e-30)))
-    return PatternSum(patterns.multiplier(total / scale, scale))
+    return patterns.multiplier(total / scale, scale)
 
 
 @dataclass(frozen=True)
@@ -317,15 +309,16 @@ class Likeness(PatternScore):
         units, norms = self._prototypes(sums.beside(ranked.patterns), several)
         xp, scores = ranked.xp, ranked.xp.empty_like(ranked.probs) if out is None else out
         loop = None if is_tensor(scores) else loops("patterns", scores.size)
+        prototypes = patterns.fine_multiplier(units)
 
         def leave_out(rows: slice) -> None:
             p = ranked.probs[rows]
-            room = None if is_tensor(scores) else scores[rows]
-            products = patterns.fine_products(ranked.patterns[rows], units, room)
             if loop is not None:
-                some = scores[rows], ranked.patterns[rows], p, norms
-                loop.leave_out(*some, CANCELLED, WIDTH)
+                scores[rows] = 0.0
+                prototypes.add(ranked.patterns[rows], scores[rows])
+                loop.leave_out(scores[rows], ranked.patterns[rows], p, norms, CANCELLED, WIDTH)
                 return
+            products = prototypes(ranked.patterns[rows])
             f = as_float64(ranked.patterns[rows])
             length = (f * f).sum(1)[:, None]
             along = norms * products
@@ -421,7 +414,7 @@ class Kin(PatternScore):
             squares = everything.products.diagonal() - lacking.products.diagonal()
             others = everything.of(labels).plus(lacking.of(labels), -1)
             units = self._of_labels(others, squares, labels)
-            scores[rows, labels] = WIDTH * patterns.products(some, units)
+            scores[rows, labels] = patterns.multiplier(units, WIDTH)(some)
 
         _run_tasks(score, len(places), ranked, threads, fewest=2 if known else None)
         return scores
