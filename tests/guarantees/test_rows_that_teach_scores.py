@@ -15,8 +15,11 @@ import pytest
 import conformix as cx
 from cases import FirstRowsTeach, FirstRowsTune
 from conformix.data.outputs import check_outputs
+from conformix.data.row_data import NO_DATA
 from conformix.errors import InvalidInput
 from conformix.fit import learning
+from conformix.fit.learning import learn_from
+from conformix.fit.rows import ArrayRows
 from conformix.guarantees import RankRule
 from conformix.scores import Column, Ranked
 from conformix.scores.blend import dictionary_columns, fit_blend
@@ -366,6 +369,43 @@ def test_coefficients_come_from_values_that_leave_the_rows_out() -> None:
     assert not np.array_equal(again.coefficients, by_rote.coefficients)
 
 
+@pytest.mark.parametrize("kind", ["probs", "logits"])
+@pytest.mark.parametrize("evident", [False, True])
+def test_a_blend_counts_sizes_by_values_that_leave_the_rows_out(
+    kind: Any, evident: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By hand, and the same wherever the rows are; those that calibrate have the blend itself."""
+    da = pytest.importorskip("dask.array")
+    monkeypatch.setattr("conformix.scores.blend.has_evidence", lambda *_: evident)
+    values = P if kind == "probs" else np.log(P)
+    cp = average(scores="auto", split=FirstRowsTeach(n_tune=30), kind=kind)
+    with monkeypatch.context() as cut:  # into blocks of seven rows
+        cut.setattr("conformix.scores.blend.CACHE_ENTRIES", 7 * K)
+        cp.fit(values, Y)
+    rows = ArrayRows(check_outputs(values[:30], kind), Y[:30], NO_DATA)
+    learnt = learn_from(rows, rows, dictionary_columns(rows.outputs))
+    ours = fit_blend(rows.outputs, rows.y, learnt.columns, left_out=learnt.left_out).of_teachers
+    if kind == "logits" and not evident:
+        ours = Ranked(ours, "logits").probs
+    in_sample = cp.predictor_.scores(cp.predictor_.check(values[:30]))[..., 0]
+    assert not np.isclose(ours, in_sample).any(axis=1).all()
+    threshold = np.sort(ours[np.arange(30), Y[:30]])[::-1][cx.conformal_rank(30, 0.2) - 1]
+    assert cp.search_.count == np.count_nonzero(ours >= threshold)
+    of_others = cp.predictor_.scores(cp.predictor_.check(values[30:]))[np.arange(30), Y[30:], 0]
+    np.testing.assert_array_equal(np.sort(of_others), np.sort(cp.predictor_.fitted.calibration))
+
+    chunks = da.from_array(values, chunks=(20, K)), da.from_array(Y, chunks=20)
+    again = [
+        cp.fit(*chunks).search_,
+        cp.fit_batches([(values[:25], Y[:25]), (values[25:], Y[25:])]).search_,
+    ]
+    monkeypatch.setattr("conformix.scores.blend.COMPUTED_TOGETHER", 0)
+    again.append(cp.fit(values, Y).search_)
+    monkeypatch.setattr("conformix.fit.rows.TENSOR_BYTES", 0)
+    again.append(cp.fit(values, Y).search_)
+    assert [found.count for found in again] == 4 * [np.count_nonzero(ours >= threshold)]
+
+
 @dataclass(frozen=True)
 class HalfDoesBoth(EfficiencyFirst):
     """A split of somebody's own: every other row tunes and teaches, and all calibrate."""
@@ -396,3 +436,16 @@ def test_rows_that_taught_calibrate_with_the_values_that_leave_them_out() -> Non
         for split in (HalfDoesBoth(), HalfDoesBothGathered())
     )
     np.testing.assert_array_equal(first, second)
+
+
+def test_rows_that_taught_a_blend_calibrate_with_the_values_that_leave_them_out() -> None:
+    cp = average(scores="auto", split=HalfDoesBothGathered()).fit(P, Y)
+    in_batches = average(scores="auto", split=HalfDoesBothGathered()).fit_batches([(P, Y)])
+    rows = ArrayRows(check_outputs(P[::2]), Y[::2], NO_DATA)
+    learnt = learn_from(rows, rows, dictionary_columns(rows.outputs))
+    ours = fit_blend(rows.outputs, rows.y, learnt.columns, left_out=learnt.left_out).of_teachers
+    others = cp.predictor_.scores(cp.predictor_.check(P[1::2]))[np.arange(30), Y[1::2], 0]
+    expected = np.concatenate([ours[np.arange(30), Y[::2]], others])
+    for found in (cp, in_batches):
+        own = np.sort(found.predictor_.fitted.calibration)
+        np.testing.assert_array_equal(own, np.sort(expected))

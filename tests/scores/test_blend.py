@@ -14,7 +14,7 @@ from conformix.data.outputs import check_outputs
 from conformix.kernels import twins
 from conformix.kernels.twins import WORTHWHILE, compile_for
 from conformix.scores import Column, parse_score, score_columns
-from conformix.scores.blend import Blend, dictionary_columns, plan_rows, ridge_of
+from conformix.scores.blend import Blend, KnownRows, dictionary_columns, plan_rows, ridge_of
 from conformix.scores.learnt import Rarity
 from conformix.scores.likelihood import Likelihood, bounded_step, most_likely
 from conformix.scores.terms import terms_of
@@ -248,6 +248,27 @@ def test_terms_add_up_to_the_bits_of_the_scores_one_by_one(
     together = blend.computed(outputs, 1).models["blend"]
     monkeypatch.setattr("conformix.scores.blend.terms_of", lambda *_: None)
     assert np.array_equal(together, blend.computed(outputs, 1).models["blend"])
+
+
+@pytest.mark.parametrize("planes", [3, 4, 5, 9])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_rows_that_are_known_are_put_among_those_that_are_computed(
+    planes: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In whatever room there is: what is known may lie at its end, and is read to the last row."""
+    monkeypatch.setattr("conformix.kernels.blocks.FOR_TWO", 1)
+    monkeypatch.setattr("conformix.scores.blend.PIECE_ENTRIES", 4 * 8)
+    rng = np.random.default_rng(planes)
+    outputs = check_outputs(rng.dirichlet(np.ones(8), size=40))
+    blend = Blend((Column("", parse_score("logp")), Column("", parse_score("rank"))), np.ones(2))
+    rows = np.sort(rng.permutation(40)[:10])
+    room = rng.random((planes, 10, 8))
+    known = room[-1].copy()
+    found = blend.computed(outputs, threads, room, KnownRows(rows, room[-1])).models["blend"]
+    expected = blend.computed(outputs, 1).models["blend"]
+    expected[rows] = known
+    assert np.array_equal(found, expected)
+    assert np.shares_memory(found, room) == (planes >= 5)
 
 
 @pytest.mark.parametrize("name", ["thr(temperature=2.0)", "rank(tie_break='prob')", "aps"])

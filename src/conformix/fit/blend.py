@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from conformix.conformal import simple_fraction
+from conformix.data.outputs import Outputs
 from conformix.errors import InvalidInput
 from conformix.fit.learning import LearntScores, learn, learn_from, refuse_own_rows, with_batch
 from conformix.fit.rows import Rows
@@ -49,7 +50,7 @@ class Blended(NamedTuple):
     settings: Settings
     blend: Blend  # whose scores the columns are
     roles: Roles | None = None  # where they are drawn already
-    of_teachers: Any = None  # (m, K): what the blend gives for the rows that tune, if known
+    known: Outputs | None = None  # those of the rows that tune, where they are known
 
 
 def learn_blend(rows: Any, settings: Settings, rng: np.random.Generator) -> Blended:
@@ -102,7 +103,8 @@ def learn_blend(rows: Any, settings: Settings, rng: np.random.Generator) -> Blen
     if len(roles.tune) + 1 < 1 / simple_fraction(settings.alpha):
         # The blend is the only candidate: the tuning rows need not be enough for alpha.
         settings = replace(settings, tune_alpha=1 / (len(roles.tune) + 1))
-    return Blended(single, rows, settings, blend, roles, None if known is None else known.values)
+    own = None if known is None else blend.instead(seen, known.values)
+    return Blended(single, rows, settings, blend, roles, own)
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,8 @@ def fit(rows: Rows, settings: Settings) -> Predictor:
     if roles is None or known is None:
         scored = with_left_out(rows.scored(scoring, split, rng, roles), learnt)
     else:  # what is known of the rows that tune need not be scored
-        scored = with_known_rows(rows.scored(scoring, split, rng, roles.untuned), roles, known)
+        scored = rows.scored(scoring, split, rng, roles.untuned)
+        scored = with_known_rows(scored, roles, scoring.view(known))
     taught = columns if blend is None else blend.columns
     scored = taught_by(rows, scored, taught, settings)
     fitted, seen = at_once(

@@ -538,15 +538,16 @@ def with_planes(scores: Any, y: IntArray, rows: IntArray, planes: Mapping[int, F
     return replace(scores, tuning=HeldTensor(tensor, spare=scores.tuning.here), true=true)
 
 
-def with_known_rows(scored: Scored, roles: Roles, values: Any) -> Scored:
-    """Return rows of one score with that of those that tune, which is known: (m, K).
+def with_known_rows(scored: Scored, roles: Roles, known: Any) -> Scored:
+    """Return scored rows with the scores (m, K, d) of those that tune, which are known.
 
     Of gathered rows none has been scored for tuning. A tensor is changed where it is.
     """
     scores, y = scored.scores, scored.y
     if not isinstance(scores, Gathered):
-        return replace(scored, scores=with_planes(scores, y, roles.tune, {0: values}), roles=roles)
-    known, true = values[:, :, None], scores.true
+        planes = {j: known[:, :, j] for j in range(known.shape[2])}
+        return replace(scored, scores=with_planes(scores, y, roles.tune, planes), roles=roles)
+    true = scores.true
     if not roles.separate:  # else nobody asks for those of rows that tune
         true = true.changed(roles.tune, of_labels(known, y[roles.tune]))
     tuning = HeldTensor(known, spare=True)

@@ -26,7 +26,6 @@ Functions take arrays or tensors.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
 from functools import reduce
 from importlib import import_module
 from typing import Any
@@ -58,6 +57,8 @@ HALF_BITS, MOST_IN_PIECES = 13, 2**13
 # Bits behind the point of the two numbers that a product is of: 23 in all.
 PATTERN_BITS, MATRIX_BITS = 12, 11
 ROWS_AT_ONCE = 2**12
+# Sum of squares of patterns that has room in 31 bits, and rows that surely have no larger one.
+SQUARES_AT_ONCE = 127
 # Numbers that are added up at once on the host, where that is so many rows or more.
 SUMMED_ENTRIES, FEWEST_ROWS = 2**16, 2**8
 # Products of two numbers that take as long as a logarithm.
@@ -150,54 +151,74 @@ def over_norm(values: Any) -> Any:
 
 
 class Multiplier:
-    """A matrix (m, K) that patterns are multiplied by.
+    """A matrix (m, K) that patterns are multiplied by: factors that are rounded.
 
     A processor that multiplies 16-bit numbers quickly (`conformix.kernels.host.products`) does it
-    with these, others with float32, or with float64 where there are more bits.
+    with pieces of the factors, each in multiples of 2^-bits of what the one before has left. Others
+    do it in float32, or in float64 where there are more bits than that has room for.
 
     Parameters
     ----------
-    matrix : array of shape (m, K)
-        As NumPy multiplies by it.
-    pieces : sequence of (array of shape (m, K), int, float)
-        What it is the sum of: float32 multiples of 2^-bits, fewer than 2^15, each with its bits
-        and a power of two that multiplies it.
+    factors : float64 array or tensor of shape (m, K)
+        Rows of norm one, or a little more.
+    pieces : tuple of int
+        How many bits behind the point the pieces have; the last one says how many count.
+    scale : float
+        A power of two that multiplies all products.
     """
 
-    def __init__(self, matrix: Any, pieces: Sequence[tuple[Any, int, float]]) -> None:
-        self.matrix, self._pieces = matrix, pieces
+    def __init__(self, factors: Any, pieces: tuple[int, ...], scale: float = 1.0) -> None:
+        self._factors, self._pieces, self._scale = factors, pieces, scale
+
+    @cached_property
+    def matrix(self) -> Any:
+        """The matrix as NumPy and devices multiply by it."""
+        rounded = in_multiples(self._factors, self._pieces[-1]) * self._scale
+        return narrow(rounded) if self._pieces[-1] <= MATRIX_BITS else rounded
+
+    @cached_property
+    def _whole(self) -> list[tuple[IntArray, float]]:
+        """The pieces as whole numbers, and their units."""
+        found = []
+        for before, bits in zip((None, *self._pieces), self._pieces, strict=False):
+            found.append((_factors_in_units(self._factors, bits, before), self._scale * 2.0**-bits))
+        return found
 
     def __call__(self, rows: Any) -> Any:
         """Return the products (n, m) of patterns (n, K), in float64."""
         if is_tensor(rows):
             return rows @ as_float64(to_device(self.matrix, rows)).T
-        out = np.zeros((len(rows), len(self.matrix)))
+        out = np.zeros((len(rows), len(self._factors)))
         self.add(rows, out)
         return out
 
     def add(self, rows: FloatArray, out: FloatArray) -> None:
         """Add the products of patterns on the host to an array (n, m) of float64."""
         loop = loops("products", rows.size)
-        if loop is None or not self._pieces or not loop.are_quick():
+        if loop is None or rows.shape[1] > MOST_IN_PIECES or not loop.are_quick():
             out += _product(rows.astype(self.matrix.dtype, copy=False), self.matrix.T)
             return
-        left = _in_units(loop, rows, PATTERN_BITS)
+        left = _patterns_in_units(rows)
         for right, unit in self._whole:
             loop.add_products(left, right, unit * 2.0**-PATTERN_BITS, out)
 
-    @cached_property
-    def _whole(self) -> list[tuple[IntArray, float]]:
-        """The pieces as whole numbers, and their units."""
-        loop = import_module("conformix.kernels.host.products")
-        return [
-            (_in_units(loop, values, bits), scale * 2.0**-bits)
-            for values, bits, scale in self._pieces
-        ]
 
-
-def _in_units(loop: Any, values: FloatArray, bits: int) -> IntArray:
+def _patterns_in_units(values: FloatArray) -> IntArray:
+    """Return patterns (n, K) as multiples of 2^-12, with zeros after them."""
+    loop = import_module("conformix.kernels.host.products")
     out = np.empty((len(values), loop.width_of(values.shape[1])), np.int16)
-    loop.whole_into(values, 2.0**-bits, out)
+    loop.patterns_in_units(np.ascontiguousarray(values), 2.0**-PATTERN_BITS, out)
+    return out
+
+
+def _factors_in_units(factors: FloatArray, bits: int, before: int | None) -> IntArray:
+    """Return factors as multiples of 2^-bits, less what a piece with fewer bits has of them."""
+    loop = import_module("conformix.kernels.host.products")
+    out = np.empty((len(factors), loop.width_of(factors.shape[1])), np.int16)
+    shifts = 0.0 if before is None else shift_to(before), shift_to(bits)
+    # Code for memory that must not be written would be compiled apart.
+    numbers = factors if factors.flags.writeable else factors.copy()
+    loop.factors_in_units(np.ascontiguousarray(numbers), shifts, 2.0**-bits, out)
     return out
 
 
@@ -209,21 +230,16 @@ def multiplier(factors: Any, scale: float = 1.0) -> Multiplier:
     >>> multiplier(np.eye(2))(np.array([[0.5, -0.5]], dtype=np.float32))
     array([[ 0.5, -0.5]])
     """
-    rounded = in_multiples(factors, MATRIX_BITS)
-    return Multiplier(narrow(rounded * scale), [(narrow(rounded), MATRIX_BITS, scale)])
+    return Multiplier(factors, (MATRIX_BITS,), scale)
 
 
 def fine_multiplier(factors: Any) -> Multiplier:
     """Return a matrix in multiples of 2^-26 as patterns are multiplied by it, not rounded further.
 
-    Of two pieces: the first in multiples of 2^-13, and what is left of it. Sums of products with
-    the latter are at most ``sqrt(K) 2^-14``, in multiples of 2^-38, and whole numbers below 2^31.
+    Of two pieces: multiples of 2^-13, and what is left. Sums of products with the latter are at
+    most ``sqrt(K) 2^-14``, in multiples of 2^-38: whole numbers below 2^31.
     """
-    if is_tensor(factors) or factors.shape[1] > MOST_IN_PIECES:
-        return Multiplier(factors, [])
-    first = in_multiples(factors, HALF_BITS)
-    pieces = [(narrow(first), HALF_BITS, 1.0), (narrow(factors - first), FACTOR_BITS, 1.0)]
-    return Multiplier(factors, pieces)
+    return Multiplier(factors, (HALF_BITS, FACTOR_BITS))
 
 
 def _product(left: Any, right: Any, out: FloatArray | None = None) -> Any:
@@ -269,7 +285,7 @@ def summed_products(left: Any, right: Any, threads: int = 1) -> Any:
     """Return ``left.T @ right`` (m, K) of numbers (n, m) and (n, K) up to one, as int64.
 
     In multiples of 2^-40. By several threads with columns of their own, on the host. Where both are
-    the same array, NumPy computes one half and mirrors it, by itself: half the time.
+    the same array, two threads take as long as one that computes one half and mirrors it.
 
     Examples
     --------
@@ -278,10 +294,14 @@ def summed_products(left: Any, right: Any, threads: int = 1) -> Any:
            [0.25 , 0.   ]])
     """
     n, n_classes = max(len(left), 1), int(right.shape[1])
+    several = threads_for(n * left.shape[1] * (1 + n_classes // AT_A_TIME), threads)
+    if not is_tensor(left) and left.dtype == right.dtype == np.float32:  # of patterns
+        loop = loops("products", left.size)
+        if loop is not None and loop.are_quick():
+            return _pattern_sums(loop, left, right, several)
     # Of few labels a block that the cache holds; of many, turning sums to integers counts.
     few = 0 if is_tensor(left) else SUMMED_ENTRIES // n_classes
     step = few if FEWEST_ROWS <= few < ROWS_AT_ONCE else ROWS_AT_ONCE
-    several = threads_for(n * left.shape[1] * (1 + n_classes // AT_A_TIME), threads)
     if several == 1 or right is left or is_tensor(left):
         blocks = row_blocks(n, 1, step)
         pairs = ((left[b], None if right is left else right[b]) for b in blocks)
@@ -290,6 +310,29 @@ def summed_products(left: Any, right: Any, threads: int = 1) -> Any:
     room = np.empty((min(n, ROWS_AT_ONCE), n_classes))
     for some in row_blocks(n, 1, ROWS_AT_ONCE):
         _add_products(left[some], right[some], out, room, step, several)
+    return out
+
+
+def _pattern_sums(loop: Any, left: FloatArray, right: FloatArray, threads: int) -> IntArray:
+    """Return the same of columns of patterns, in 16-bit numbers.
+
+    By Cauchy and Schwarz no sum is beyond the largest sum of squares of a column. So many rows are
+    added up at once that this has room in 32 bits: all of them mostly, and else as many as any.
+    """
+    out = np.zeros((left.shape[1], right.shape[1]), dtype=np.int64)
+    largest = max(float(np.einsum("ij,ij->j", one, one).max(initial=0.0)) for one in (left, right))
+    step = len(left) if largest < SQUARES_AT_ONCE else SQUARES_AT_ONCE
+    unit = 2 ** (2 * SUM_BITS - 2 * PATTERN_BITS)
+    mirrored = right is left and threads <= 2
+    several = 1 if mirrored else threads
+    for rows in row_blocks(len(left), 1, max(step, 1)):
+        theirs = _patterns_in_units(right[rows].T)
+        ours = theirs if right is left else _patterns_in_units(left[rows].T)
+
+        def add_up(labels: slice, ours: IntArray = ours, theirs: IntArray = theirs) -> None:
+            loop.add_sums(ours[labels], theirs, mirrored, unit, out[labels])
+
+        run_blocks(add_up, shares(len(out), several), several)
     return out
 
 

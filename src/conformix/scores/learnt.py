@@ -412,9 +412,12 @@ class Kin(PatternScore):
             some = ranked.patterns[rows]
             lacking = own[place] if known else _correlated(some)
             squares = everything.products.diagonal() - lacking.products.diagonal()
-            others = everything.of(labels).plus(lacking.of(labels), -1)
-            units = self._of_labels(others, squares, labels)
-            scores[rows, labels] = patterns.multiplier(units, WIDTH)(some)
+            entries = DEVICE_ENTRIES if is_tensor(scores) else PRODUCT_ENTRIES
+            for block in row_blocks(labels.stop - labels.start, ranked.n_classes, entries):
+                own_labels = slice(labels.start + block.start, labels.start + block.stop)
+                others = everything.of(own_labels).plus(lacking.of(own_labels), -1)
+                units = self._of_labels(others, squares, own_labels)
+                scores[rows, own_labels] = patterns.multiplier(units, WIDTH)(some)
 
         _run_tasks(score, len(places), ranked, threads, fewest=2 if known else None)
         return scores

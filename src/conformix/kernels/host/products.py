@@ -14,15 +14,11 @@ from typing import Any
 import numpy as np
 from llvmlite import binding, ir
 from numba import types
-from numba.core import cgutils
+from numba.core import cgutils, config
 from numba.extending import intrinsic
 
 from conformix.kernels.arrays import FloatArray
 from conformix.kernels.host.compiled import compiled
-
-# Typed in some releases of numba only.
-code: Any = cgutils
-generated: Any = intrinsic
 
 # Numbers in a vector: rows are filled up with zeros to a multiple.
 LANES = 16
@@ -34,8 +30,12 @@ AT_ONCE = 48
 
 @cache
 def are_quick() -> bool:
-    """Whether this machine has such a step; others multiply in float32, to the same bits."""
-    return bool(binding.get_host_cpu_features().get("avx2", False))
+    """Whether this machine has such a step; others multiply in float32, to the same bits.
+
+    Earlier releases of LLVM, as numba has them before 0.62, do not know the form.
+    """
+    knows = binding.llvm_version_info[0] >= 20 and not getattr(config, "DISABLE_JIT", 0)
+    return bool(knows and binding.get_host_cpu_features().get("avx2", False))
 
 
 def width_of(n_classes: int) -> int:
@@ -51,8 +51,10 @@ def width_of(n_classes: int) -> int:
     return (-(-n_classes // LANES) | 1) * LANES
 
 
-@generated
-def _dots(typing: Any, left: Any, rows: Any, right: Any, columns: Any, sums: Any) -> Any:
+code: Any = cgutils  # typed in some releases of numba only
+
+
+def _written(typing: Any, left: Any, rows: Any, right: Any, columns: Any, sums: Any) -> Any:
     """Write the products of four rows of `left` with four of `right` to `sums`, (16,) of int32.
 
     Both are int16 (., width), row after row; no sum of their products is beyond 2^31.
@@ -105,14 +107,37 @@ def _dots(typing: Any, left: Any, rows: Any, right: Any, columns: Any, sums: Any
     return types.void(left, rows, right, columns, sums), generate
 
 
+_dots: Any = intrinsic(_written)
+
+
 @compiled
-def whole_into(values: Any, unit: float, out: Any) -> None:
+def patterns_in_units(values: Any, unit: float, out: Any) -> None:
     """Write float32 multiples (n, K) of a unit to `out`, int16 (n, width), and zeros after them."""
     n, n_classes = values.shape
-    factor = np.float32(1.0 / unit)
     for i in range(n):
         for k in range(n_classes):
-            out[i, k] = np.int16(values[i, k] * factor)
+            out[i, k] = np.int16(np.float64(values[i, k]) / unit)
+        for k in range(n_classes, out.shape[1]):
+            out[i, k] = 0
+
+
+@compiled
+def factors_in_units(
+    values: FloatArray, shifts: tuple[float, float], unit: float, out: Any
+) -> None:
+    """Write numbers (m, K), rounded to multiples of a unit, in the same way.
+
+    `shifts` are what is added and taken away to round: to the multiples that others have taken out
+    of them, or 0 where nobody has, and to those of the unit.
+    """
+    n, n_classes = values.shape
+    coarse, fine = shifts
+    for i in range(n):
+        for k in range(n_classes):
+            value = values[i, k]
+            if coarse != 0.0:
+                value -= (value + coarse) - coarse
+            out[i, k] = np.int16(((value + fine) - fine) / unit)
         for k in range(n_classes, out.shape[1]):
             out[i, k] = 0
 
@@ -137,3 +162,26 @@ def add_products(left: Any, right: Any, unit: float, out: FloatArray) -> None:
                     for a in range(min(TILE, n - i)):
                         for b in range(min(TILE, m - j)):
                             out[i + a, j + b] += unit * sums[TILE * a + b]
+
+
+@compiled
+def add_sums(left: Any, right: Any, mirrored: bool, unit: int, out: Any) -> None:
+    """Add the same, as multiples of a whole unit, to `out`, int64 (n, m).
+
+    Where `left` is `right`, one half may be mirrored.
+    """
+    n, m = out.shape
+    sums = np.empty(TILE * TILE, np.int32)
+    for first in range(0, m, AT_ONCE):
+        for i in range(first if mirrored else 0, n, TILE):
+            rows = i, min(i + 1, n - 1), min(i + 2, n - 1), min(i + 3, n - 1)
+            last = min(i + TILE, m) if mirrored else m
+            for j in range(first, min(first + AT_ONCE, last), TILE):
+                columns = j, min(j + 1, m - 1), min(j + 2, m - 1), min(j + 3, m - 1)
+                _dots(left, rows, right, columns, sums)
+                for a in range(min(TILE, n - i)):
+                    for b in range(min(TILE, m - j)):
+                        value = np.int64(sums[TILE * a + b]) * unit
+                        out[i + a, j + b] += value
+                        if mirrored and j < i:
+                            out[j + b, i + a] += value
