@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from conformix.errors import InvalidInput, shown
-from conformix.kernels.arrays import FloatArray, on_device
+from conformix.kernels.arrays import on_device
 
 # Entries held at once while a block of rows is worked on (8 MiB of float64).
 BLOCK_ENTRIES = 2**20
@@ -201,10 +201,10 @@ class Buffers:
 
     def __init__(self, shape: tuple[int, ...], dtype: Any = np.float64) -> None:
         self._shape, self._dtype = shape, dtype
-        self._idle: SimpleQueue[FloatArray] = SimpleQueue()
+        self._idle: SimpleQueue[Any] = SimpleQueue()
 
     @contextmanager
-    def borrow(self) -> Iterator[FloatArray]:
+    def borrow(self) -> Iterator[Any]:
         """Lend an uninitialised array until the end of the block."""
         try:
             buffer = self._idle.get_nowait()

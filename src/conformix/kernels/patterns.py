@@ -57,6 +57,8 @@ HALF_BITS, MOST_IN_PIECES = 13, 2**13
 # Bits behind the point of the two numbers that a product is of: 23 in all.
 PATTERN_BITS, MATRIX_BITS = 12, 11
 ROWS_AT_ONCE = 2**12
+# Zeros after a row of whole numbers, fewer than in two of a processor's longest vectors.
+MOST_ZEROS = 64
 # Sum of squares of patterns that has room in 31 bits, and rows that surely have no larger one.
 SQUARES_AT_ONCE = 127
 # Numbers that are added up at once on the host, where that is so many rows or more.
@@ -192,21 +194,27 @@ class Multiplier:
         self.add(rows, out)
         return out
 
-    def add(self, rows: FloatArray, out: FloatArray) -> None:
-        """Add the products of patterns on the host to an array (n, m) of float64."""
+    def add(self, rows: FloatArray, out: FloatArray, room: IntArray | None = None) -> None:
+        """Add the products of patterns on the host to an array (n, m) of float64.
+
+        `room`, int16 (n, K + 64) or more, is for the patterns as whole numbers.
+        """
         loop = loops("products", rows.size)
         if loop is None or rows.shape[1] > MOST_IN_PIECES or not loop.are_quick():
             out += _product(rows.astype(self.matrix.dtype, copy=False), self.matrix.T)
             return
-        left = _patterns_in_units(rows)
+        left = _patterns_in_units(rows, room)
         for right, unit in self._whole:
             loop.add_products(left, right, unit * 2.0**-PATTERN_BITS, out)
 
 
-def _patterns_in_units(values: FloatArray) -> IntArray:
+def _patterns_in_units(values: FloatArray, room: IntArray | None = None) -> IntArray:
     """Return patterns (n, K) as multiples of 2^-12, with zeros after them."""
     loop = import_module("conformix.kernels.host.products")
-    out = np.empty((len(values), loop.width_of(values.shape[1])), np.int16)
+    shape = len(values), loop.width_of(values.shape[1])
+    out = np.empty(shape, np.int16)
+    if room is not None:
+        out = room.ravel()[: out.size].reshape(shape)
     loop.patterns_in_units(np.ascontiguousarray(values), 2.0**-PATTERN_BITS, out)
     return out
 

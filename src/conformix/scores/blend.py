@@ -36,10 +36,16 @@ from conformix.kernels.blocks import (
     threads_for,
 )
 from conformix.kernels.cached import cached_property
-from conformix.kernels.elementary import softmax
-from conformix.kernels.patterns import CACHE_ENTRIES, Multiplier
-from conformix.kernels.twins import compile_for
-from conformix.scores.evidence import Evidence, fit_evidence, log_spreads
+from conformix.kernels.elementary import log, softmax
+from conformix.kernels.patterns import CACHE_ENTRIES, MOST_ZEROS, Multiplier, spreads
+from conformix.kernels.twins import compile_for, loops
+from conformix.scores.evidence import (
+    LEAST_SPREAD,
+    Evidence,
+    fit_evidence,
+    log_spreads,
+    mean_spread,
+)
 from conformix.scores.learnt import PatternScore, pattern_sum
 from conformix.scores.likelihood import most_likely
 from conformix.scores.names import Column, parse_score, score_columns
@@ -255,7 +261,9 @@ class Blending:
         together = min(entries, self._n * outputs.n_classes)
         self._terms = terms_of(blend.plain, outputs.n_classes, together) if exact else None
         # Used for block after block: fresh memory costs as much as the work on it.
-        self._blended = Buffers((min(self._rows, self._n), outputs.n_classes))
+        some = min(self._rows, self._n)
+        self._blended = Buffers((some, outputs.n_classes))
+        self._room = Buffers((some, outputs.n_classes + MOST_ZEROS), np.int16)
 
     def fill(self, out: FloatArray) -> None:
         """Write what the blend gives for all rows: logits or probabilities (`kind_of`)."""
@@ -292,8 +300,9 @@ class Blending:
         else:
             out[:] = 0.0
             self._terms.add(ranked, out)
-        for model, multiplier in blend.of_patterns.items():
-            multiplier.add(ranked[model].patterns, out)
+        with self._room.borrow() as room:
+            for model, multiplier in blend.of_patterns.items():
+                multiplier.add(ranked[model].patterns, out, room)
         found = blend.outputs_of(out, blend.spread_of(ranked), some.kind, some.arithmetic)
         if found is not out:
             out[:] = found
@@ -349,6 +358,7 @@ TOGETHER = 5.0
 # Labels beyond which no matrix of them is learnt by default.
 MOST_RELATED = 2**11
 HIGH_FLOOR = parse_score("logp(floor=0.1)")
+LOGP = parse_score("logp")
 # Planned rows from which on coefficients are learnt where no probability is zero.
 FEWEST_ROWS = 16
 # Rows of which a blend learns enough.
@@ -566,7 +576,8 @@ def fit_blend(
     used = [j for j in range(len(listed)) if coefficients[j] or not listed[j].score.learns]
     blend = Blend(tuple(listed[j] for j in used), coefficients[used], name)
     evident = has_evidence(len(outputs.models), outputs.n, outputs.n_classes)
-    z, spread = _added_up(planes, coefficients, outputs, threads, evident=evident)
+    spread: Any = _spreads(planes, listed, outputs, threads) if evident else None
+    z = _added_up(planes, coefficients, threads)
     if evident:
         teach = slice(0, outputs.n, -(-outputs.n // MOST_EVIDENT_ROWS))
         evidence = fit_evidence(z[teach], y[teach], spread[teach], threads)
@@ -574,33 +585,52 @@ def fit_blend(
     return BlendFit(blend, _turned(blend, z, spread, outputs.kind, threads))
 
 
-def _added_up(
-    planes: Any, coefficients: FloatArray, outputs: Outputs, threads: int | None, *, evident: bool
-) -> tuple[Any, FloatArray]:
-    """Return logits (n, K) of rows whose scores are planes (p, n, K), and their spread (n, 1).
-
-    The logits are where the last of the planes was.
-    """
-    z, spread = planes[-1], np.empty((outputs.n, 1))
+def _added_up(planes: Any, coefficients: FloatArray, threads: int | None) -> Any:
+    """Return logits (n, K) of rows whose scores are planes (p, n, K), in the place of the last."""
+    z = planes[-1]
+    loop = None if is_tensor(z) else loops("terms", z.size)
     counted = [(c, plane) for c, plane in zip(coefficients.tolist(), planes, strict=True) if c]
 
     def fill(rows: slice) -> None:
+        if loop is not None and planes.flags.c_contiguous:
+            loop.planes_into(planes, coefficients, rows.start, rows.stop, z)
+            return
         total: Any = 0.0
         for coefficient, plane in counted:
             total += coefficient * plane[rows]
         z[rows] = total
-        if evident:
-            spread[rows] = to_host(log_spreads(*ranked_models(outputs.rows(rows)).values()))
 
     run_blocks(fill, *_blocks_of(z, threads))
-    return z, spread
+    return z
 
 
-def _turned(blend: Blend, z: Any, spread: FloatArray, kind: Kind, threads: int | None) -> Any:
+def _spreads(
+    planes: Any, columns: Sequence[Column], outputs: Outputs, threads: int | None
+) -> FloatArray:
+    """Return what `log_spreads` says of rows, (n, 1), by log-probabilities among their scores."""
+    found = np.empty((outputs.n, 1))
+    logs = {c.model: plane for c, plane in zip(columns, planes, strict=True) if c.score == LOGP}
+
+    def fill(rows: slice) -> None:
+        if len(logs) < len(outputs.models):
+            models = ranked_models(outputs.rows(rows)).values()
+            found[rows] = to_host(log_spreads(*models))
+        else:
+            some = [to_host(spreads(logs[model][rows])) for model in outputs.models]
+            found[rows] = mean_spread([log(spread + LEAST_SPREAD) for spread in some])
+
+    run_blocks(fill, *_blocks_of(planes[0], threads))
+    return found
+
+
+def _turned(blend: Blend, z: Any, spread: Any, kind: Kind, threads: int | None) -> Any:
     """Return logits (n, K) of rows with so much spread as what the blend gives, in their place."""
 
     def turn(rows: slice) -> None:
-        z[rows] = blend.outputs_of(z[rows], to_device(spread[rows], z), kind)
+        own = None if spread is None else to_device(spread[rows], z)
+        found = blend.outputs_of(z[rows], own, kind)
+        if is_tensor(z) or not np.shares_memory(found, z):
+            z[rows] = found
 
     run_blocks(turn, *_blocks_of(z, threads))
     return z

@@ -1,9 +1,10 @@
 """Products of rows of small whole numbers, exact, at twice the speed of float32.
 
 A processor multiplies sixteen pairs of 16-bit numbers and adds neighbours up to eight 32-bit ones
-in one step, where it multiplies eight pairs of float32. Nothing of NumPy or BLAS does that, and the
-compiler does not find it in a plain loop. `_dots` says it in a form that LLVM knows on every
-processor, with nothing of any one: vectors, a product, and the sum of its even and its odd places.
+in one step, where it multiplies eight pairs of float32, or twice as many of both. Nothing of NumPy
+or BLAS does that, and the compiler does not find it in a plain loop. `_dots` says it in a form that
+LLVM knows on every processor, with nothing of any one: vectors, a product, and the sum of its even
+and its odd places.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from numba.extending import intrinsic
 from conformix.kernels.arrays import FloatArray
 from conformix.kernels.host.compiled import compiled
 
-# Numbers in a vector: rows are filled up with zeros to a multiple.
-LANES = 16
+FEATURES = binding.get_host_cpu_features()
+# Numbers in a vector: 512 bits, or 256 where longer ones take twice as long (as on Zen 4).
+LANES = 32 if FEATURES.get("avx512bw") and binding.get_host_cpu_name() != "znver4" else 16
 # Rows and columns whose products are added up side by side: what is read of one serves four.
 TILE = 4
 # Rows of the matrix that the cache holds while all patterns come by.
@@ -35,20 +37,16 @@ def are_quick() -> bool:
     Earlier releases of LLVM, as numba has them before 0.62, do not know the form.
     """
     knows = binding.llvm_version_info[0] >= 20 and not getattr(config, "DISABLE_JIT", 0)
-    return bool(knows and binding.get_host_cpu_features().get("avx2", False))
+    return bool(knows and FEATURES.get("avx2", False))
 
 
 def width_of(n_classes: int) -> int:
-    """Return the length of a row with its zeros: an odd number of vectors.
+    """Return the length of a row, filled up with zeros to whole vectors.
 
-    Rows whose lengths are powers of two would share few places of a cache.
-
-    Examples
-    --------
-    >>> width_of(16), width_of(17)
-    (16, 48)
+    Rows whose lengths are multiples of 512 would share few places of a cache: they are longer.
     """
-    return (-(-n_classes // LANES) | 1) * LANES
+    width = -(-n_classes // LANES) * LANES
+    return width + LANES if width % 512 == 0 else width
 
 
 code: Any = cgutils  # typed in some releases of numba only
@@ -97,7 +95,7 @@ def _written(typing: Any, left: Any, rows: Any, right: Any, columns: Any, sums: 
                 product = builder.mul(ours[k // TILE], theirs[k % TILE], flags=["nsw"])
                 builder.store(builder.add(builder.load(total), neighbours(product)), total)
         found = [builder.load(total) for total in totals]
-        while len(found) > 2:
+        while len(found) > TILE * TILE // half.count:
             found = [neighbours(*pair) for pair in zip(found[::2], found[1::2], strict=True)]
         for k, values in enumerate(found):
             there = builder.gep(out.data, [place(k * LANES // 2)])

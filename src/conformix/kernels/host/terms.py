@@ -64,6 +64,28 @@ def terms_into(
 
 
 @compiled
+def planes_into(
+    planes: FloatArray, coefficients: FloatArray, first: int, last: int, out: FloatArray
+) -> None:
+    """Write some rows of planes (p, n, K), added up with coefficients (p,), to `out` (n, K).
+
+    In the order of the planes, of which `out` may be one.
+    """
+    p, _, n_classes = planes.shape
+    total = np.empty(n_classes)
+    for i in range(first, last):
+        for k in range(n_classes):
+            total[k] = 0.0
+        for j in range(p):
+            own = coefficients[j]
+            if own != 0.0:
+                for k in range(n_classes):
+                    total[k] += own * planes[j, i, k]
+        for k in range(n_classes):
+            out[i, k] = total[k]
+
+
+@compiled
 def evident_into(
     z: FloatArray,
     spread: FloatArray,
