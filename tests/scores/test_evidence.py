@@ -61,6 +61,15 @@ def test_the_score_is_what_the_formula_says() -> None:
     assert a != 0 != b
 
 
+@pytest.mark.parametrize("columns", [("logp(floor=0.01)", "thr"), ("thr", "logp")])
+def test_spreads_are_the_same_whether_a_score_is_the_log_probability_or_not(columns: Any) -> None:
+    values, y = drawn_of_three(520)
+    outputs = check_outputs(values, "logits")
+    found = fit_blend(outputs, y, score_columns(tuple(values), columns)).blend.evidence
+    spread = log_spreads(*(Ranked(model, "logits") for model in values.values()))
+    assert (found.narrowest, found.widest) == (spread.min(), spread.max())
+
+
 def test_the_spread_of_several_models_is_the_mean_of_theirs() -> None:
     outputs, y = drawn_of_three(560)
     blend = fit_blend(

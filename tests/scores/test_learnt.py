@@ -539,7 +539,7 @@ def test_the_compiled_patterns_have_the_bits_of_numpy(
 
 
 @pytest.mark.parametrize("kind", ["probs", "logits"])
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("threads", [1, 3, 5])
 def test_a_blend_is_that_of_its_rows_whatever_is_multiplied_at_once(
     kind: Any, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -555,7 +555,7 @@ def test_a_blend_is_that_of_its_rows_whatever_is_multiplied_at_once(
     columns.append(Column("c", parse_score("rank")))
     blend = Blend(tuple(columns), np.array([*coefficients, 0.4]))
     one_by_one = np.concatenate([blend.over(outputs).models["blend"][i : i + 1] for i in range(23)])
-    monkeypatch.setattr("conformix.scores.blend.PRODUCT_ENTRIES", 5 * 6)
+    monkeypatch.setattr("conformix.kernels.blocks.LONG_ENTRIES", 5 * 6)
     monkeypatch.setattr("conformix.scores.blend.PIECE_ENTRIES", 2 * 6)
     together = blend.computed(outputs, threads).models["blend"]
     assert isinstance(together, np.ndarray)

@@ -57,6 +57,29 @@ def shares(n: int, parts: int) -> Iterator[slice]:
     return row_blocks(n, 1, -(-n // parts))
 
 
+# Threads that wait for each other between short calls no longer than the calls take.
+SHORT_CALLERS = 4
+# Numbers that each of more threads works on at once, at most: its calls are few and long.
+LONG_ENTRIES = 2**18
+
+
+def entries_at_once(entries: int, n: int, width: int, threads: int) -> int:
+    """Return of how many entries the blocks are into which threads cut `n` rows of `width` numbers.
+
+    Of those that a cache holds, for a few threads; many have larger ones, two each or more.
+
+    Examples
+    --------
+    >>> entries_at_once(2**15, 10_000, 1_000, threads=2)
+    32768
+    >>> entries_at_once(2**15, 3_000, 1_000, threads=16)
+    94000
+    """
+    if threads <= SHORT_CALLERS:
+        return entries
+    return max(entries, min(LONG_ENTRIES, -(-n // (2 * threads)) * width))
+
+
 T = TypeVar("T")
 R = TypeVar("R")
 

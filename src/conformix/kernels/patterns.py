@@ -293,7 +293,7 @@ def summed_products(left: Any, right: Any, threads: int = 1) -> Any:
     """Return ``left.T @ right`` (m, K) of numbers (n, m) and (n, K) up to one, as int64.
 
     In multiples of 2^-40. By several threads with columns of their own, on the host. Where both are
-    the same array, two threads take as long as one that computes one half and mirrors it.
+    the same array, NumPy computes one half and mirrors it, by itself: half the time.
 
     Examples
     --------
@@ -303,10 +303,6 @@ def summed_products(left: Any, right: Any, threads: int = 1) -> Any:
     """
     n, n_classes = max(len(left), 1), int(right.shape[1])
     several = threads_for(n * left.shape[1] * (1 + n_classes // AT_A_TIME), threads)
-    if not is_tensor(left) and left.dtype == right.dtype == np.float32:  # of patterns
-        loop = loops("products", left.size)
-        if loop is not None and loop.are_quick():
-            return _pattern_sums(loop, left, right, several)
     # Of few labels a block that the cache holds; of many, turning sums to integers counts.
     few = 0 if is_tensor(left) else SUMMED_ENTRIES // n_classes
     step = few if FEWEST_ROWS <= few < ROWS_AT_ONCE else ROWS_AT_ONCE
@@ -318,29 +314,6 @@ def summed_products(left: Any, right: Any, threads: int = 1) -> Any:
     room = np.empty((min(n, ROWS_AT_ONCE), n_classes))
     for some in row_blocks(n, 1, ROWS_AT_ONCE):
         _add_products(left[some], right[some], out, room, step, several)
-    return out
-
-
-def _pattern_sums(loop: Any, left: FloatArray, right: FloatArray, threads: int) -> IntArray:
-    """Return the same of columns of patterns, in 16-bit numbers.
-
-    By Cauchy and Schwarz no sum is beyond the largest sum of squares of a column. So many rows are
-    added up at once that this has room in 32 bits: all of them mostly, and else as many as any.
-    """
-    out = np.zeros((left.shape[1], right.shape[1]), dtype=np.int64)
-    largest = max(float(np.einsum("ij,ij->j", one, one).max(initial=0.0)) for one in (left, right))
-    step = len(left) if largest < SQUARES_AT_ONCE else SQUARES_AT_ONCE
-    unit = 2 ** (2 * SUM_BITS - 2 * PATTERN_BITS)
-    mirrored = right is left and threads <= 2
-    several = 1 if mirrored else threads
-    for rows in row_blocks(len(left), 1, max(step, 1)):
-        theirs = _patterns_in_units(right[rows].T)
-        ours = theirs if right is left else _patterns_in_units(left[rows].T)
-
-        def add_up(labels: slice, ours: IntArray = ours, theirs: IntArray = theirs) -> None:
-            loop.add_sums(ours[labels], theirs, mirrored, unit, out[labels])
-
-        run_blocks(add_up, shares(len(out), several), several)
     return out
 
 
@@ -373,8 +346,67 @@ def _whole(products: Any) -> Any:
     return whole(products)
 
 
-def summed(values: Any) -> Any:
+class Columns:
+    """The columns of patterns (n, K) on the host, for the products of any two of them.
+
+    Whole numbers, on a machine that multiplies these quickly. By Cauchy and Schwarz no sum over
+    rows is beyond the largest sum of squares of a column. So many rows are added up at once that
+    this has room in 32 bits: all of them mostly, and else as many as any have.
+
+    Examples
+    --------
+    >>> columns = Columns(np.array([[0.5, -0.5], [1.0, 0.0]], dtype=np.float32))
+    >>> columns.products() / 2**40
+    array([[ 1.25, -0.25],
+           [-0.25,  0.25]])
+    >>> columns.totals / 2**20
+    array([ 1.5, -0.5])
+    """
+
+    def __init__(self, rows: FloatArray) -> None:
+        self._rows = rows
+        self._loop = loops("products", rows.size)
+        if self._loop is None or not self._loop.are_quick():
+            self._loop, self.totals = None, summed(rows)
+            return
+        largest = float(np.einsum("ij,ij->j", rows, rows).max(initial=0.0))
+        step = len(rows) if largest < SQUARES_AT_ONCE else SQUARES_AT_ONCE
+        blocks = row_blocks(len(rows), 1, max(step, 1))
+        self._whole = [_patterns_in_units(rows[some].T) for some in blocks]
+        in_units = sum(part.sum(axis=1, dtype=np.int64) for part in self._whole)
+        self.totals = in_units * 2 ** (SUM_BITS - PATTERN_BITS)
+
+    def products(self, labels: slice | None = None) -> IntArray:
+        """Return the sums of products of some columns with all, (m, K), in multiples of 2^-40.
+
+        Of all columns one half is computed, and mirrored.
+        """
+        if self._loop is None:
+            some = self._rows if labels is None else self._rows[:, labels]
+            return summed_products(some, self._rows)  # type: ignore[no-any-return]
+        some_labels = slice(None) if labels is None else labels
+        n_classes = self._rows.shape[1]
+        out = np.zeros((len(self.totals[some_labels]), n_classes), dtype=np.int64)
+        unit = 2 ** (2 * SUM_BITS - 2 * PATTERN_BITS)
+        for part in self._whole:
+            self._loop.add_sums(part[some_labels], part, labels is None, unit, out)
+        return out
+
+
+def summed(values: Any, threads: int = 1) -> Any:
     """Return the sums (K,) over rows (n, K) of numbers up to one, in multiples of 2^-20, int64."""
+    loop = None if is_tensor(values) else loops("patterns", values.size)
+    if loop is not None and values.dtype == np.float64:
+
+        def add_up(rows: slice) -> FloatArray:
+            total = np.zeros(values.shape[1])
+            loop.add_rows(values[rows], shift_to(SUM_BITS), total)
+            return total
+
+        # Sums of no more than 2^33 rows have room in 53 bits.
+        several = threads_for(values.size, threads)
+        parts = run_blocks(add_up, shares(len(values), several), several)
+        return whole(np.sum(parts, axis=0) * 2.0**SUM_BITS)
     entries = DEVICE_ENTRIES if is_tensor(values) else CACHE_ENTRIES
     blocks = row_blocks(len(values), values.shape[1], entries)
     sums = (whole(terms(values[rows]) * 2.0**SUM_BITS).sum(0) for rows in blocks)

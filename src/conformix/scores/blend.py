@@ -30,6 +30,7 @@ from conformix.kernels.blas import run_products
 from conformix.kernels.blocks import (
     DEVICE_ENTRIES,
     Buffers,
+    entries_at_once,
     row_blocks,
     run_blocks,
     shares,
@@ -50,7 +51,7 @@ from conformix.scores.learnt import PatternScore, pattern_sum
 from conformix.scores.likelihood import most_likely
 from conformix.scores.names import Column, parse_score, score_columns
 from conformix.scores.ranked import Ranked, ranked_models
-from conformix.scores.sorted_rows import SHORT_CALLERS, rise
+from conformix.scores.sorted_rows import rise
 from conformix.scores.tensor import fill_planes, fill_tensor
 from conformix.scores.terms import terms_of
 
@@ -250,12 +251,10 @@ class Blending:
     ) -> None:
         self._blend, self._outputs, self._threads = blend, outputs, threads
         self._chosen, self._n = chosen, outputs.n if chosen is None else len(chosen)
-        # Of a few threads each ranks what its cache holds. Many wait for each other between calls
-        # longer than for memory: they make few.
-        most = PIECE_ENTRIES if threads <= SHORT_CALLERS else PRODUCT_ENTRIES
         # For every thread two blocks or more.
         share = self._n * outputs.n_classes // (2 * threads)
-        entries = min(most, max(share, PIECE_ENTRIES // 4))
+        entries = min(PIECE_ENTRIES, max(share, PIECE_ENTRIES // 4))
+        entries = entries_at_once(entries, self._n, outputs.n_classes, threads)
         self._rows = max(1, entries // outputs.n_classes)
         exact = outputs.arithmetic == "exact"
         together = min(entries, self._n * outputs.n_classes)
@@ -339,8 +338,6 @@ def _device() -> Any:
 
 # Outputs that one of a few threads ranks at once (1 MiB): the cache holds them.
 PIECE_ENTRIES = 2**17
-# Outputs that a thread multiplies by a matrix at once (4 MiB): fewer rows read it too often.
-PRODUCT_ENTRIES = 2**19
 # Outputs of a blend that a fit holds (256 MiB); beyond it they are computed when asked for.
 COMPUTED_TOGETHER = 2**25
 

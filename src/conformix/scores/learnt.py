@@ -45,7 +45,14 @@ from conformix.kernels.arrays import (
     torch_module,
 )
 from conformix.kernels.blas import run_products
-from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks, run_blocks, shares, threads_for
+from conformix.kernels.blocks import (
+    DEVICE_ENTRIES,
+    entries_at_once,
+    row_blocks,
+    run_blocks,
+    shares,
+    threads_for,
+)
 from conformix.kernels.twins import loops
 from conformix.scores.ranked import Ranked
 from conformix.scores.score import Score
@@ -349,7 +356,7 @@ class Kin(PatternScore):
 
     def sums_of(self, ranked: Ranked, threads: int) -> RowSums:
         """Return the sums of products of two columns of f, and of the columns."""
-        return _correlated(ranked.patterns, threads).on_host
+        return _correlated(ranked.patterns).on_host
 
     def matrix(self, sums: RowSums, threads: int = 1) -> Any:
         """Return the positive correlations, one on the diagonal; a label that never varies has 0.
@@ -432,17 +439,17 @@ class Kin(PatternScore):
         rows = [to_device(np.flatnonzero(parts == part), ranked.patterns) for part in places]
         if is_tensor(ranked.patterns):
             return [_correlated(ranked.patterns[some]) for some in rows]
+        several = threads_for(ranked.patterns.size, threads)
+        columns = run_blocks(lambda some: patterns.Columns(ranked.patterns[some]), rows, several)
         products = np.empty((len(places), n_classes, n_classes), dtype=np.int64)
-        totals = np.empty((len(places), n_classes), dtype=np.int64)
 
         def add_up(place: int, labels: slice) -> None:
-            some = ranked.patterns[rows[place]]
-            left = some if labels == slice(0, n_classes) else some[:, labels]
-            products[place, labels] = patterns.summed_products(left, some)
-            totals[place, labels] = patterns.summed(left)
+            every = labels == slice(0, n_classes)
+            products[place, labels] = columns[place].products(None if every else labels)
 
         # Two blocks would take as long as the half of a whole that is mirrored.
         _run_tasks(add_up, len(places), ranked, threads, fewest=3)
+        totals = [of_part.totals for of_part in columns]
         return [RowSums(*one) for one in zip(map(len, rows), products, totals, strict=True)]
 
 
@@ -484,12 +491,16 @@ def _run(
     amount = scores.shape[0] * scores.shape[1] * (1 + products // patterns.AT_A_TIME)
     several = threads_for(amount, threads)
     share = -(-len(scores) // several) * scores.shape[1]
-    entries = DEVICE_ENTRIES if is_tensor(scores) else min(entries, share)
+    entries = entries_at_once(min(entries, share), len(scores), scores.shape[1], several)
+    entries = DEVICE_ENTRIES if is_tensor(scores) else entries
     run_products(work, row_blocks(len(scores), scores.shape[1], entries), several)
 
 
-def _correlated(rows: FloatArray, threads: int = 1) -> RowSums:
-    return RowSums(len(rows), patterns.summed_products(rows, rows, threads), patterns.summed(rows))
+def _correlated(rows: Any) -> RowSums:
+    if is_tensor(rows):
+        return RowSums(len(rows), patterns.summed_products(rows, rows), patterns.summed(rows))
+    columns = patterns.Columns(rows)
+    return RowSums(len(rows), columns.products(), columns.totals)
 
 
 @dataclass(frozen=True)
@@ -512,7 +523,7 @@ class Rarity(LearningScore):
 
     def sums(self, ranked: Ranked, threads: int = 1) -> RowSums:
         """Return the sums of the probabilities."""
-        return RowSums(len(ranked.probs), 0, to_host(patterns.summed(ranked.probs)))
+        return RowSums(len(ranked.probs), 0, to_host(patterns.summed(ranked.probs, threads)))
 
     def learnt(self, sums: RowSums, threads: int | None = 1) -> Rarity:
         """Return the score with the constants that some rows make."""

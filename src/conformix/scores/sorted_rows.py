@@ -31,7 +31,13 @@ from conformix.kernels.arrays import (
     to_device,
     to_host,
 )
-from conformix.kernels.blocks import DEVICE_ENTRIES, batched, row_blocks, threads_for
+from conformix.kernels.blocks import (
+    DEVICE_ENTRIES,
+    SHORT_CALLERS,
+    batched,
+    row_blocks,
+    threads_for,
+)
 from conformix.kernels.cached import cached_property
 from conformix.kernels.twins import compile_for, loops
 from conformix.scores.names import SCORES, Column
@@ -40,8 +46,6 @@ from conformix.scores.tensor import fill_tensor, uniforms_of
 
 # Outputs of the rows that one thread sorts at once: so many that its calls are few and long.
 SORTED_ENTRIES = 2**20
-# Threads that make the short calls which the scores of sorted rows take.
-SHORT_CALLERS = 4
 # Where calls are long, threads wait for each other as if outputs were so many times as many.
 LONG_CALLS = 2
 # Labels of sorted rows that are looked up in the time in which one is sorted.

@@ -13,7 +13,7 @@ from conformix.errors import InvalidInput
 from conformix.kernels import run_blocks
 from conformix.kernels.arrays import FloatArray, RandomState, as_generator
 from conformix.kernels.blas import run_products
-from conformix.kernels.blocks import row_blocks, threads_for
+from conformix.kernels.blocks import entries_at_once, row_blocks, threads_for
 from conformix.kernels.twins import compile_for
 from conformix.scores.names import Column, ScoreLike, score_columns
 from conformix.scores.ranked import Ranked
@@ -85,7 +85,8 @@ def fill_planes(
     if learnt or blended:
         run_products(fill, row_blocks(outputs.n, outputs.n_classes, PRODUCT_ENTRIES), several)
     else:
-        run_blocks(fill, row_blocks(outputs.n, outputs.n_classes, CACHE_ENTRIES), several)
+        entries = entries_at_once(CACHE_ENTRIES, outputs.n, outputs.n_classes, several)
+        run_blocks(fill, row_blocks(outputs.n, outputs.n_classes, entries), several)
 
 
 def uniforms_of(

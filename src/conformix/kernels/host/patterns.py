@@ -62,6 +62,15 @@ def spread_sums_into(
 
 
 @compiled
+def add_rows(values: FloatArray, shift: float, out: FloatArray) -> None:
+    """Add all rows (n, K), rounded by what is added and taken away, to `out` (K,)."""
+    n, n_classes = values.shape
+    for i in range(n):
+        for k in range(n_classes):
+            out[k] += (values[i, k] + shift) - shift
+
+
+@compiled
 def correlations_into(
     products: IntArray,
     totals: FloatArray,
