@@ -26,8 +26,8 @@ FEATURES = binding.get_host_cpu_features()
 LANES = 32 if FEATURES.get("avx512bw") and binding.get_host_cpu_name() != "znver4" else 16
 # Rows and columns whose products are added up side by side: what is read of one serves four.
 TILE = 4
-# Rows of the matrix that the cache holds while all patterns come by.
-AT_ONCE = 48
+# Rows of the matrix that the nearest cache holds while all patterns come by.
+AT_ONCE = 12
 
 
 @cache
