@@ -1,4 +1,4 @@
-"""What the learnt columns of ``scores="auto"`` cost: fit and predict, with and without them.
+"""What the two matrices of ``scores="auto"`` cost: fit and predict, with and without them.
 
 ``python -m benchmarks.learnt`` takes the host, and the CUDA device too where there is one. Both
 ways are timed in turn in one process, and the fastest of each counts. The sets of the device must
@@ -28,7 +28,8 @@ CASES = (
     (20_000, 500),
 )
 REPEATS = 3
-LEARNT = blend.MOST_RELATED
+# What is learnt with likeness and kin, and without the two.
+WITH, WITHOUT = blend.LEARNT, ("rarity",)
 
 
 def measure(
@@ -39,8 +40,8 @@ def measure(
     seconds: dict[str, float] = {}
     sets: Any = None
     for _ in range(REPEATS):
-        for what, most in (("without", 0), ("with", LEARNT)):
-            blend.MOST_RELATED = most
+        for what, learnt in (("without", WITHOUT), ("with", WITH)):
+            blend.LEARNT = learnt
             wait()
             start = time.perf_counter()
             cp = cx.ScoreAverage("auto", alpha=0.1, random_state=0).fit(outputs[:half], y[:half])
