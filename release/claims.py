@@ -264,7 +264,8 @@ def _learnt_columns(text: str) -> Iterable[str]:
     (_, _, gpu_predict, gpu_no_predict) = rows["1,000", "device"]
     yield (
         f"a fit takes {fit / no_fit:.1f} times as long as without, a prediction "
-        f"{predict / no_predict:.1f} times, and {gpu_predict / gpu_no_predict:.1f} times on a device"
+        f"{predict / no_predict:.1f} times, and {gpu_predict / gpu_no_predict:.1f} times on a "
+        "device"
     )
 
 
