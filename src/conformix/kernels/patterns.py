@@ -369,9 +369,12 @@ class Columns:
         if self._loop is None or not self._loop.are_quick():
             self._loop, self.totals = None, summed(rows)
             return
-        largest = float(np.einsum("ij,ij->j", rows, rows).max(initial=0.0))
+        # In float32, of so few rows at once that its rounding is less than the room that is left.
+        parts = (rows[some] for some in row_blocks(len(rows), 1, ROWS_AT_ONCE))
+        squares: Any = sum(np.float64(np.einsum("ij,ij->j", part, part)) for part in parts)
+        largest = float(squares.max())
         step = len(rows) if largest < SQUARES_AT_ONCE else SQUARES_AT_ONCE
-        blocks = row_blocks(len(rows), 1, max(step, 1))
+        blocks = row_blocks(len(rows), 1, step)
         self._whole = [_patterns_in_units(rows[some].T) for some in blocks]
         in_units = sum(part.sum(axis=1, dtype=np.int64) for part in self._whole)
         self.totals = in_units * 2 ** (SUM_BITS - PATTERN_BITS)
