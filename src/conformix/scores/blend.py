@@ -626,7 +626,7 @@ def _turned(blend: Blend, z: Any, spread: Any, kind: Kind, threads: int | None) 
     def turn(rows: slice) -> None:
         own = None if spread is None else to_device(spread[rows], z)
         found = blend.outputs_of(z[rows], own, kind)
-        if is_tensor(z) or not np.shares_memory(found, z):
+        if is_tensor(z) or not np.may_share_memory(found, z):
             z[rows] = found
 
     run_blocks(turn, *_blocks_of(z, threads))
