@@ -54,7 +54,7 @@ class Roles(NamedTuple):
 
     @property
     def untuned(self) -> Roles:
-        """The same without the rows that tune: nothing is scored for them."""
+        """The same without the rows that tune, where their scores are known."""
         return Roles(self.tune[:0], self.size[:0], self.calibrate)
 
     @property

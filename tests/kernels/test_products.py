@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numba
@@ -127,6 +128,27 @@ def test_rows_of_more_labels_than_pieces_have_room_for_are_multiplied_by_others(
     monkeypatch.setattr(patterns, "MOST_IN_PIECES", 39)
     monkeypatch.setattr(products, "add_products", None)
     assert np.array_equal(patterns.multiplier(factors)(f), f)
+
+
+@QUICK
+def test_a_pickled_model_has_the_same_sets_on_a_machine_with_other_vectors(
+    cifar100: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of whole numbers are as long as vectors are here: no such row may travel."""
+    logits, y = cifar100
+    cp = cx.ScoreAverage("auto", alpha=0.05, kind="logits", random_state=0)
+    before = len(pickle.dumps(cp.fit(logits[:1500], y[:1500])))
+    here = cp.predict_set(logits[1500:2500]).mask
+    (multiplier,) = cp.blend_.of_patterns.values()
+    f = drawn(30, 100)
+    products_here, travels = multiplier(f), (pickle.dumps(cp), pickle.dumps(multiplier))
+    assert len(travels[0]) == before
+    assert "of_patterns" not in vars(pickle.loads(travels[0]).blend_)  # it is made again
+    longer = products.width_of(100) + products.LANES
+    monkeypatch.setattr(products, "width_of", lambda n_classes: longer)
+    there, other = (pickle.loads(bits) for bits in travels)
+    assert np.array_equal(there.predict_set(logits[1500:2500]).mask, here)
+    assert np.array_equal(other(f), products_here)
 
 
 @QUICK

@@ -213,7 +213,8 @@ class EachRow(Predictor):
             blend = replace(self.blend, columns=columns, coefficients=numbers[numbers > 0])
             one = replace(self.plain, blend=blend)
             logits = replace(blend, columns=held).added_up(rows.ranked)
-            values = blend.outputs_of(logits, blend.spread_of(rows.ranked), rows.outputs.kind)
+            spread, given = blend.spread_of(rows.ranked), rows.outputs
+            values = blend.outputs_of(logits, spread, given.kind, given.arithmetic)
             scores = self.scoring.tensor(blend.instead(rows.outputs, values))
         base: Any = self.plain.fitted
         values, cuts = cut_by(base.rule, base.cuts.plan, scores, rows.y, rows.data)

@@ -102,7 +102,7 @@ def fit(rows: Rows, settings: Settings) -> Predictor:
     scoring = Scoring(columns, key, settings.threads, settings.ensemble)
     if roles is None or known is None:
         scored = with_left_out(rows.scored(scoring, split, rng, roles), learnt)
-    else:  # what is known of the rows that tune need not be scored
+    else:  # scores of the rows that tune are known, and need not be gathered
         scored = rows.scored(scoring, split, rng, roles.untuned)
         scored = with_known_rows(scored, roles, scoring.view(known))
     taught = columns if blend is None else blend.columns

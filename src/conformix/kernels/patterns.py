@@ -161,8 +161,8 @@ class Multiplier:
 
     Parameters
     ----------
-    factors : float64 array or tensor of shape (m, K)
-        Rows of norm one, or a little more.
+    factors : array or tensor of shape (m, K)
+        Rows of norm one, or a little more; in float32 they are rounded already.
     pieces : tuple of int
         How many bits behind the point the pieces have; the last one says how many count.
     scale : float
@@ -172,10 +172,21 @@ class Multiplier:
     def __init__(self, factors: Any, pieces: tuple[int, ...], scale: float = 1.0) -> None:
         self._factors, self._pieces, self._scale = factors, pieces, scale
 
-    @cached_property
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what is made again at first use: whole numbers are as long as vectors here."""
+        return {name: self.__dict__[name] for name in ("_factors", "_pieces", "_scale")}
+
+    @property
     def matrix(self) -> Any:
-        """The matrix as NumPy and devices multiply by it."""
-        rounded = in_multiples(self._factors, self._pieces[-1]) * self._scale
+        """What patterns are multiplied by, (m, K)."""
+        return self._rounded * self._scale
+
+    @cached_property
+    def _rounded(self) -> Any:
+        """The same as NumPy and devices multiply by it, without its power of two."""
+        if not is_tensor(self._factors) and self._factors.dtype == np.float32:
+            return self._factors
+        rounded = in_multiples(self._factors, self._pieces[-1])
         return narrow(rounded) if self._pieces[-1] <= MATRIX_BITS else rounded
 
     @cached_property
@@ -189,7 +200,7 @@ class Multiplier:
     def __call__(self, rows: Any) -> Any:
         """Return the products (n, m) of patterns (n, K), in float64."""
         if is_tensor(rows):
-            return rows @ as_float64(to_device(self.matrix, rows)).T
+            return self._scale * (rows @ as_float64(to_device(self._rounded, rows)).T)
         out = np.zeros((len(rows), len(self._factors)))
         self.add(rows, out)
         return out
@@ -199,13 +210,26 @@ class Multiplier:
 
         `room`, int16 (n, K + 64) or more, is for the patterns as whole numbers.
         """
-        loop = loops("products", rows.size)
-        if loop is None or rows.shape[1] > MOST_IN_PIECES or not loop.are_quick():
-            out += _product(rows.astype(self.matrix.dtype, copy=False), self.matrix.T)
+        loop = self._loop(rows.size)
+        if loop is None:
+            found = _product(rows.astype(self._rounded.dtype, copy=False), self._rounded.T)
+            out += self._scale * as_float64(found)
             return
         left = _patterns_in_units(rows, room)
         for right, unit in self._whole:
             loop.add_products(left, right, unit * 2.0**-PATTERN_BITS, out)
+
+    def ready(self, numbers: int) -> Multiplier:
+        """Return it with all that products of so many numbers ask for, before threads do so."""
+        if self._loop(numbers) is not None:
+            _ = self._whole
+        return self
+
+    def _loop(self, numbers: int) -> Any:
+        """Return the loops that multiply so many numbers; None where NumPy does."""
+        loop = loops("products", numbers)
+        few = self._factors.shape[1] <= MOST_IN_PIECES
+        return loop if loop is not None and few and loop.are_quick() else None
 
 
 def _patterns_in_units(values: FloatArray, room: IntArray | None = None) -> IntArray:
@@ -225,8 +249,8 @@ def _factors_in_units(factors: FloatArray, bits: int, before: int | None) -> Int
     out = np.empty((len(factors), loop.width_of(factors.shape[1])), np.int16)
     shifts = 0.0 if before is None else shift_to(before), shift_to(bits)
     # Code for memory that must not be written would be compiled apart.
-    numbers = factors if factors.flags.writeable else factors.copy()
-    loop.factors_in_units(np.ascontiguousarray(numbers), shifts, 2.0**-bits, out)
+    numbers = np.require(factors, np.float64, ["C", "W"])
+    loop.factors_in_units(numbers, shifts, 2.0**-bits, out)
     return out
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from importlib import import_module
 from types import MappingProxyType
@@ -100,6 +100,10 @@ class Blend:
                 f"a blend of {len(self.columns)} scores needs as many coefficients, finite and "
                 "not negative."
             )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what is made again at first use."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
     def over(self, outputs: Outputs) -> Outputs:
         """Return the blend of some outputs in their place, computed when rows are asked for."""
@@ -259,6 +263,7 @@ class Blending:
         exact = outputs.arithmetic == "exact"
         together = min(entries, self._n * outputs.n_classes)
         self._terms = terms_of(blend.plain, outputs.n_classes, together) if exact else None
+        self._multipliers = {model: one.ready(together) for model, one in blend.of_patterns.items()}
         # Used for block after block: fresh memory costs as much as the work on it.
         some = min(self._rows, self._n)
         self._blended = Buffers((some, outputs.n_classes))
@@ -300,7 +305,7 @@ class Blending:
             out[:] = 0.0
             self._terms.add(ranked, out)
         with self._room.borrow() as room:
-            for model, multiplier in blend.of_patterns.items():
+            for model, multiplier in self._multipliers.items():
                 multiplier.add(ranked[model].patterns, out, room)
         found = blend.outputs_of(out, blend.spread_of(ranked), some.kind, some.arithmetic)
         if found is not out:

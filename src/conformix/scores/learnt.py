@@ -265,7 +265,9 @@ def pattern_sum(scores: Sequence[Any], coefficients: Sequence[float]) -> pattern
     for score, coefficient in zip(scores[1:], coefficients[1:], strict=True):
         total += WIDTH * coefficient * score.factors
     scale = 2.0 ** math.ceil(math.log2(max(WIDTH * sum(coefficients), 1e-30)))
-    return patterns.multiplier(total / scale, scale)
+    # Rounded now: half the memory.
+    rounded = patterns.narrow(patterns.in_multiples(total / scale, patterns.MATRIX_BITS))
+    return patterns.multiplier(rounded, scale)
 
 
 @dataclass(frozen=True)
@@ -317,6 +319,8 @@ class Likeness(PatternScore):
         xp, scores = ranked.xp, ranked.xp.empty_like(ranked.probs) if out is None else out
         loop = None if is_tensor(scores) else loops("patterns", scores.size)
         prototypes = patterns.fine_multiplier(units)
+        if not is_tensor(scores):
+            prototypes.ready(scores.size)
 
         def leave_out(rows: slice) -> None:
             p = ranked.probs[rows]
