@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from scipy.special import logsumexp
 
 import conformix as cx
 from conformix.data.outputs import check_outputs
+from conformix.data.passes import BatchOutputs, Passes
 from conformix.errors import InvalidInput
 from conformix.kernels import elementary, twins
 from conformix.kernels.patterns import spreads
@@ -220,6 +222,18 @@ def test_models_of_many_labels_have_evidence_from_enough_rows(
     outputs = check_outputs({f"model {i}": logits + i for i in range(n_models)}, "logits")
     columns = score_columns(tuple(outputs.models), ("logp(floor=0.01)", "rank"))
     assert (fit_blend(outputs, y, columns).blend.evidence is not None) == has
+
+
+def test_outputs_in_blocks_are_what_the_blend_makes_of_them() -> None:
+    """Evidence makes logits of probabilities, and whoever reads a block must be told."""
+    probs = np.full((4, 3), 1 / 3)
+    source = BatchOutputs(Passes([(probs, np.zeros(4, dtype=int))], "probs"))
+    blend = Blend(score_columns(("",), ("logp",)), np.ones(1))
+    evident = replace(blend, evidence=Evidence(0.5, -0.5, -1.0, 1.0))
+    for one, kind in ((blend, "probs"), (evident, "logits")):
+        assert one.in_blocks(source).kind == kind
+        (block,) = one.in_blocks(source).blocks()
+        assert block.outputs.kind == kind
 
 
 def test_at_most_a_thousand_rows_teach_it() -> None:
