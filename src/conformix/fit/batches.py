@@ -29,7 +29,7 @@ from conformix.fit.scored import (
 from conformix.fit.settings import Settings, is_symmetric
 from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.kernels.cached import cached_property
-from conformix.scores.blend import Blend, KnownRows
+from conformix.scores.blend import PLAINLY, Blend, Computing
 from conformix.scores.names import score_columns
 from conformix.splits import Roles, Split
 
@@ -80,13 +80,7 @@ class BatchRows(OfModels):
             self.classes, self.unlabelled,
         )  # fmt: skip
 
-    def blended(
-        self,
-        blend: Blend,
-        threads: int | None = None,
-        room: Any = None,
-        known: KnownRows | None = None,
-    ) -> BatchRows:
+    def blended(self, blend: Blend, how: Computing = PLAINLY) -> BatchRows:
         return replace(self, outputs=blend.in_blocks(self.outputs))
 
     def scored(

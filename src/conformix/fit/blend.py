@@ -29,6 +29,7 @@ from conformix.scores.blend import (
     LADDER,
     LEARNT,
     Blend,
+    Computing,
     KnownRows,
     can_teach,
     dictionary_columns,
@@ -85,7 +86,7 @@ def learn_blend(rows: Any, settings: Settings, rng: np.random.Generator) -> Blen
         rows = rows.take(roles.calibrate)
     elif roles is not None and len(tuning.y):
         known = KnownRows(roles.tune, of_teachers)
-    rows = rows.blended(blend, settings.threads, learnt.room, known)
+    rows = rows.blended(blend, Computing(settings.threads, learnt.room, known))
     scale = Unscaled() if settings.scale is None else settings.scale
     settings = replace(settings, scale=scale, scores=None)
     if is_symmetric(settings.split):

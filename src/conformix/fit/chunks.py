@@ -37,7 +37,7 @@ from conformix.fit.scored import (
 )
 from conformix.fit.settings import Settings, is_symmetric
 from conformix.kernels.arrays import FloatArray, IntArray
-from conformix.scores.blend import Blend, KnownRows
+from conformix.scores.blend import PLAINLY, Blend, Computing
 from conformix.splits import Roles, Split
 
 
@@ -126,13 +126,7 @@ class ChunkRows(OfModels):
             self.classes, self.unlabelled,
         )  # fmt: skip
 
-    def blended(
-        self,
-        blend: Blend,
-        threads: int | None = None,
-        room: Any = None,
-        known: KnownRows | None = None,
-    ) -> ChunkRows:
+    def blended(self, blend: Blend, how: Computing = PLAINLY) -> ChunkRows:
         return replace(self, outputs=blend.in_blocks(self.outputs))
 
     def as_fitted(self, predictor: Predictor) -> ChunkRows:

@@ -33,7 +33,7 @@ from conformix.fit.far import FarOutputs, far_scores, refuse_beyond_memory, scor
 from conformix.fit.scored import OfModels, Scored, Scoring, gather_rows, no_roles
 from conformix.fit.settings import Settings, is_symmetric
 from conformix.kernels.arrays import IntArray
-from conformix.scores.blend import Blend, KnownRows
+from conformix.scores.blend import PLAINLY, Blend, Computing
 from conformix.scores.sorted_rows import are_sorted
 from conformix.splits import Roles, Split
 
@@ -88,16 +88,10 @@ class Rows(Protocol):
     def take(self, rows: IntArray) -> ArrayRows:
         """Return some of the rows, brought to the memory of this process."""
 
-    def blended(
-        self,
-        blend: Blend,
-        threads: int | None = None,
-        room: Any = None,
-        known: KnownRows | None = None,
-    ) -> Rows:
+    def blended(self, blend: Blend, how: Computing = PLAINLY) -> Rows:
         """Return the rows with a blend of their models in place of these.
 
-        Those that are known need not be computed.
+        `how` is for those that compute it now.
         """
 
     def scored(
@@ -130,14 +124,8 @@ class ArrayRows(OfModels):
     def n(self) -> int:
         return self.outputs.n
 
-    def blended(
-        self,
-        blend: Blend,
-        threads: int | None = None,
-        room: Any = None,
-        known: KnownRows | None = None,
-    ) -> ArrayRows:
-        return replace(self, outputs=blend.computed(self.outputs, threads, room, known))
+    def blended(self, blend: Blend, how: Computing = PLAINLY) -> ArrayRows:
+        return replace(self, outputs=blend.computed(self.outputs, *how))
 
     def take(self, rows: IntArray) -> ArrayRows:
         groups = None if self.groups is None else self.groups[rows]

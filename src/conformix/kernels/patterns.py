@@ -217,7 +217,7 @@ class Multiplier:
             return
         left = _patterns_in_units(rows, room)
         for right, unit in self._whole:
-            loop.add_products(left, right, unit * 2.0**-PATTERN_BITS, out)
+            loop.add_products(left, right, unit * 2.0**-PATTERN_BITS, False, out)
 
     def ready(self, numbers: int) -> Multiplier:
         """Return it with all that products of so many numbers ask for, before threads do so."""
@@ -413,11 +413,11 @@ class Columns:
             return summed_products(some, self._rows)  # type: ignore[no-any-return]
         some_labels = slice(None) if labels is None else labels
         n_classes = self._rows.shape[1]
-        out = np.zeros((len(self.totals[some_labels]), n_classes), dtype=np.int64)
-        unit = 2 ** (2 * SUM_BITS - 2 * PATTERN_BITS)
+        # In multiples of 2^-24, at most one a row: float64 has them without rounding.
+        out = np.zeros((len(self.totals[some_labels]), n_classes))
         for part in self._whole:
-            self._loop.add_sums(part[some_labels], part, labels is None, unit, out)
-        return out
+            self._loop.add_products(part[some_labels], part, 1.0, labels is None, out)
+        return whole(out) * 2 ** (2 * SUM_BITS - 2 * PATTERN_BITS)
 
 
 def summed(values: Any, threads: int = 1) -> Any:
@@ -427,7 +427,9 @@ def summed(values: Any, threads: int = 1) -> Any:
 
         def add_up(rows: slice) -> FloatArray:
             total = np.zeros(values.shape[1])
-            loop.add_rows(values[rows], shift_to(SUM_BITS), total)
+            # Code for memory that must not be written would be compiled apart.
+            some = np.require(values[rows], np.float64, ["C", "W"])
+            loop.add_rows(some, shift_to(SUM_BITS), total)
             return total
 
         # Sums of no more than 2^33 rows have room in 53 bits.

@@ -235,6 +235,17 @@ class KnownRows(NamedTuple):
     values: Any  # (m, K)
 
 
+class Computing(NamedTuple):
+    """With what `Blend.computed` computes rows."""
+
+    threads: int | None = None
+    room: FloatArray | None = None  # an array that nobody needs any longer
+    known: KnownRows | None = None
+
+
+PLAINLY = Computing()
+
+
 class Blending:
     """Outputs of a blend on the host, by threads with blocks of rows of their own.
 

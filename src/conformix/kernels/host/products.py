@@ -24,6 +24,7 @@ from conformix.kernels.host.compiled import compiled
 FEATURES = binding.get_host_cpu_features()
 # Numbers in a vector: 512 bits, or 256 where longer ones take twice as long (as on Zen 4).
 LANES = 32 if FEATURES.get("avx512bw") and binding.get_host_cpu_name() != "znver4" else 16
+code: Any = cgutils  # typed in some releases of numba only
 # Rows and columns whose products are added up side by side: what is read of one serves four.
 TILE = 4
 # Rows of the matrix that the nearest cache holds while all patterns come by.
@@ -47,9 +48,6 @@ def width_of(n_classes: int) -> int:
     """
     width = -(-n_classes // LANES) * LANES
     return width + LANES if width % 512 == 0 else width
-
-
-code: Any = cgutils  # typed in some releases of numba only
 
 
 def _written(typing: Any, left: Any, rows: Any, right: Any, columns: Any, sums: Any) -> Any:
@@ -141,15 +139,19 @@ def factors_in_units(
 
 
 @compiled
-def add_products(left: Any, right: Any, unit: float, out: FloatArray) -> None:
-    """Add the products of all rows of `left` with all of `right`, in a unit, to `out` (n, m)."""
+def add_products(left: Any, right: Any, unit: float, mirrored: bool, out: FloatArray) -> None:
+    """Add the products of all rows of `left` with all of `right`, in a unit, to `out` (n, m).
+
+    Where both are the same rows, one half may be computed, and `mirrored`.
+    """
     n, m = out.shape
     sums = np.empty(TILE * TILE, np.int32)
     for first in range(0, m, AT_ONCE):
-        for i in range(0, n, TILE):
+        for i in range(first if mirrored else 0, n, TILE):
             # Where fewer than four are left the last one comes again, and is not added.
             rows = i, min(i + 1, n - 1), min(i + 2, n - 1), min(i + 3, n - 1)
-            for j in range(first, min(first + AT_ONCE, m), TILE):
+            last = min(i + TILE, m) if mirrored else m
+            for j in range(first, min(first + AT_ONCE, last), TILE):
                 columns = j, min(j + 1, m - 1), min(j + 2, m - 1), min(j + 3, m - 1)
                 _dots(left, rows, right, columns, sums)
                 if i + TILE <= n and j + TILE <= m:  # for the compiler: the lengths are known
@@ -160,26 +162,7 @@ def add_products(left: Any, right: Any, unit: float, out: FloatArray) -> None:
                     for a in range(min(TILE, n - i)):
                         for b in range(min(TILE, m - j)):
                             out[i + a, j + b] += unit * sums[TILE * a + b]
-
-
-@compiled
-def add_sums(left: Any, right: Any, mirrored: bool, unit: int, out: Any) -> None:
-    """Add the same, as multiples of a whole unit, to `out`, int64 (n, m).
-
-    Where `left` is `right`, one half may be mirrored.
-    """
-    n, m = out.shape
-    sums = np.empty(TILE * TILE, np.int32)
-    for first in range(0, m, AT_ONCE):
-        for i in range(first if mirrored else 0, n, TILE):
-            rows = i, min(i + 1, n - 1), min(i + 2, n - 1), min(i + 3, n - 1)
-            last = min(i + TILE, m) if mirrored else m
-            for j in range(first, min(first + AT_ONCE, last), TILE):
-                columns = j, min(j + 1, m - 1), min(j + 2, m - 1), min(j + 3, m - 1)
-                _dots(left, rows, right, columns, sums)
-                for a in range(min(TILE, n - i)):
-                    for b in range(min(TILE, m - j)):
-                        value = np.int64(sums[TILE * a + b]) * unit
-                        out[i + a, j + b] += value
-                        if mirrored and j < i:
-                            out[j + b, i + a] += value
+                if mirrored and j < i:
+                    for a in range(min(TILE, n - i)):
+                        for b in range(TILE):
+                            out[j + b, i + a] += unit * sums[TILE * a + b]
