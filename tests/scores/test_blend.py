@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 from conformix.data.outputs import check_outputs
 from conformix.kernels import twins
 from conformix.kernels.twins import WORTHWHILE, compile_for
-from conformix.scores import Column, parse_score, score_columns
+from conformix.scores import Column, likelihood, parse_score, score_columns
 from conformix.scores.blend import Blend, KnownRows, dictionary_columns, plan_rows, ridge_of
 from conformix.scores.learnt import Rarity
 from conformix.scores.likelihood import Likelihood, bounded_step, most_likely
@@ -34,6 +34,13 @@ def value(c: np.ndarray) -> float:
 def slopes(function, c: np.ndarray) -> np.ndarray:
     steps = 1e-5 * np.eye(len(c))
     return np.array([(function(c + step) - function(c - step)) / 2e-5 for step in steps])
+
+
+def in_a_loop(monkeypatch) -> None:
+    """Have likelihoods of a few scores computed by the compiled loop, as those of many are."""
+    compile_for(WORTHWHILE)
+    monkeypatch.setattr(likelihood, "COMPILED_NUMBERS", 0)
+    monkeypatch.setattr(likelihood, "loops", lambda name, _: twins.loops(name, WORTHWHILE))
 
 
 def test_the_likelihood_its_slope_and_its_curvature_are_those_of_the_definition() -> None:
@@ -89,10 +96,7 @@ def test_blocks_and_threads_do_not_change_a_likelihood(monkeypatch) -> None:
 @pytest.mark.parametrize("loop", [False, True])
 def test_the_likelihood_of_every_third_row_is_that_of_these_rows(loop: bool, monkeypatch) -> None:
     if loop:
-        compile_for(WORTHWHILE)
-        monkeypatch.setattr("conformix.scores.likelihood.COMPILED_NUMBERS", 0)
-    many = "conformix.scores.likelihood.loops"
-    monkeypatch.setattr(many, lambda name, n: twins.loops(name, 2**20))
+        in_a_loop(monkeypatch)
     c, planes = np.array([0.3, 0.0, 0.1]), np.moveaxis(SCORES, -1, 0).copy()
     some = np.moveaxis(planes[:, ::3].copy(), 0, -1)
     alone = Likelihood(some, Y[::3], PRIOR, RIDGE / 3)
@@ -119,6 +123,60 @@ def test_steps_that_begin_with_some_rows_end_where_all_would(monkeypatch) -> Non
     monkeypatch.setattr("conformix.scores.likelihood.FIRST_ROWS", 700)
     assert np.array_equal(begun, most_likely(scores, y, prior, 0.5))
     assert (begun == 0).any()
+
+
+@pytest.mark.parametrize("loop", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_coefficients_are_found_to_a_hundredth_of_the_last_digit(
+    loop: bool, seed: int, monkeypatch
+) -> None:
+    """By second derivatives that serve for two steps, from those of some rows."""
+    if loop:
+        in_a_loop(monkeypatch)
+    rng = np.random.default_rng(seed)
+    planes, y = rng.normal(size=(6, 700, 5)), rng.integers(5, size=700)
+    planes[:3, np.arange(700), y] += 2 * rng.random((3, 1))
+    problem = Likelihood(np.moveaxis(planes, 0, -1), y, np.eye(6)[0], 0.5)
+    assert problem.by_columns == loop
+    asked = []
+    call = Likelihood.__call__
+
+    def spied(self: Likelihood, c: np.ndarray, columns: Any = None):
+        if self.n == len(y):
+            asked.append(columns)
+        return call(self, c, columns)
+
+    monkeypatch.setattr(Likelihood, "__call__", spied)
+    found = likelihood._minimum(problem)
+    assert len(asked[0]) == len(asked[-1]) == 0  # the slope alone
+    assert 1 <= sum(len(columns) > 0 for columns in asked) <= 4
+    _, gradient, curvature = call(problem, found)
+    free = found > 0
+    assert free[:3].all()
+    assert (gradient[~free] > 0).all()
+    left = np.linalg.solve(curvature[np.ix_(free, free)], gradient[free])
+    assert np.abs(left).max() < 0.01 * 10.0**-likelihood.DIGITS
+
+
+def test_a_score_that_helps_only_beside_another_is_taken_in_by_its_own_curvature(
+    monkeypatch,
+) -> None:
+    """Its second derivatives are not known while its coefficient is held at zero."""
+    in_a_loop(monkeypatch)
+    rng = np.random.default_rng(0)
+    noise, y = 2 * rng.normal(size=(400, 5)), rng.integers(5, size=400)
+    planes = np.stack([2 * np.eye(5)[y] + noise, 0.1 * np.eye(5)[(y + 1) % 5] - noise])
+    problem = Likelihood(np.moveaxis(planes, 0, -1), y, np.zeros(2), 0.5)
+    assert problem(np.zeros(2))[1][1] > 0  # alone it harms
+    call, asked = Likelihood.__call__, []
+
+    def spied(self: Likelihood, c: np.ndarray, columns: Any = None):
+        asked.append(c)
+        return call(self, c, columns)
+
+    monkeypatch.setattr(Likelihood, "__call__", spied)
+    assert (likelihood._minimum(problem) > 0.5).all()
+    assert len(asked) < 14
 
 
 def test_blocks_of_a_likelihood_are_alike_and_hold_no_more_scores_than_a_cache(monkeypatch) -> None:

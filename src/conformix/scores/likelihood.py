@@ -35,6 +35,9 @@ LOOPED = 2
 FIRST_ROWS, FEWEST_FIRST = 8, 64
 # A slope of the mean over rows that is none: sums in another order differ by less.
 LEVEL = 1e-11
+# Steps of which no coefficient moves by more change second derivatives by about a thousandth.
+SHORT = 5e-4
+NO_COLUMNS = np.empty(0, dtype=np.intp)
 
 
 def most_likely(
@@ -73,55 +76,56 @@ def _planes_on_host(scores: Any) -> FloatArray:
 
 
 def _minimum(problem: Likelihood) -> FloatArray:
-    """Return where the problem is smallest, by Newton steps, to about 1e-12.
+    """Return where the problem is smallest, by Newton steps, to about 1e-8.
 
     The first steps lead from the prior to where the coefficients are about, which every eighth row
-    tells as well as all of them.
+    tells as well as all of them; how the slope bends there, too.
     """
-    c = problem.prior.copy()
+    c, curvature = problem.prior.copy(), None
     if problem.n >= FIRST_ROWS * FEWEST_FIRST:
         # Half a unit of log-likelihood is what chance adds to a coefficient.
-        c = _newton(problem.of_every(FIRST_ROWS), c, 0.01)
-    return _newton(problem, c, 1e-12 * problem.n)
+        c, curvature = _newton(problem.of_every(FIRST_ROWS), c, 0.01)
+        curvature *= FIRST_ROWS
+    return _newton(problem, c, 1e-12 * problem.n, curvature)[0]
 
 
-def _newton(problem: Likelihood, c: FloatArray, enough: float) -> FloatArray:
-    """Return where Newton steps from c lead until one gains no more than `enough`."""
-    value, gradient, curvature = problem(c)
+def _newton(
+    problem: Likelihood, c: FloatArray, enough: float, curvature: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Return where Newton steps from c lead until one gains no more than `enough`.
+
+    And the second derivatives of the last step. Given ones serve for the first step. Those of a
+    short step serve for the next one, too: there they have changed by less than matters.
+    """
+    known = np.ones(len(c), dtype=bool)  # whose second derivatives are known
+    own = curvature is None  # whether they are those at c
+    value, gradient, second = problem(c, None if own else NO_COLUMNS)
+    curvature = second if curvature is None else curvature
     for _ in range(STEPS):
-        free = _free(problem, c, gradient)
+        free = (c > 0) | (gradient < -LEVEL * problem.n)  # not held at zero
+        if problem.by_columns and (free & ~known).any():
+            value, gradient, curvature = problem(c, np.flatnonzero(free))
+            known, own = free, True
         step = np.zeros(len(c))
         step[free] = bounded_step(gradient[free], curvature[np.ix_(free, free)], c[free])
         gain = -float(gradient @ step)
         if gain <= enough:
-            # So near, a whole step squares the distance: what is left decides no digit.
-            return np.maximum(c + step, 0.0)
+            # So near, a whole step leaves a small part of the distance: what is left decides no
+            # digit.
+            return np.maximum(c + step, 0.0), curvature
+        own = not (own and np.abs(step).max() < SHORT)
+        columns = np.flatnonzero(free) if own else NO_COLUMNS
         length = 1.0  # halved until the value falls enough
         while True:
             there = np.maximum(c + length * step, 0.0)
-            found = _sloping(problem, there, free)
+            found = problem(there, columns)
             if found[0] <= value - 1e-4 * length * gain or length < 1e-6:
                 break
             length /= 2
-        c, (value, gradient, curvature) = there, found
-    return c
-
-
-def _free(problem: Likelihood, c: FloatArray, gradient: FloatArray) -> IntArray:
-    """Return the places of coefficients that are not held at zero."""
-    return np.flatnonzero((c > 0) | (gradient < -LEVEL * problem.n))
-
-
-def _sloping(
-    problem: Likelihood, c: FloatArray, free: IntArray
-) -> tuple[float, FloatArray, FloatArray]:
-    """Return the problem at c, with second derivatives by those coefficients that are free.
-
-    That are for the most part those that were `free` before.
-    """
-    found = problem(c, free)
-    now = _free(problem, c, found[1])
-    return found if np.isin(now, free).all() or not problem.by_columns else problem(c, now)
+        c, (value, gradient, second) = there, found
+        if own:
+            curvature, known = second, free if problem.by_columns else known
+    return c, curvature
 
 
 class Likelihood:
@@ -137,6 +141,7 @@ class Likelihood:
     ) -> None:
         self.n, self.prior = len(y), prior
         self.ridge = ridge * np.eye(len(prior)) if np.ndim(ridge) == 0 else np.asarray(ridge)
+        self.by_columns = False  # whether second derivatives of some columns are had sooner
         self._of_rows, self._every = of_labels(scores, y), 1
         self.of_labels = self._of_rows.sum(axis=0)
         self._on_device: Any = None
@@ -153,16 +158,12 @@ class Likelihood:
         many = self.planes.size >= COMPILED_NUMBERS and self.planes.flags.c_contiguous
         if many:
             self._loop = loops("likelihood", self.planes.size)
-
-    @property
-    def by_columns(self) -> bool:
-        """Whether second derivatives of some columns are had sooner than those of all."""
-        return self._loop is not None
+        self.by_columns = self._loop is not None
 
     def of_every(self, distance: int) -> Likelihood:
         """Return the likelihood of some rows, one of so many, with as weak a pull."""
         some = copy(self)
-        some._every = distance
+        some._every, some.by_columns = distance, False
         some.n, some.ridge = len(self._of_rows[::distance]), self.ridge / distance
         some.of_labels = self._of_rows[::distance].sum(axis=0)
         return some
@@ -172,12 +173,12 @@ class Likelihood:
     ) -> tuple[float, FloatArray, FloatArray]:
         """Return the value at c, the gradient (p,) and the second derivatives (p, p).
 
-        Of the latter those of some columns, or all; others hold nothing of use. Blocks of rows are
-        added up in their order, whatever the number of threads.
+        Of the latter those of all columns or, where they are had sooner, of some; others hold
+        nothing of use. Blocks of rows are added up in their order, whatever the number of threads.
         """
         p, _, n_classes = self.planes.shape
         value, first, second = 0.0, np.zeros(p), np.zeros((p, p))
-        columns = np.arange(p) if columns is None else columns
+        columns = columns if self.by_columns and columns is not None else np.arange(p)
         entries = self._entries // (LOOPED if self._loop is not None else 1)
         n_blocks = min(-(-self.n * n_classes * p // entries), MOST_BLOCKS)
         blocks = [
@@ -187,7 +188,9 @@ class Likelihood:
         for part in run_blocks(
             lambda rows: self._of_block(rows, c, columns), blocks, self._threads
         ):
-            value, first, second = value + part[0], first + part[1], second + part[2]
+            value += part[0]
+            first += part[1]
+            second += part[2]
         if self._loop is not None:
             second += np.tril(second, -1).T
         # A trace of ridge keeps scores that are constant within rows from dividing by zero.

@@ -36,6 +36,7 @@ from conformix.kernels.blocks import (
     SHORT_CALLERS,
     batched,
     row_blocks,
+    shares,
     threads_for,
 )
 from conformix.kernels.cached import cached_property
@@ -814,11 +815,15 @@ def _shared(
 
 
 def sorted_slices(outputs: Outputs, threads: int) -> Iterator[slice]:
-    """Yield blocks of rows of which a few are sorted at once: by all threads, or by a device."""
+    """Yield blocks of rows of which a few are sorted at once: by all threads, or by a device.
+
+    On the host as many for each of the few, which end together.
+    """
     n, n_classes, few = outputs.n, outputs.n_classes, min(threads, SHORT_CALLERS)
-    shared = -(-n // few) * n_classes
-    entries = DEVICE_ENTRIES if outputs.on_device else min(SORTED_ENTRIES * threads // few, shared)
-    return row_blocks(n, n_classes, entries)
+    if outputs.on_device:
+        return row_blocks(n, n_classes, DEVICE_ENTRIES)
+    rounds = -(-n * n_classes // (SORTED_ENTRIES * threads))
+    return shares(n, few * max(rounds, 1))
 
 
 def are_symmetric(columns: Sequence[Column]) -> bool:
