@@ -210,7 +210,14 @@ def test_numbers_that_threads_share_are_sorted(threads: int) -> None:
         "no number": np.append(rng.random(n), np.nan), "few": rng.random(FEWEST_SORTED + 1),
     }  # fmt: skip
     for name, values in several.items():
-        assert_array_equal(_sorted(values, threads), np.sort(values, axis=None), err_msg=name)
+        parts = _sorted(values, threads)
+        rising = np.concatenate([part.rising for part in parts])
+        assert_array_equal(rising, np.sort(values, axis=None), err_msg=name)
+        assert len(parts) == 1 or name in ("drawn", "ties", "infinite", "crowd")
+        if name != "no number":
+            rows = values.reshape(len(values), -1)
+            for one, shared in zip(_curve(rows), _curve(rows, threads), strict=True):
+                assert_array_equal(one, shared, err_msg=name)
 
 
 @pytest.mark.parametrize("zero", [0.0, -0.0])

@@ -209,13 +209,24 @@ def _are_fine(block: FloatArray, kind: str, tolerance: float) -> bool:
             return bool(np.isfinite(block.sum()))
         if not block.min() >= 0:
             return False
-        if block.dtype == np.float64:
-            # Added one by one, which is sooner, sums are off by less than what is left to spare.
-            sums = np.einsum("ij->i", block)
-            if (np.abs(sums - 1) <= tolerance - SPARE).all():
-                return True
+        # Added one by one, which is sooner.
+        if block.dtype == np.float64 and are_near_one(np.einsum("ij->i", block), tolerance):
+            return True
         sums = block.sum(axis=1, dtype=np.float64)
         return bool((np.abs(sums - 1) <= tolerance).all())
+
+
+def are_near_one(sums: FloatArray, tolerance: float) -> bool:
+    """Whether sums of rows, of numbers added one by one in any order, are surely fine.
+
+    They are off by less than what is left to spare.
+
+    Examples
+    --------
+    >>> are_near_one(np.array([0.99995, 1.0]), 1e-4), are_near_one(np.array([0.9999, 1.0]), 1e-4)
+    (True, False)
+    """
+    return bool((np.abs(sums - 1) <= tolerance - SPARE).all())
 
 
 def _check_probabilities(block: FloatArray, name: str, first: int, tolerance: float) -> None:

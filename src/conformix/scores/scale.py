@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -392,8 +392,9 @@ class Ecdf:
 
 def _curve(values: FloatArray, threads: int = 1) -> tuple[FloatArray, FloatArray]:
     """Return knots and levels of a distribution function: where it bends, and how high."""
-    rising, first, counts = _distinct(values, threads)
-    n_knots = len(first)
+    parts = _distinct(values, threads)
+    n_knots = sum(len(part.first) for part in parts)
+    knots = np.arange(n_knots)
     if n_knots > MAX_KNOTS:
         even = np.linspace(0, 1, MAX_KNOTS // 2)
         towards_top = 1 - (1.0 / n_knots) ** even
@@ -401,57 +402,71 @@ def _curve(values: FloatArray, threads: int = 1) -> tuple[FloatArray, FloatArray
         chosen = np.zeros(n_knots, dtype=bool)
         chosen[places.round().astype(np.intp)] = True
         knots = np.flatnonzero(chosen)
-    else:
-        knots = np.arange(n_knots)
-    # Of a device the knots alone come to the host.
-    knots = to_device(knots, rising)
+    found, counts, below, n_values = [], [], 0, 0
+    for part in parts:
+        start, stop = np.searchsorted(knots, [below, below + len(part.first)])
+        # Of a device the knots alone come to the host.
+        some = to_device(knots[start:stop] - below, part.rising)
+        found.append(to_host(part.rising[part.first[some]]))
+        counts.append(to_host(part.counts[some]) + n_values)
+        below, n_values = below + len(part.first), n_values + int(part.counts[-1])
     # Of two zeros sorts may leave either first.
-    return to_host(rising[first[knots]]) + 0.0, to_host(counts[knots]) / int(counts[-1])
+    return np.concatenate(found) + 0.0, np.concatenate(counts) / n_values
 
 
-def _distinct(values: FloatArray, threads: int) -> tuple[FloatArray, IntArray, IntArray]:
-    """Return the values of rows (r, K), rising; where each distinct one begins; and its count.
+class Part(NamedTuple):
+    """Values (m,), rising; where each distinct one begins; how many of them are no larger."""
 
-    That is how many of all values are no larger. Rows that repeat are among the values once.
+    rising: FloatArray
+    first: IntArray  # (u,)
+    counts: IntArray  # (u,)
+
+
+def _distinct(values: FloatArray, threads: int) -> list[Part]:
+    """Return the values of rows (r, K), rising, in parts that threads have sorted.
+
+    Rows that repeat are among the values once, and are counted as often as they come.
     """
     if is_tensor(values):
-        rising: Any = values.double().reshape(-1).sort().values  # type: ignore[attr-defined]
-        return rising, *_groups(rising)
+        return [_grouped(values.double().reshape(-1).sort().values)]  # type: ignore[attr-defined]
     # Ranks are the same numbers in all sorted rows without ties: most are counted unsorted.
-    alike = (values == values[:1]).all(axis=1)
+    alike = values[:, 0] == values[0, 0]
+    if 2 * np.count_nonzero(alike) > len(values):
+        alike = (values == values[:1]).all(axis=1)
     n_alike = np.count_nonzero(alike)
     if 2 * n_alike <= len(values):
-        rising = _sorted(values, threads)
-        return rising, *_groups(rising)
-    rising = _sorted(np.concatenate([values[:1], values[~alike]]), threads)
-    first, counts = _groups(rising)
-    one_row = np.searchsorted(np.sort(values[0]), rising[first], side="right")
-    return rising, first, counts + (n_alike - 1) * one_row
+        return _sorted(values, threads)
+    (part,) = _sorted(np.concatenate([values[:1], values[~alike]]), 1)
+    one_row = np.searchsorted(np.sort(values[0]), part.rising[part.first], side="right")
+    return [part._replace(counts=part.counts + (n_alike - 1) * one_row)]
 
 
-def _sorted(values: FloatArray, threads: int) -> FloatArray:
+def _sorted(values: FloatArray, threads: int) -> list[Part]:
     """Return all numbers of an array as float64, rising: every thread has those between two."""
     numbers = as_float64(values).reshape(-1)
     kernel = loops("rising", len(numbers))
     sort: Any = np.sort if kernel is None else kernel.rising
     several = min(threads, len(numbers) // FEWEST_SORTED)
     if several < 2:
-        return sort(numbers)  # type: ignore[no-any-return]
+        return [_grouped(sort(numbers))]
     step = len(numbers) // (several * SAMPLED)
     edges = np.sort(numbers[::step])[SAMPLED::SAMPLED][: several - 1]
 
-    def between(which: int) -> FloatArray:
+    def between(which: int) -> Part | None:
         inside = numbers >= edges[which - 1] if which else numbers < edges[0]
         if 0 < which < len(edges):
             inside &= numbers < edges[which]
-        return sort(numbers.compress(inside))  # type: ignore[no-any-return]
+        some = numbers.compress(inside)
+        return _grouped(sort(some)) if len(some) else None
 
-    rising = np.concatenate(run_blocks(between, range(len(edges) + 1), several))
-    return rising if len(rising) == len(numbers) else sort(numbers)  # type: ignore[no-any-return]
+    found = run_blocks(between, range(len(edges) + 1), several)
+    parts = [part for part in found if part is not None]
+    whole = sum(len(part.rising) for part in parts) == len(numbers)
+    return parts if whole else [_grouped(sort(numbers))]
 
 
-def _groups(rising: FloatArray) -> tuple[IntArray, IntArray]:
-    """Return where groups of equal numbers begin, and where they end."""
+def _grouped(rising: FloatArray) -> Part:
+    """Return sorted values with the places where groups of equal ones begin and end."""
     # By places, not by counts: beside the sorted values only one array of their length is held.
     if is_tensor(rising):
         fresh: Any = torch_module().ones(len(rising) + 1, dtype=bool, device=rising.device)  # type: ignore[attr-defined]
@@ -461,7 +476,7 @@ def _groups(rising: FloatArray) -> tuple[IntArray, IntArray]:
         fresh = np.ones(len(rising) + 1, dtype=bool)
         np.not_equal(rising[1:], rising[:-1], out=fresh[1:-1])
         starts = np.flatnonzero(fresh)
-    return starts[:-1], starts[1:]
+    return Part(rising, starts[:-1], starts[1:])
 
 
 NORMALIZERS: dict[str, Normalizer] = {

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from conformix.data.checks import are_near_one
 from conformix.data.outputs import Arithmetic, Kind, Outputs
 from conformix.kernels import run_blocks
 from conformix.kernels.arrays import (
@@ -137,11 +138,25 @@ class SortedRows:
         some = self.outputs[rows]
         np.copyto(some, self.block[rows])
         some.sort(axis=1)
-        if some.dtype != np.float64:
-            self.ranked.numbers[rows] = some
-        self.ranked.fill(rows)
+        with np.errstate(invalid="ignore"):  # they may not be checked yet
+            if some.dtype != np.float64:
+                self.ranked.numbers[rows] = some
+            self.ranked.fill(rows)
         if self._walked is not None:
             self._walked.fill(rows)
+
+    def are_fine(self, rows: slice, tolerance: float) -> bool:
+        """Whether the numbers of rows that are filled in are seen to be outputs of a model.
+
+        Their ends say that logits are finite: NaN comes last. Of probabilities the first is not
+        negative, and their sum is known; none is larger. Others may be fine, too.
+        """
+        some = self.outputs[rows]
+        if self._how[0] == "logits":
+            return bool(np.isfinite(some[:, 0]).all() and np.isfinite(some[:, -1]).all())
+        if self._walked is None:
+            return False
+        return bool((some[:, 0] >= 0).all()) and are_near_one(self._walked.sums(rows), tolerance)
 
     def at(self, rows: IntArray, places: IntArray) -> Places:
         """Return the labels at sorted places (m,) of some rows (m,), which rise."""
@@ -348,6 +363,10 @@ class Walk:
     def tied(self) -> bool:
         """Whether any place from the first on ties."""
         return any(self._results[1])
+
+    def sums(self, rows: slice) -> FloatArray:
+        """Return the sums (m,) of rows that are filled in."""
+        return self._results[0][rows, -1]
 
     def mass(self, rows: Any, places: slice) -> FloatArray:
         """Return the masses (m, w) of neighbouring places of some rows."""
@@ -723,7 +742,7 @@ class SortedOutputs:
         def fill(block: Any, within: IntArray, places: slice) -> None:
             block.scores(self.columns, within, every, planes[:, places])
 
-        self.map(fill, rows, every.stop)
+        self.map(fill, rows, LONG_CALLS * LOOKED_UP * every.stop)  # they are sorted once more
         return np.moveaxis(planes, 0, -1)
 
 
@@ -763,8 +782,12 @@ def over_sorted(
     several = 1 if outputs.on_device else threads_for(LONG_CALLS * entries, threads)
     few = min(several, SHORT_CALLERS)
 
+    checks = Checks(outputs, columns, before=over is not None)
+
     def opened(rows: slice) -> Any:
-        part = outputs.read(rows) if several == few else outputs.rows(rows)
+        if several == few:
+            checks.begin(rows)
+        part = outputs.rows(rows)
         part = part if over is None else over(part)
         block = sorted_rows(part, slice(0, part.n), columns, key)[columns[0].model]
         if not outputs.on_device:
@@ -774,7 +797,9 @@ def over_sorted(
     def alone(rows: slice) -> T:
         block = opened(rows)
         if not outputs.on_device:
-            block.fill(slice(0, len(block.block)))
+            every = slice(0, len(block.block))
+            block.fill(every)
+            checks.end(rows, block, every)
         return function(block, rows)
 
     # Pages of a mapped file are given back now and then.
@@ -783,13 +808,49 @@ def over_sorted(
         if several == few:
             found = run_blocks(alone, some, few)
         else:
-            found = _shared(outputs, function, run_blocks(opened, some, few), some, several)
+            found = _shared(checks, function, run_blocks(opened, some, few), some, several)
         yield from zip(some, found, strict=True)
         outputs.release_pages()
 
 
+class Checks:
+    """Checks of numbers of which nothing is known yet: before or after rows are sorted.
+
+    What sorted rows say of themselves is known at once. Whatever they leave open is looked at as
+    it came, and refused by its first bad row.
+
+    Parameters
+    ----------
+    outputs : Outputs
+        Of one model.
+    columns : sequence of Column
+        Its scores.
+    before : bool
+        Whether rows must be checked before anything is made of them.
+    """
+
+    def __init__(self, outputs: Outputs, columns: Sequence[Column], *, before: bool) -> None:
+        unchecked, model = outputs.unchecked, columns[0].model
+        self._outputs, self._tolerance = outputs, None
+        if unchecked is not None and not before and not outputs.on_device:
+            # Without a walk nobody adds them up.
+            compiled = loops("upper", outputs.n * outputs.n_classes) is not None
+            if compiled and unchecked.form in ("probs", "logits"):
+                self._tolerance = unchecked.tolerances.get(model)
+
+    def begin(self, rows: slice) -> None:
+        """Check some rows, unless they are checked when they are sorted."""
+        if self._tolerance is None:
+            self._outputs.read(rows)
+
+    def end(self, rows: slice, block: SortedRows, within: slice) -> None:
+        """Check some rows that are sorted by now, as those `within` a block."""
+        if self._tolerance is not None and not block.are_fine(within, self._tolerance):
+            self._outputs.read(rows)
+
+
 def _shared(
-    outputs: Outputs,
+    checks: Checks,
     function: Callable[[Any, slice], T],
     blocks: Sequence[Any],
     places: Sequence[slice],
@@ -806,8 +867,10 @@ def _shared(
     def fill(piece: tuple[int, slice]) -> None:
         which, rows = piece
         first = places[which].start
-        outputs.read(slice(first + rows.start, first + rows.stop))
+        there = slice(first + rows.start, first + rows.stop)
+        checks.begin(there)
         blocks[which].fill(rows)
+        checks.end(there, blocks[which], rows)
 
     run_blocks(fill, pieces, threads)
     every = range(len(blocks))
