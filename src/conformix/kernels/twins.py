@@ -49,7 +49,7 @@ LOOPS = (
     "elementary", "likelihood", "lookup", "order", "patterns", "products", "ranks", "rising",
     "terms", "upper",
 )  # fmt: skip
-WORTHWHILE, FEW = 2**17, 2**10
+WORTHWHILE, FEW = 2**17, 2**4
 
 _loaded: dict[str, Any] = {}
 
@@ -62,5 +62,5 @@ def compile_for(numbers: int) -> None:
 
 
 def loops(name: str, numbers: int) -> Any:
-    """Return `conformix.kernels.host.<name>` where it is loaded and the numbers are many."""
+    """Return `conformix.kernels.host.<name>` where it is loaded and the numbers are not few."""
     return _loaded.get(name) if numbers >= FEW else None

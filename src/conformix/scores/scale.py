@@ -64,7 +64,7 @@ FEWEST_SORTED, SAMPLED = 2**14, 32
 CACHE_ENTRIES = 2**15
 # Scores from which on tables of buckets are made (their kernel compiles at its first call), the
 # same where a compiler is loaded already, and from which on tables that are there are used.
-WORTHWHILE, WORTHWHILE_THEN, FEW = 2**17, 2**12, 2**10
+WORTHWHILE, WORTHWHILE_THEN, FEW = 2**17, 2**12, 2**4
 
 
 class Transform(Protocol):
