@@ -53,6 +53,12 @@ settings.register_profile(
 settings.load_profile(os.environ.get("CONFORMIX_HYPOTHESIS", "conformix"))
 
 
+@pytest.fixture(autouse=True)
+def loops_are_loaded_by_none_before(monkeypatch) -> None:
+    """Whoever wants compiled loops has many outputs, or asks, whatever test ran before."""
+    monkeypatch.setattr(twins, "_loaded", {})
+
+
 class CompiledOnce:
     """Kernels are compiled in one process while workers collect, and kept for all of them."""
 

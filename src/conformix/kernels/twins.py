@@ -6,8 +6,8 @@ process computes with NumPy until its work has added up to what the first use of
 costs; a problem that is larger by itself is compiled at once, and whatever was compiled stays in
 use. Nobody waits more than about twice as long as with the better choice known beforehand.
 
-Loops over outputs are loaded with the first call that is large by itself, and are used from then on
-wherever numbers are not few.
+Loops over outputs are loaded with the first call that is large by itself, and are used from then
+on.
 """
 
 from __future__ import annotations
@@ -44,12 +44,13 @@ def spend_patience() -> None:
     compile_for(WORTHWHILE)
 
 
-# Loops over outputs; numbers for which they are worth loading, and from which on they are used.
+# Loops over outputs; numbers for which they are worth loading, and from which on they are used: a
+# call takes a microsecond, and NumPy's passes take tens of them, of one number, too.
 LOOPS = (
     "elementary", "likelihood", "lookup", "order", "patterns", "products", "ranks", "rising",
     "terms", "upper",
 )  # fmt: skip
-WORTHWHILE, FEW = 2**17, 2**4
+WORTHWHILE, FEW = 2**17, 1
 
 _loaded: dict[str, Any] = {}
 
@@ -62,5 +63,5 @@ def compile_for(numbers: int) -> None:
 
 
 def loops(name: str, numbers: int) -> Any:
-    """Return `conformix.kernels.host.<name>` where it is loaded and the numbers are not few."""
+    """Return `conformix.kernels.host.<name>` where it is loaded and there are numbers."""
     return _loaded.get(name) if numbers >= FEW else None

@@ -62,9 +62,9 @@ SORTED = 16
 FEWEST_SORTED, SAMPLED = 2**14, 32
 # Values normalised at once: the eight arrays on the way stay in a core's cache.
 CACHE_ENTRIES = 2**15
-# Scores from which on tables of buckets are made (their kernel compiles at its first call), the
-# same where a compiler is loaded already, and from which on tables that are there are used.
-WORTHWHILE, WORTHWHILE_THEN, FEW = 2**17, 2**12, 2**4
+# Scores from which on tables of buckets are made (their kernel compiles at its first call), and the
+# same where a compiler is loaded already. Tables that are there are used for any number of them.
+WORTHWHILE, WORTHWHILE_THEN = 2**17, 2**12
 
 
 class Transform(Protocol):
@@ -162,8 +162,8 @@ class Interpolated:
     def __call__(self, scores: FloatArray) -> FloatArray:
         """Return the functions of the scores."""
         least = WORTHWHILE_THEN if "numba" in sys.modules else WORTHWHILE
-        least = FEW if "_lookups" in vars(self) else least
-        tables = not is_tensor(scores) and scores.size >= least
+        tables = "_lookups" in vars(self) or math.prod(scores.shape) >= least
+        tables &= not is_tensor(scores)
         lines: Any = self._lookups if tables else (None,) * len(self.knots)
 
         def line(j: int, values: FloatArray) -> FloatArray:
