@@ -67,7 +67,7 @@ pages-screens: $(STAMP)
 # The networks and readings of docs/results.md; a killed run goes on where it was.
 RUNS ?= 100
 REPRODUCE := $(BIN)/conformix reproduce --runs $(RUNS) --table
-results: ## tables behind the docs: WHAT="paper frontier ideas regression examples" (RUNS=100); a killed run goes on
+results: ## tables behind the docs: WHAT="paper frontier ideas alone regression examples" (RUNS=100); a killed run goes on
 	$(call chosen,results,paper)
 results-paper: $(STAMP)
 	@$(REPRODUCE) all --data cifar100 --out docs/results/cifar100
@@ -81,6 +81,8 @@ results-frontier: $(STAMP)
 	@$(BIN)/python -m studies.frontier docs/results/frontier
 results-ideas: $(STAMP)
 	@$(BIN)/python -m studies.frontier.ideas docs/results/frontier
+results-alone: $(STAMP)
+	@$(BIN)/python -m studies.frontier.alone docs/results/frontier
 # Tables that the pages include; each is replaced once it is whole.
 example = @$(BIN)/python examples/$(2) > docs/results/examples/$(1).part && \
 	mv docs/results/examples/$(1).part docs/results/examples/$(1).md

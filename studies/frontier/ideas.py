@@ -25,13 +25,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from conformix.atomic import write_whole
 from conformix.conformal import conformal_rank, kth_largest
 from conformix.experiments.pool import Pool
 from conformix.experiments.rows import Row, RowLog
@@ -45,7 +44,7 @@ from studies.frontier.blended import AUTO, Blending, Blends
 from studies.frontier.cases import FEW_CLASSES, MANY_CLASSES, Setting
 from studies.frontier.made import FOLDER
 from studies.frontier.run import Judge, cases_of, key_of
-from studies.frontier.tables import HALF, TAILED, Ratio, ratios
+from studies.frontier.tables import HALF, TAILED, geometric_mean, head, ratios, write_text
 
 RUNS = 8
 ALPHAS = (0.01, 0.05)
@@ -329,10 +328,9 @@ def ideas_tables(rows: Sequence[Row]) -> str:
     ideas = [way for way in WAYS if way != LIKELIHOOD]
     found = {way: ratios(rows, way, LIKELIHOOD) for way in ideas}
     runs = len({row["run"] for row in rows})
-    head = ["settings", "labelled rows", "alpha", *ideas]
     lines = [
         f"Sizes relative to a blend by likelihood alone, {runs} splits, with standard errors.", "",
-        *_head(head),
+        *head(["settings", "labelled rows", "alpha", *ideas]),
     ]  # fmt: skip
     places = dict.fromkeys((r.group, r.rows, r.alpha) for some in found.values() for r in some)
     order = list(dict.fromkeys(group for group, _, _ in places))
@@ -342,28 +340,16 @@ def ideas_tables(rows: Sequence[Row]) -> str:
             for way in ideas
         ]
         size = "half" if n == HALF else f"{n:,}"
-        cells = " | ".join(_mean(one) for one in some)
+        cells = " | ".join(geometric_mean(one) for one in some)
         lines.append(f"| {group} ({len(some[0])}) | {size} | {alpha:g} | {cells} |")
     halves = {way: [r for r in found[way] if r.half] for way in ideas}
     lines += ["", "Single networks, half of the rows, alpha = 0.01 and 0.05:", ""]
-    lines += _head(["network", *ideas])
+    lines += head(["network", *ideas])
     networks = (MANY_CLASSES, FEW_CLASSES)
     for name in dict.fromkeys(r.setting for r in halves[ideas[0]] if r.group in networks):
-        pairs = [[_mean([r]) for r in halves[way] if r.setting == name] for way in ideas]
+        pairs = [[geometric_mean([r]) for r in halves[way] if r.setting == name] for way in ideas]
         lines.append(f"| {name} | " + " | ".join("; ".join(pair) for pair in pairs) + " |")
     return "\n".join([*lines, *_rare_lines(rows)])
-
-
-def _head(names: Sequence[str]) -> list[str]:
-    return ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
-
-
-def _mean(some: Sequence[Ratio]) -> str:
-    """Return the geometric mean over settings, with its error over splits, which these share."""
-    shared = sorted(set.intersection(*(set(r.logs) for r in some)))
-    logs = np.array([np.mean([r.logs[run] for r in some]) for run in shared])
-    error = logs.std(ddof=1) / np.sqrt(len(logs)) if len(logs) > 1 else np.nan
-    return f"{np.exp(logs.mean()):.3f} +- {np.exp(logs.mean()) * error:.3f}"
 
 
 def _rare_lines(rows: Sequence[Row]) -> list[str]:
@@ -372,7 +358,7 @@ def _rare_lines(rows: Sequence[Row]) -> list[str]:
     if not tails:
         return []
     lines = ["", "Coverage of the rarest third of the classes on long tails, half of the rows:", ""]
-    lines += _head(["alpha", *WAYS])
+    lines += head(["alpha", *WAYS])
     for alpha in ALPHAS:
         cells = []
         for way in WAYS:
@@ -380,10 +366,6 @@ def _rare_lines(rows: Sequence[Row]) -> list[str]:
             cells.append(f"{np.mean([row['rare coverage'] for row in some]):.3f}")
         lines.append(f"| {alpha:g} | " + " | ".join(cells) + " |")
     return lines
-
-
-def _fill(text: str, file: IO[bytes]) -> None:
-    file.write(text.encode())
 
 
 if __name__ == "__main__":
@@ -394,5 +376,5 @@ if __name__ == "__main__":
     target = Path(arguments.folder) / "ideas.md"
     FOLDER.mkdir(parents=True, exist_ok=True)
     table = ideas_tables(run_ideas(FOLDER / "ideas.jsonl", runs=arguments.runs))
-    write_whole(target, partial(_fill, table + "\n"))
+    write_text(target, table + "\n")
     sys.stdout.write(f"{target}\n")

@@ -5,12 +5,10 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Sequence
-from functools import partial
 from io import StringIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
-from conformix.atomic import write_whole
 from conformix.plots.style import MARKERS, PALETTE, new_figure, save_figure, tidy
 from studies.frontier.averaged import Averaging
 from studies.frontier.blended import OTHERWISE, PARTS
@@ -30,6 +28,7 @@ from studies.frontier.tables import (
     parts_table,
     ratios,
     summary,
+    write_text,
 )
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ def write_frontier(folder: str | Path, *, runs: int | None = None, workers: int 
         "cases.csv": cases_csv({BEFORE: before, **rivals}),
     }
     for name, text in written.items():
-        write_whole(target / name, partial(_fill, text))
+        write_text(target / name, text)
     paths = [target / name for name in written]
     return paths + save_figure(draw(before), target, "frontier", formats=("png",))
 
@@ -157,10 +156,6 @@ def draw(found: Sequence[Ratio]) -> Figure:
         loc="outside upper center", ncols=len(alphas), frameon=False, fontsize=8,
     )  # fmt: skip
     return figure
-
-
-def _fill(text: str, file: IO[bytes]) -> None:
-    file.write(text.encode())
 
 
 def _tell(text: str) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
 
 import numpy as np
 
+from conformix.atomic import write_whole
 from conformix.experiments.rows import Row
 from conformix.experiments.statistics import Estimate, interval
 
@@ -353,3 +356,25 @@ def markdown(found: Sequence[Ratio]) -> str:
 def _cell(r: Ratio) -> str:
     text = f"{r.ratio.mean:.3f} [{r.ratio.low:.3f}, {r.ratio.high:.3f}]"
     return f"{text}{' larger' if r.larger else ''} ({r.size:.3g}; {r.coverage.mean:.3f})"
+
+
+def head(names: Sequence[str]) -> list[str]:
+    """Return the first two lines of a table with these columns."""
+    return ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
+
+
+def geometric_mean(some: Sequence[Ratio]) -> str:
+    """Return the geometric mean over settings, with its error over splits, which these share."""
+    shared = sorted(set.intersection(*(set(r.logs) for r in some)))
+    logs = np.array([np.mean([r.logs[run] for r in some]) for run in shared])
+    error = logs.std(ddof=1) / np.sqrt(len(logs)) if len(logs) > 1 else np.nan
+    return f"{np.exp(logs.mean()):.3f} +- {np.exp(logs.mean()) * error:.3f}"
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a table, whole or not at all."""
+
+    def fill(file: IO[bytes]) -> None:
+        file.write(text.encode())
+
+    write_whole(path, fill)
