@@ -57,6 +57,7 @@ settings.load_profile(os.environ.get("CONFORMIX_HYPOTHESIS", "conformix"))
 def loops_are_loaded_by_none_before(monkeypatch) -> None:
     """Whoever wants compiled loops has many outputs, or asks, whatever test ran before."""
     monkeypatch.setattr(twins, "_loaded", {})
+    monkeypatch.setattr(twins, "_compiled", set())
 
 
 class CompiledOnce:

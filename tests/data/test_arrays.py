@@ -69,7 +69,7 @@ def test_rows_of_unequal_length_fall_and_equal_values_keep_their_order() -> None
 def test_rows_of_any_length_fall_as_a_stable_sort_has_them(monkeypatch, compiled) -> None:
     kernels = {"order": import_module("conformix.kernels.host.order")} if compiled else {}
     monkeypatch.setattr(twins, "_loaded", kernels)
-    monkeypatch.setattr(twins, "FEW", 0)
+    monkeypatch.setattr(twins, "MANY", 0)
     rng = np.random.default_rng(0)
     sizes = np.array([0, 1, 2, 3, 47, 48, 49, 50, 200, 0, 5, *rng.integers(0, 60, 40)])
     rows = np.repeat(np.arange(len(sizes)), sizes)

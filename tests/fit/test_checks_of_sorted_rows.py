@@ -88,6 +88,44 @@ def test_the_first_wrong_row_is_refused_in_the_same_words(kind, fault, first, th
     assert after == before
 
 
+@pytest.mark.parametrize("threads", [1, 3, 7])
+def test_of_faults_of_two_kinds_that_of_the_first_row_is_told(threads: int) -> None:
+    for first, second in (("too little", "no number"), ("no number", "too little")):
+        values = rows_of("probs")
+        values[10] = WRONG["probs"][first](values[10])
+        values[11] = WRONG["probs"][second](values[11])
+        before, after = both_refusals(values, "probs", threads)
+        assert before is not None
+        assert "row 10" in before
+        assert after == before
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_models_that_no_score_looks_at_are_checked_too(threads: int) -> None:
+    fine, y = rows_of("probs"), np.arange(N) % K
+    wrong = fine.copy()
+    wrong[250, 3] = np.nan
+    cp = cx.ScoreAverage(["a.thr", "a.aps", "a.rank"], random_state=0, threads=threads)
+    cp.fit({"a": fine, "b": fine}, y)
+    for outputs in ({"a": fine, "b": wrong}, {"a": wrong, "b": fine}):
+        said = refusal(lambda outputs=outputs: check_outputs(outputs))
+        assert said is not None
+        assert refusal(lambda outputs=outputs: cp.predict_set(outputs)) == said
+        assert refusal(lambda outputs=outputs: cp.fit(outputs, y)) == said
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_a_number_that_signals_is_refused_without_a_warning(dtype: type) -> None:
+    values = rows_of("probs", dtype)
+    bits = values.view(np.uint32 if dtype == np.float32 else np.uint16)
+    bits[250, 3] = 0x7FA00000 if dtype == np.float32 else 0x7D00
+    later = check_outputs(values, later=True)
+    y = np.full(N, 3)
+    said = refusal(lambda: list(over_sorted(later, THREE, lambda *_: None, threads=3, y=y)))
+    assert said is not None
+    assert "row 250, label 3 is nan" in said
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("kind", ["probs", "logits"])
 @pytest.mark.parametrize("threads", [1, 3, 7])

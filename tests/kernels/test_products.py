@@ -13,7 +13,7 @@ from numba import types
 import conformix as cx
 from conformix.kernels import patterns
 from conformix.kernels.host import products
-from conformix.kernels.twins import WORTHWHILE, compile_for
+from conformix.kernels.twins import MANY, WORTHWHILE, compile_for
 
 QUICK = pytest.mark.skipif(not products.are_quick(), reason="no quick step on this machine")
 
@@ -44,6 +44,7 @@ def test_any_number_of_rows_and_labels_has_its_own_products(
     n: int, n_classes: int, n_rows: int
 ) -> None:
     f, rng = drawn(n, n_classes), np.random.default_rng(0)
+    assert f.size >= MANY
     factors = patterns.unit_rows(rng.normal(size=(n_rows, n_classes)))[0]
     for one, bits in (
         (patterns.multiplier(factors, 8.0), 11),
@@ -74,7 +75,7 @@ def test_the_largest_sums_have_room(n_classes: int) -> None:
     """Rows that rounding makes longest, along one direction, and the most that pieces leave."""
     one = np.zeros(n_classes)
     one[0] = 1.0
-    n = 2
+    n = -(-MANY // n_classes)
     for row in (np.full(n_classes, n_classes**-0.5), one):
         f = np.tile(np.float32(patterns.in_multiples(row, 12)), (n, 1))
         longest = np.tile(patterns.in_multiples(1.01 * row, 26), (2, 1))

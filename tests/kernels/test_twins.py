@@ -14,7 +14,7 @@ from numpy.testing import assert_array_equal
 
 import conformix as cx
 from conformix.fit.exact import leave_one_out_efcp
-from conformix.kernels import twins
+from conformix.kernels import elementary, twins
 from conformix.kernels.simplex import simplex_grid
 from conformix.search.weights import candidate_weights
 
@@ -222,3 +222,39 @@ def test_patience_can_be_spent_beforehand(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(twins, "PATIENCE", 2**30)
     twins.spend_patience()
     assert {room_of(twins.host_kernels(name, 1)) for name in twins.FAMILIES} == {"host"}
+
+
+def test_loops_serve_few_numbers_once_many_have_compiled_them() -> None:
+    assert twins.loops("ranks", twins.MANY) is None  # nobody has loaded any
+    twins.compile_for(twins.WORTHWHILE)
+    assert twins.loops("ranks", twins.MANY - 1) is None
+    assert twins.loops("ranks", twins.MANY) is not None
+    assert twins.loops("ranks", 1) is not None
+    assert twins.loops("ranks", 0) is None  # NumPy knows what to do with nothing
+    assert twins.loops("terms", 1) is None
+    assert twins.loops("elementary", twins.MANY, "log_into") is not None
+    assert twins.loops("elementary", 1, "log_into") is not None
+    assert twins.loops("elementary", 1, "exp_into") is None
+
+
+def test_rows_that_must_not_be_written_compile_nothing_anew() -> None:
+    twins.compile_for(twins.WORTHWHILE)
+    kernels = import_module("conformix.kernels.host.elementary")
+    rows = np.random.default_rng(0).normal(size=(60, 50))
+
+    def compute(values: np.ndarray) -> list[np.ndarray]:
+        functions = (elementary.exp, elementary.log, elementary.softmax, elementary.log_sum_exp)
+        found = [function(values) for function in functions]
+        return [*found, *elementary.softmax_and_log_sums(values)]
+
+    def signatures() -> int:
+        parts = (kernels.exp_into, kernels.log_into, kernels._softmax, kernels._log_sums)
+        return sum(len(part.signatures) for part in parts)
+
+    expected = compute(rows)
+    before = signatures()
+    frozen = rows.copy()
+    frozen.flags.writeable = False
+    for found, same in zip(compute(frozen), expected, strict=True):
+        assert_array_equal(found, same)
+    assert signatures() == before

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -42,6 +46,27 @@ def test_every_number_and_the_neighbours_of_every_knot_get_the_same_bits(values)
     table, numbers = lookup(knots, levels), np.concatenate([values, around(knots)])
     assert table is not None
     assert table(numbers).tobytes() == rising_line(numbers, knots, levels).tobytes()
+
+
+def test_what_is_no_number_stays_none_and_reads_no_other_memory() -> None:
+    """In a process of its own, which such a read would end."""
+    source = str(Path(scale.__file__).parents[2])
+    done = subprocess.run(
+        [sys.executable, "-c", "from tests.scores.test_lookup import no_numbers; no_numbers()"],
+        cwd=Path(__file__).parents[2], env=os.environ | {"PYTHONPATH": source},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def no_numbers() -> None:
+    for values in DRAWN.values():
+        knots, levels = curve(values)
+        table = lookup(knots, levels)
+        numbers = np.array([np.nan, knots[3], -np.nan])
+        for some in (numbers, np.tile(numbers, 1000)):
+            assert np.array_equal(table(some), rising_line(some, knots, levels), equal_nan=True)
+            assert np.isnan(table(some)[0])
 
 
 @given(arrays(float, st.integers(16, 60), elements=st.floats(-1e300, 1e300), unique=True))

@@ -32,7 +32,7 @@ def by(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
     def choose(who: str) -> None:
         monkeypatch.setattr(twins, "_loaded", loaded if who == "compiled" else {})
-        monkeypatch.setattr(twins, "FEW", 0 if who == "compiled" else 2**62)
+        monkeypatch.setattr(twins, "MANY", 0 if who == "compiled" else 2**62)
 
     return choose
 

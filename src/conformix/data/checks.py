@@ -5,13 +5,15 @@ from __future__ import annotations
 import mmap
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from conformix.errors import InvalidInput
 from conformix.kernels.arrays import (
+    BoolArray,
     FloatArray,
+    IntArray,
     host_array,
     is_tensor,
     on_device,
@@ -172,26 +174,44 @@ def check_values(block: FloatArray, kind: str, name: str, first: int, tolerance:
     """Refuse a block (r, K) of outputs that are not finite, or no probabilities under "probs"."""
     if _are_fine(block, kind, tolerance):
         return
-    # A logit of minus infinity rules a class out, which is no mistake where others are left.
-    wrong = ~np.isfinite(block)
-    if kind != "probs":
-        wrong = np.isnan(block) | (block == np.inf)
-    if wrong.any():
-        row, label = np.argwhere(wrong)[0]
-        raise InvalidInput(
-            f"{name} must be finite; row {first + row}, label {label} is {block[row, label]}."
-        )
-    if kind == "probs":
-        _check_probabilities(block, name, first, tolerance)
+    rows = _wrong_rows(block, kind, tolerance)
+    if not len(rows):
         return
-    out = np.isneginf(block).all(axis=1)
-    if out.any():
+    # The first one is told of, wherever somebody has cut the rows into blocks.
+    row, first = block[rows[0]], first + int(rows[0])
+    wrong = _is_wrong(row, kind)
+    if wrong.any():
+        label = int(np.argmax(wrong))
+        raise InvalidInput(f"{name} must be finite; row {first}, label {label} is {row[label]}.")
+    if kind == "probs":
+        _refuse_probabilities(row, name, first, tolerance)
+    if np.isneginf(row).all():
         raise InvalidInput(
-            f"{name} must leave a class in every row; row {first + int(np.argmax(out))} is -inf "
-            "throughout."
+            f"{name} must leave a class in every row; row {first} is -inf throughout."
         )
-    if kind == "logprobs":
-        _check_log_probabilities(block, name, first, tolerance)
+    _refuse_log_probabilities(row, name, first, tolerance)
+
+
+def _is_wrong(numbers: FloatArray, kind: str) -> BoolArray:
+    """Return which numbers no output can be."""
+    # A logit of minus infinity rules a class out, which is no mistake where others are left.
+    return ~np.isfinite(numbers) if kind == "probs" else np.isnan(numbers) | (numbers == np.inf)
+
+
+def _wrong_rows(block: FloatArray, kind: str, tolerance: float) -> IntArray:
+    """Return which rows of a block (r, K) are refused, in their order."""
+    rows = _is_wrong(block, kind).any(axis=1)
+    with np.errstate(all="ignore"):
+        if kind == "probs":
+            rows |= ((block < 0) | (block > 1 + tolerance)).any(axis=1)
+            rows |= np.abs(block.sum(axis=1, dtype=np.float64) - 1) > tolerance
+        else:
+            rows |= np.isneginf(block).all(axis=1)
+        if kind == "logprobs":
+            rows |= (block > tolerance).any(axis=1)
+            powers = np.exp(np.asarray(block, dtype=np.float64))
+            rows |= np.abs(powers.sum(axis=1) - 1) > tolerance
+    return np.flatnonzero(rows)
 
 
 def _are_fine(block: FloatArray, kind: str, tolerance: float) -> bool:
@@ -229,47 +249,41 @@ def are_near_one(sums: FloatArray, tolerance: float) -> bool:
     return bool((np.abs(sums - 1) <= tolerance - SPARE).all())
 
 
-def _check_probabilities(block: FloatArray, name: str, first: int, tolerance: float) -> None:
+def _refuse_probabilities(row: FloatArray, name: str, first: int, tolerance: float) -> NoReturn:
     way_out = 'if these are logits, say kind="logits"'
-    outside = (block < 0) | (block > 1 + tolerance)
+    outside = (row < 0) | (row > 1 + tolerance)
+    total = float(row.sum(dtype=np.float64))
     if outside.any():
-        row, label = np.argwhere(outside)[0]
-        if abs(float(block[row].sum(dtype=np.float64)) - 100) <= 100 * ROUNDED:
+        label = int(np.argmax(outside))
+        if abs(total - 100) <= 100 * ROUNDED:
             way_out = 'if these are per cents, say kind="shares"'
-        elif block[row].max() <= 0 and abs(float(np.exp(block[row]).sum()) - 1) <= ROUNDED:
+        elif row.max() <= 0 and abs(float(np.exp(row).sum()) - 1) <= ROUNDED:
             way_out = 'if these are log-probabilities, say kind="logprobs"'
         raise InvalidInput(
-            f"{name} must hold probabilities between 0 and 1; row {first + row}, label {label} is "
-            f"{block[row, label]:.6g}; {way_out}."
+            f"{name} must hold probabilities between 0 and 1; row {first}, label {label} is "
+            f"{row[label]:.6g}; {way_out}."
         )
-    sums = block.sum(axis=1, dtype=np.float64)
-    off = np.abs(sums - 1) > tolerance
-    if off.any():
-        row = int(np.argmax(off))
-        if abs(sums[row] - 1) <= ROUNDED:
-            way_out = "if they were rounded, say renormalize=True"
-        raise InvalidInput(
-            f"{name} must be a (n, K) matrix whose rows sum to 1; row {first + row} sums to "
-            f"{sums[row]:.6g}; {way_out}."
-        )
+    if abs(total - 1) <= ROUNDED:
+        way_out = "if they were rounded, say renormalize=True"
+    raise InvalidInput(
+        f"{name} must be a (n, K) matrix whose rows sum to 1; row {first} sums to "
+        f"{total:.6g}; {way_out}."
+    )
 
 
-def _check_log_probabilities(block: FloatArray, name: str, first: int, tolerance: float) -> None:
+def _refuse_log_probabilities(row: FloatArray, name: str, first: int, tolerance: float) -> NoReturn:
     way_out = 'if these are logits, say kind="logits"'
-    if (block > tolerance).any():
-        row, label = np.argwhere(block > tolerance)[0]
+    if (row > tolerance).any():
+        label = int(np.argmax(row > tolerance))
         raise InvalidInput(
-            f"{name} must hold log-probabilities, which are at most 0; row {first + row}, label "
-            f"{label} is {block[row, label]:.6g}; {way_out}."
+            f"{name} must hold log-probabilities, which are at most 0; row {first}, label "
+            f"{label} is {row[label]:.6g}; {way_out}."
         )
-    sums = np.exp(np.asarray(block, dtype=np.float64)).sum(axis=1)
-    off = np.abs(sums - 1) > tolerance
-    if off.any():
-        row = int(np.argmax(off))
-        raise InvalidInput(
-            f"{name} must hold log-probabilities whose exponentials sum to 1; those of row "
-            f"{first + row} sum to {sums[row]:.6g}; {way_out}, which divides by the sum."
-        )
+    total = float(np.exp(np.asarray(row, dtype=np.float64)).sum())
+    raise InvalidInput(
+        f"{name} must hold log-probabilities whose exponentials sum to 1; those of row "
+        f"{first} sum to {total:.6g}; {way_out}, which divides by the sum."
+    )
 
 
 def check_shares(block: FloatArray, name: str) -> None:

@@ -320,10 +320,10 @@ def softmax(logits: Any, out: FloatArray | None = None) -> FloatArray:
            [1. , 0. ]])
     """
     numbers = np.asarray(logits, dtype=np.float64)
-    compiled = loops("elementary", numbers.size)
+    compiled = loops("elementary", numbers.size, "softmax_into")
     if compiled is not None:
         out = np.empty(numbers.shape) if out is None else out
-        compiled.softmax_into(np.ascontiguousarray(numbers), out)
+        compiled.softmax_into(_for_loops(numbers), out)
         return out
     powers, _ = _powers(numbers)
     return np.divide(powers, sums_of(powers), out=out)
@@ -338,10 +338,10 @@ def softmax_and_log_sums(logits: Any) -> tuple[FloatArray, FloatArray]:
     (array([[0.5, 0.5]]), array([[0.69314718]]))
     """
     numbers = np.asarray(logits, dtype=np.float64)
-    compiled = loops("elementary", numbers.size)
+    compiled = loops("elementary", numbers.size, "softmax_into")
     if compiled is not None:
         out, log_sums = np.empty(numbers.shape), np.empty((len(numbers), 1))
-        compiled.softmax_into(np.ascontiguousarray(numbers), out, log_sums)
+        compiled.softmax_into(_for_loops(numbers), out, log_sums)
         return out, log_sums
     powers, top = _powers(numbers)
     sums = sums_of(powers)
@@ -357,13 +357,22 @@ def log_sum_exp(logits: Any) -> FloatArray:
     array([[0.69314718]])
     """
     numbers = np.asarray(logits, dtype=np.float64)
-    compiled = loops("elementary", numbers.size)
+    compiled = loops("elementary", numbers.size, "log_sum_exp_into")
     if compiled is not None:
         out = np.empty((len(numbers), 1))
-        compiled.log_sum_exp_into(np.ascontiguousarray(numbers), out)
+        compiled.log_sum_exp_into(_for_loops(numbers), out)
         return out
     powers, top = _powers(numbers)
     return top + log(sums_of(powers))
+
+
+def _for_loops(numbers: FloatArray) -> FloatArray:
+    """Return numbers one after the other, in memory that may be written.
+
+    Code for other memory would be compiled apart.
+    """
+    numbers = np.ascontiguousarray(numbers)
+    return numbers if numbers.flags.writeable else numbers.copy()
 
 
 def _powers(logits: Any) -> tuple[FloatArray, FloatArray]:
@@ -377,9 +386,9 @@ def _elementwise(function: Any, compiled_name: str, values: Any) -> FloatArray:
     numbers = np.asarray(values, dtype=np.float64)
     flat = np.ascontiguousarray(numbers).reshape(-1)
     out = np.empty(flat.shape)
-    compiled = loops("elementary", flat.size)
+    compiled = loops("elementary", flat.size, compiled_name)
     if compiled is not None:
-        getattr(compiled, compiled_name)(flat, out)
+        getattr(compiled, compiled_name)(_for_loops(flat), out)
     else:
         with np.errstate(all="ignore"):
             for block in row_blocks(len(flat), 1, AT_ONCE):

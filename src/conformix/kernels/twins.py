@@ -6,8 +6,8 @@ process computes with NumPy until its work has added up to what the first use of
 costs; a problem that is larger by itself is compiled at once, and whatever was compiled stays in
 use. Nobody waits more than about twice as long as with the better choice known beforehand.
 
-Loops over outputs are loaded with the first call that is large by itself, and are used from then
-on.
+Loops over outputs are loaded with the first call that is large by itself. Each is used from then on
+where numbers are many, and once it has been, where they are few.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ def spend_patience() -> None:
     compile_for(WORTHWHILE)
 
 
-# Loops over outputs; numbers for which they are worth loading, and from which on they are used: a
-# call takes a microsecond, and NumPy's passes take tens of them, of one number, too.
+# Loops over outputs; numbers for which they are worth loading, and for which they are compiled.
 LOOPS = (
     "elementary", "likelihood", "lookup", "order", "patterns", "products", "ranks", "rising",
     "terms", "upper",
 )  # fmt: skip
-WORTHWHILE, FEW = 2**17, 1
+WORTHWHILE, MANY = 2**17, 2**10
 
 _loaded: dict[str, Any] = {}
+_compiled: set[str] = set()
 
 
 def compile_for(numbers: int) -> None:
@@ -62,6 +62,16 @@ def compile_for(numbers: int) -> None:
         _loaded.update({name: import_module(f"conformix.kernels.host.{name}") for name in LOOPS})
 
 
-def loops(name: str, numbers: int) -> Any:
-    """Return `conformix.kernels.host.<name>` where it is loaded and there are numbers."""
-    return _loaded.get(name) if numbers >= FEW else None
+def loops(name: str, numbers: int, function: str = "") -> Any:
+    """Return `conformix.kernels.host.<name>` where it is loaded, and pays for so many numbers.
+
+    Many numbers are worth compiling it, or one function of it that is named. Then a call takes a
+    microsecond, where NumPy's passes take tens of them, of a few numbers, too.
+    """
+    module, one = _loaded.get(name), f"{name}.{function}"
+    if module is None:
+        return None
+    if numbers >= MANY:
+        _compiled.add(one)
+        return module
+    return module if numbers and one in _compiled else None

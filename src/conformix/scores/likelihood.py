@@ -35,8 +35,9 @@ LOOPED = 2
 FIRST_ROWS, FEWEST_FIRST = 8, 64
 # A slope of the mean over rows that is none: sums in another order differ by less.
 LEVEL = 1e-11
-# Steps of which no coefficient moves by more change second derivatives by about a thousandth.
-SHORT = 5e-4
+# Second derivatives serve once more after a step of which no coefficient moves by so much, if what
+# they leave is less than this: a ten-thousandth of the last digit.
+SHORT, LEFT = 5e-4, 1e-10
 NO_COLUMNS = np.empty(0, dtype=np.intp)
 
 
@@ -76,7 +77,7 @@ def _planes_on_host(scores: Any) -> FloatArray:
 
 
 def _minimum(problem: Likelihood) -> FloatArray:
-    """Return where the problem is smallest, by Newton steps, to about 1e-8.
+    """Return where the problem is smallest, by Newton steps, to about 1e-9.
 
     The first steps lead from the prior to where the coefficients are about, which every eighth row
     tells as well as all of them; how the slope bends there, too.
@@ -94,11 +95,11 @@ def _newton(
 ) -> tuple[FloatArray, FloatArray]:
     """Return where Newton steps from c lead until one gains no more than `enough`.
 
-    And the second derivatives of the last step. Given ones serve for the first step. Those of a
-    short step serve for the next one, too: there they have changed by less than matters.
+    And the second derivatives of the last step. Given ones serve for the first step, and those of a
+    short step for the next one, too.
     """
     known = np.ones(len(c), dtype=bool)  # whose second derivatives are known
-    own = curvature is None  # whether they are those at c
+    own, last = curvature is None, np.inf  # whether they are those at c; how long the last step was
     value, gradient, second = problem(c, None if own else NO_COLUMNS)
     curvature = second if curvature is None else curvature
     for _ in range(STEPS):
@@ -108,12 +109,16 @@ def _newton(
             known, own = free, True
         step = np.zeros(len(c))
         step[free] = bounded_step(gradient[free], curvature[np.ix_(free, free)], c[free])
-        gain = -float(gradient @ step)
+        gain, longest = -float(gradient @ step), float(np.abs(step).max())
         if gain <= enough:
-            # So near, a whole step leaves a small part of the distance: what is left decides no
-            # digit.
-            return np.maximum(c + step, 0.0), curvature
-        own = not (own and np.abs(step).max() < SHORT)
+            # So near, a whole step squares the distance. By second derivatives from where the last
+            # step began it leaves as much as the square of this step over that one.
+            if own or longest**2 <= LEFT * last:
+                return np.maximum(c + step, 0.0), curvature
+            value, gradient, curvature = problem(c, np.flatnonzero(free))
+            own = True
+            continue
+        own = not (own and longest < SHORT)
         columns = np.flatnonzero(free) if own else NO_COLUMNS
         length = 1.0  # halved until the value falls enough
         while True:
@@ -122,7 +127,7 @@ def _newton(
             if found[0] <= value - 1e-4 * length * gain or length < 1e-6:
                 break
             length /= 2
-        c, (value, gradient, second) = there, found
+        c, (value, gradient, second), last = there, found, length * longest
         if own:
             curvature, known = second, free if problem.by_columns else known
     return c, curvature

@@ -138,12 +138,12 @@ class SortedRows:
         some = self.outputs[rows]
         np.copyto(some, self.block[rows])
         some.sort(axis=1)
-        with np.errstate(invalid="ignore"):  # they may not be checked yet
+        with np.errstate(invalid="ignore", over="ignore"):  # they may not be checked yet
             if some.dtype != np.float64:
                 self.ranked.numbers[rows] = some
             self.ranked.fill(rows)
-        if self._walked is not None:
-            self._walked.fill(rows)
+            if self._walked is not None:
+                self._walked.fill(rows)
 
     def are_fine(self, rows: slice, tolerance: float) -> bool:
         """Whether the numbers of rows that are filled in are seen to be outputs of a model.
@@ -822,9 +822,9 @@ class Checks:
     Parameters
     ----------
     outputs : Outputs
-        Of one model.
+        Of one or several models.
     columns : sequence of Column
-        Its scores.
+        Scores of the one that is sorted.
     before : bool
         Whether rows must be checked before anything is made of them.
     """
@@ -833,10 +833,11 @@ class Checks:
         unchecked, model = outputs.unchecked, columns[0].model
         self._outputs, self._tolerance = outputs, None
         if unchecked is not None and not before and not outputs.on_device:
-            # Without a walk nobody adds them up.
+            # Without a walk nobody adds them up, and other models are not sorted.
             compiled = loops("upper", outputs.n * outputs.n_classes) is not None
-            if compiled and unchecked.form in ("probs", "logits"):
-                self._tolerance = unchecked.tolerances.get(model)
+            alone = set(unchecked.tolerances) == {model}
+            if compiled and alone and unchecked.form in ("probs", "logits"):
+                self._tolerance = unchecked.tolerances[model]
 
     def begin(self, rows: slice) -> None:
         """Check some rows, unless they are checked when they are sorted."""

@@ -159,7 +159,7 @@ def test_sets_behave_as_a_boolean_array(put, tied) -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda t: t * 2, "probabilities between 0 and 1; row 7, label 0 is 1.75"),
+        (lambda t: t * 2, "rows sum to 1; row 0 sums to 2"),
         (lambda t: t.log(), "must be finite; row"),
         (lambda t: t[:, :, None], r"must be a \(n, K\) matrix; got shape \(160, 5, 1\)"),
         (lambda t: t[:0], r"must not be empty; got shape \(0, 5\)"),

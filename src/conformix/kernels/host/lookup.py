@@ -109,7 +109,7 @@ def _on_line(value: float, word: Any, j: int, lines: Lines) -> float:
     end = lines.ends[j + 1, 0] - 2  # the last knot with another one behind it
     if value <= knots[begin]:
         left = begin
-    elif value >= knots[end + 1]:
+    elif not value < knots[end + 1]:  # nor is what is no number
         left = end
     else:
         if lines.inverses[j] > 0:
