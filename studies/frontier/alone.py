@@ -6,7 +6,6 @@ same test rows, and the time of a row on one thread.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Sequence
@@ -21,9 +20,9 @@ from conformix.experiments.rows import Row, RowLog
 from conformix.kernels.arrays import FloatArray, IntArray
 from studies.frontier import cases
 from studies.frontier.cases import ALPHAS, Setting
-from studies.frontier.made import FOLDER
+from studies.frontier.command import write_study
 from studies.frontier.run import Judge, key_of
-from studies.frontier.tables import geometric_mean, head, ratios, write_text
+from studies.frontier.tables import geometric_mean, head, ratios
 
 LABELLED, TESTED, RUNS = 300, 150, 16
 # Rows that are asked for one by one, to tell how long one takes.
@@ -120,12 +119,7 @@ def alone_table(rows: Sequence[Row]) -> str:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="auto that learns from every row, and without.")
-    parser.add_argument("folder", nargs="?", default="docs/results/frontier")
-    parser.add_argument("--runs", type=int, default=RUNS, help="splits")
-    arguments = parser.parse_args()
-    target = Path(arguments.folder) / "alone.md"
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    table = alone_table(run_alone(FOLDER / "alone.jsonl", runs=arguments.runs))
-    write_text(target, table + "\n")
-    sys.stdout.write(f"{target}\n")
+    write_study(
+        "alone", "auto that learns from every row, and without.", RUNS,
+        lambda path, runs: alone_table(run_alone(path, runs=runs)),
+    )  # fmt: skip

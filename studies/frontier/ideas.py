@@ -22,7 +22,6 @@ comparison with the least noise.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
@@ -42,9 +41,9 @@ from conformix.scores.likelihood import most_likely
 from studies.frontier import cases
 from studies.frontier.blended import AUTO, Blending, Blends
 from studies.frontier.cases import FEW_CLASSES, MANY_CLASSES, Setting
-from studies.frontier.made import FOLDER
+from studies.frontier.command import write_study
 from studies.frontier.run import Judge, cases_of, key_of
-from studies.frontier.tables import HALF, TAILED, geometric_mean, head, ratios, write_text
+from studies.frontier.tables import HALF, TAILED, geometric_mean, head, ratios
 
 RUNS = 8
 ALPHAS = (0.01, 0.05)
@@ -369,12 +368,7 @@ def _rare_lines(rows: Sequence[Row]) -> list[str]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="What was tried to make sets of auto smaller.")
-    parser.add_argument("folder", nargs="?", default="docs/results/frontier")
-    parser.add_argument("--runs", type=int, default=RUNS, help="splits")
-    arguments = parser.parse_args()
-    target = Path(arguments.folder) / "ideas.md"
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    table = ideas_tables(run_ideas(FOLDER / "ideas.jsonl", runs=arguments.runs))
-    write_text(target, table + "\n")
-    sys.stdout.write(f"{target}\n")
+    write_study(
+        "ideas", "What was tried to make sets of auto smaller.", RUNS,
+        lambda path, runs: ideas_tables(run_ideas(path, runs=runs)),
+    )  # fmt: skip
