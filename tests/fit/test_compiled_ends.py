@@ -15,8 +15,9 @@ from conformix.fit.tuning import TuningRows
 from conformix.kernels.blocks import threads_for
 from conformix.kernels.twins import compile_for
 from conformix.scores import score_columns
+from conformix.scores import sorted_rows as sorting
 from conformix.scores.scale import NORMALIZERS
-from conformix.scores.sorted_rows import SortedRows, sorted_slices
+from conformix.scores.sorted_rows import SortedRows, Window, sorted_slices
 
 THREE = score_columns(("",), ("thr", "aps", "rank"))
 COMPILED = 2**17
@@ -67,6 +68,84 @@ def test_first_places_and_labels_that_score_alike(
     for ours, theirs in zip(compiled, plain, strict=True):
         assert_array_equal(ours, theirs)
     assert not any(weights) or len({len(np.unique(first)) for first in compiled[::2]}) > 1
+
+
+@pytest.mark.parametrize("layout", ["float64", "float32", "by columns", "read only"])
+@pytest.mark.parametrize("digits", [None, 1], ids=["no ties", "ties"])
+def test_labels_of_sets_of_any_size(layout, digits) -> None:
+    compile_for(COMPILED)
+    outputs = np.random.default_rng(1).normal(0, 1, (82, 40))
+    outputs = outputs if digits is None else outputs.round(digits)
+    first = np.arange(82) // 2  # from all labels of a row to none
+    outputs = outputs.astype(np.float32 if layout == "float32" else np.float64)
+    rising = np.pad(np.sort(outputs, axis=1), ((0, 0), (0, 1)), constant_values=np.inf)
+    lowest = rising[np.arange(82), first]
+    if layout == "by columns":
+        outputs = np.asfortranarray(outputs)
+    outputs.flags.writeable = layout != "read only"
+    inside = outputs >= lowest[:, None]
+    mask = np.ones((82, 40), dtype=bool)
+    labels = upper_ends._labels(outputs, lowest, inside.sum(axis=1), mask)
+    assert_array_equal(mask, inside)
+    assert_array_equal(labels, np.nonzero(inside)[1])
+
+
+@pytest.mark.parametrize("start", [0, 1, 7, 11])
+def test_masses_are_those_of_tie_groups_in_the_rows_that_have_some(start) -> None:
+    compile_for(COMPILED)
+    rows = np.random.default_rng(2).dirichlet(np.ones(12), 400)
+    tied, at = np.arange(0, 400, 3), np.arange(0, 400, 3) % 11
+    rising = np.sort(rows, axis=1)
+    rising[tied, at] = rising[tied, at + 1]  # two places of every third row, each in turn
+    rows = np.random.default_rng(3).permuted(rising, axis=1)
+    block, y = SortedRows(rows), np.arange(400) % 12
+    places = slice(start, 12)
+    upto = np.cumsum(rising, axis=1)
+    last = (rising[:, None, :] <= rising[:, :, None]).sum(axis=2) - 1
+    mass = np.take_along_axis(upto, last, axis=1)
+    window: Window = block._window(None, places)
+    assert_array_equal(window.mass_up_to, mass[:, places])
+    assert_array_equal(np.broadcast_to(window.rank, mass[:, places].shape), 12 - last[:, places])
+    own = rows[np.arange(400), y]
+    ends = (rising <= own[:, None]).sum(axis=1) - 1
+    asked = SortedRows(rows).of_labels(y)
+    assert_array_equal(asked.mass_up_to[:, 0], upto[np.arange(400), ends])
+    assert_array_equal(asked.rank[:, 0], 12 - ends)
+    assert_array_equal(asked.below[:, 0], (rising < own[:, None]).sum(axis=1))
+
+
+def test_a_tie_with_the_label_below_the_upper_end_is_seen() -> None:
+    compile_for(COMPILED)
+    rising = np.sort(np.random.default_rng(5).dirichlet(np.ones(40), 50), axis=1)
+    start = 40 - sorting.HELD_PLACES
+    rising[:, start] = rising[:, start - 1]
+    window = SortedRows(rising)._window(None, slice(start, 40))
+    assert_array_equal(window.below, [[start - 1, *range(start + 1, 40)]] * 50)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("n_classes", [3, 60, 128, 129, 200])
+def test_upper_ends_that_are_held_score_as_all_rows_do(n_classes, compiled) -> None:
+    if compiled:
+        compile_for(COMPILED)
+    rows = np.random.default_rng(n_classes).dirichlet(np.full(n_classes, 0.1), 90).round(4)
+    y = np.arange(90) % n_classes
+    held = SortedRows(rows).upper(THREE, y)
+    assert ("outputs" in vars(held._source)) is (n_classes <= sorting.KEPT_SORTED)  # sorted still
+    expected = SortedRows(rows).scores(THREE, None, slice(0, n_classes))
+    some = np.arange(2, 90, 7)
+    for places in (
+        *sorting.windows(n_classes),
+        slice(0, n_classes),
+        slice(n_classes - 1, n_classes),
+    ):
+        for which in (None, some):
+            chosen = expected if which is None else expected[which]
+            assert_array_equal(held.scores(THREE, which, places), chosen[:, places])
+            planes, numbers = held.planes(THREE, which, places)
+            assert_array_equal(np.moveaxis(planes[:, numbers], 0, -1), chosen[:, places])
+    assert held.true is not None
+    assert_array_equal(held.true, held.true_scores(THREE, y, np.arange(90)))
 
 
 @pytest.mark.parametrize(

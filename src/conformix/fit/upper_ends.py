@@ -60,9 +60,7 @@ class UpperEnds:
         These are best first, row after row. `thresholds` is a number, or one per row of the block,
         shape (r, 1).
         """
-        first, alike = self._places(block, thresholds)
-        member = _members(block, first, mask)
-        return self._best_first(block, member, first, alike)
+        return self._best_first(block, *self._places(block, thresholds), mask)
 
     def depths(self, block: Any, thresholds: Sequence[Any], depth: Any) -> IntArray:
         """Write to `depth` in how many sets each label of a block is (r, K), for some thresholds.
@@ -73,23 +71,28 @@ class UpperEnds:
         depth[:] = 0
         for first, _ in ends:
             depth += _members(block, first)
-        return self._best_first(block, depth > 0, *ends[0])
+        return self._best_first(block, *ends[0], depth > 0)
 
     def _places(self, block: Any, threshold: Any) -> tuple[IntArray, BoolArray]:
         return first_places(block, self.scoring.columns, self.rule, threshold, None)
 
-    def _best_first(
-        self, block: Any, mask: BoolArray, first: IntArray, alike: BoolArray
-    ) -> IntArray:
-        """Return the labels in the sets by falling combined score, ties by label, row after row."""
+    def _best_first(self, block: Any, first: IntArray, alike: BoolArray, mask: Any) -> IntArray:
+        """Write sets that begin at the places (r,) to `mask`; return their labels, best first.
+
+        By falling combined score, ties by label, row after row.
+        """
         if is_tensor(mask):
+            mask[:] = beside(_members(block, first), mask)  # answers may be wanted elsewhere
             return self._best_first_on_device(block, first)
-        upto = np.cumsum(mask.shape[1] - first)  # members up to and with every row
+        sizes, lowest = mask.shape[1] - first, _lowest(block, first)
+        upto = np.cumsum(sizes)  # members up to and with every row
         starts = np.unique(np.searchsorted(upto, np.arange(0, upto[-1] + 1, MEMBERS)))
         parts = [slice(*pair) for pair in pairwise([*starts.tolist(), len(mask)])]
-        return np.concatenate(
-            [self._best_first_on_host(block, mask, first, alike, part) for part in parts]
-        )
+        found = []
+        for part in parts:
+            labels = _labels(block.block[part], lowest[part], sizes[part], mask[part])
+            found.append(self._in_order(block, labels, first, alike, part))
+        return np.concatenate(found)
 
     def _best_first_on_device(self, block: Any, first: Any) -> IntArray:
         # The sort has the labels in order; members alone come to the host.
@@ -108,21 +111,21 @@ class UpperEnds:
         small = labels.astype(np.min_scalar_type(n_classes - 1))
         return small[_alike_by_label(rows, values, labels)]
 
-    def _best_first_on_host(
-        self, block: SortedRows, mask: BoolArray, firsts: IntArray, alike: BoolArray, part: slice
+    def _in_order(
+        self, block: SortedRows, labels: IntArray, firsts: IntArray, alike: BoolArray, part: slice
     ) -> IntArray:
+        """Return the labels of the sets of some rows of the host, best first."""
         # By falling output is by falling score; only labels that score alike may stand in another
         # order, and are put into that of the labels.
-        n_classes, first = mask.shape[1], firsts[part]
+        n_classes, first = block.block.shape[1], firsts[part]
         sizes = n_classes - first
-        rows, labels = np.divmod(np.flatnonzero(mask[part]), n_classes)
-        rows += part.start
         small = labels.astype(np.min_scalar_type(n_classes - 1))
         several = sizes > 1
         if not several.any():
             return small
         chosen = np.flatnonzero(np.repeat(several, sizes))  # sets of one label are in order
-        rows, labels, sizes = rows[chosen], labels[chosen], sizes[several]
+        labels, sizes = labels[chosen], sizes[several]
+        rows = np.repeat(part.start + np.flatnonzero(several), sizes)
         order = falling_within_rows(block.block[rows, labels], sizes)
         some = np.flatnonzero(alike[rows])
         if len(some):
@@ -144,17 +147,32 @@ def _alike_by_label(rows: IntArray, values: FloatArray, labels: IntArray) -> Any
     return np.lexsort((labels, -values, rows)) if alike.any() else slice(None)
 
 
-def _members(block: Any, first: IntArray, mask: Any = None) -> BoolArray:
-    """Return the labels (n, K) from the places (n,) on, in `mask` where that is given."""
+def _lowest(block: Any, first: IntArray) -> FloatArray:
+    """Return the outputs (n,) at the places (n,) of sorted rows; infinity beyond the last."""
     n, n_classes = block.block.shape
     lowest = block.outputs[block.numbers(n), first.clip(max=n_classes - 1)]
     lowest[first == n_classes] = np.inf
-    if mask is None or is_tensor(lowest):
-        member = block.block >= lowest[:, None]
-        if mask is not None:
-            mask[:] = beside(member, mask)  # answers may be wanted elsewhere
-        return member  # type: ignore[no-any-return]
-    return np.greater_equal(block.block, lowest[:, None], out=mask)  # type: ignore[no-any-return]
+    return lowest  # type: ignore[no-any-return]
+
+
+def _members(block: Any, first: IntArray) -> BoolArray:
+    """Return the labels (n, K) from the places (n,) on."""
+    return block.block >= _lowest(block, first)[:, None]  # type: ignore[no-any-return]
+
+
+def _labels(outputs: FloatArray, lowest: FloatArray, sizes: IntArray, mask: BoolArray) -> IntArray:
+    """Write to `mask` (n, K) which outputs reach the lowest (n,) of their row; return the labels.
+
+    `sizes` (n,) of them do.
+    """
+    kernel = loops("order", outputs.size)
+    # Other memory would be compiled for apart.
+    if kernel is None or not (outputs.flags.c_contiguous and outputs.flags.writeable):
+        np.greater_equal(outputs, lowest[:, None], out=mask)
+        return np.flatnonzero(mask) % mask.shape[1]
+    labels = np.empty(int(sizes.sum()) + 1, dtype=np.int64)
+    kernel.members(outputs, lowest, mask, sizes, labels)
+    return labels[:-1]
 
 
 def first_places(

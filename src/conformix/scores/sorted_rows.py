@@ -58,6 +58,9 @@ BLOCKS_PER_THREAD = 8
 WINDOWS = (4, 8, 20)
 # Labels of a row whose scores are held, from the top.
 HELD_PLACES = sum(WINDOWS)
+# Rows of so many labels stay sorted, as the scores of their upper ends would be as many numbers;
+# so many windows of them are made at once, that many rows ask for.
+KEPT_SORTED, MADE_AT_ONCE = 4 * HELD_PLACES, 2
 
 
 class SortedRows:
@@ -239,7 +242,8 @@ class SortedRows:
 class UpperRows(SortedRows):
     """A block of rows of which only the upper ends are held sorted: their scores.
 
-    What lies deeper is sorted again, which few rows ask for.
+    What lies deeper is sorted again, which few rows ask for. Short rows stay sorted, and the
+    last window is made of them when it is asked for.
     """
 
     def __init__(self, source: SortedRows, columns: Sequence[Column], y: IntArray | None) -> None:
@@ -251,13 +255,15 @@ class UpperRows(SortedRows):
         # One window by itself each: that of some rows is one copy of neighbouring numbers.
         self._windows: list[tuple[slice, FloatArray]] = []
         stop = self.block.shape[1]
-        for width in WINDOWS:
+        self._stays_sorted = stop <= KEPT_SORTED
+        for width in WINDOWS[:MADE_AT_ONCE] if self._stays_sorted else WINDOWS:
             places = slice(max(stop - width, 0), stop)
             planes = np.empty((len(columns), len(self.block), stop - places.start))
             source.scores(columns, None, places, planes)
             self._windows.append((places, planes))
             stop = places.start
-        source.forget()
+        if not self._stays_sorted:
+            source.forget()
 
     def scores(
         self,
@@ -267,6 +273,8 @@ class UpperRows(SortedRows):
         planes: FloatArray | None = None,
     ) -> FloatArray:
         """Return the scores (m, w, d) of neighbouring places of some rows."""
+        if places.start < self._windows[-1][0].start and self._stays_sorted:
+            return self._source.scores(columns, rows, places, planes)
         if places.start < self._windows[-1][0].start:
             deeper = self._source.some(np.arange(len(self.block)) if rows is None else rows)
             return deeper.scores(columns, None, places, planes)

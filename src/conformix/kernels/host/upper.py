@@ -8,7 +8,7 @@ cache, and only the places that are asked for are written.
 from __future__ import annotations
 
 from conformix.kernels.arrays import FloatArray, IntArray
-from conformix.kernels.host.compiled import compiled
+from conformix.kernels.host.compiled import compiled, inlined
 
 
 @compiled
@@ -44,27 +44,38 @@ def walk(
                 of_c += rising[c, j]
                 of_d += rising[d, j]
                 sums[0, j], sums[1, j], sums[2, j], sums[3, j] = of_a, of_b, of_c, of_d
-        end = top
-        for j in range(top, start - 1, -1):
-            same = j < top and rising[row, j] == rising[row, j + 1]
-            end = end if same or j == top else j
-            tied |= same
-            mass[i, j - start] = sums[mine, end]
-        tied |= 0 < start <= top and rising[row, start - 1] == rising[row, start]
-        if len(values) == 0:
-            continue
-        low, high = 0, top
-        while low < high:
-            middle = (low + high) >> 1
-            if outputs[row, middle] >= values[i]:
-                high = middle
-            else:
-                low = middle + 1
-        labels[i, 0] = low
-        while low > 0 and rising[row, low - 1] == rising[row, low]:
-            low -= 1
-        while high < top and rising[row, high + 1] == rising[row, high]:
-            high += 1
-        labels[i, 1], labels[i, 2] = low, high
-        label_mass[i] = sums[mine, high]
+        upper, up_to, last, ties = rising[row, start:], sums[mine, start:], top - start, 0
+        for j in range(last):
+            ties += upper[j] == upper[j + 1]
+        if ties == 0:  # as in most rows
+            for j in range(last + 1):
+                mass[i, j] = up_to[j]
+        else:
+            end = last
+            for j in range(last, -1, -1):
+                end = end if j < last and upper[j] == upper[j + 1] else j
+                mass[i, j] = up_to[end]
+        tied |= ties > 0 or (0 < start <= top and rising[row, start - 1] == rising[row, start])
+        if len(values) > 0:
+            place, low, high = _place(rising, outputs, row, values[i])
+            labels[i, 0], labels[i, 1], labels[i, 2] = place, low, high
+            label_mass[i] = sums[mine, high]
     return tied
+
+
+@inlined
+def _place(rising: FloatArray, outputs: FloatArray, row: int, value: float) -> tuple[int, int, int]:
+    """Return where a value is among the sorted outputs of a row, and the ends of its tie group."""
+    low, high = 0, rising.shape[1] - 1
+    while low < high:
+        middle = (low + high) >> 1
+        if outputs[row, middle] >= value:
+            high = middle
+        else:
+            low = middle + 1
+    place = low
+    while low > 0 and rising[row, low - 1] == rising[row, low]:
+        low -= 1
+    while high < rising.shape[1] - 1 and rising[row, high + 1] == rising[row, high]:
+        high += 1
+    return place, low, high
