@@ -74,6 +74,19 @@ def test_batches_hold_no_more(rows, mapped, small_blocks) -> None:
     assert peak_bytes(fit) < 1.45 * SCORES / 2
 
 
+def test_automatic_scores_hold_little_beside_those_of_the_tuning_rows() -> None:
+    rng = np.random.default_rng(1)
+    y = rng.integers(100, size=5000)
+    probs = score_tensor(rng.normal(0, 2, (5000, 100)) + 3 * np.eye(100)[y], "thr", kind="logits")
+
+    def fit() -> None:
+        cx.ScoreAverage("auto", random_state=0, threads=2).fit(probs[..., 0], y)
+
+    fit()
+    # Eight scores of a third of the rows, and one and a half times that with all the rest.
+    assert peak_bytes(fit) < 1.55 * 8 * 8 * 1667 * 100
+
+
 def test_a_fit_in_memory_copies_the_tuning_rows_alone(rows, small_blocks) -> None:
     fitted(rows[0][:50], rows[1][:50])
     assert peak_bytes(lambda: fitted(*rows)) < 1.9 * SCORES

@@ -315,6 +315,8 @@ BUGS = [
         "return self._source.scores(columns, rows, places, planes)",
         "return self._source.scores(columns, None if rows is None else np.arange(len(rows)), "
         "places, planes)"),
+    Bug("large blocks of a blend beside the scores of its tuning rows", "scores/blend.py",
+        "(2 * threads) if chosen is None else 0", "(2 * threads)"),
     Bug("long rows stay sorted in memory", "scores/sorted_rows.py",
         "        if not self._stays_sorted:\n            source.forget()\n", ""),
     Bug("rank of tied labels by the last of them", "scores/ranked.py",

@@ -266,8 +266,8 @@ class Blending:
     ) -> None:
         self._blend, self._outputs, self._threads = blend, outputs, threads
         self._chosen, self._n = chosen, outputs.n if chosen is None else len(chosen)
-        # For every thread two blocks or more.
-        share = self._n * outputs.n_classes // (2 * threads)
+        # For every thread two blocks or more; small ones beside the scores of the rows that tune.
+        share = self._n * outputs.n_classes // (2 * threads) if chosen is None else 0
         entries = min(PIECE_ENTRIES, max(share, PIECE_ENTRIES // 4))
         entries = entries_at_once(entries, self._n, outputs.n_classes, threads)
         self._rows = max(1, entries // outputs.n_classes)
