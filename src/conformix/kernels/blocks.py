@@ -105,6 +105,8 @@ def available_threads(threads: int | None = None) -> int:
     return int(threads)
 
 
+# Outputs that are worth one where calls are short: threads wait between them for the interpreter.
+SHORT_CALLS = 4
 # With each thread the others wait a little longer, for the interpreter and for memory: as long as
 # so many outputs take. Two hardly wait for each other: from so many outputs on they are worth it.
 OUTPUTS_PER_WAIT, FOR_TWO = 2**16, 2**16

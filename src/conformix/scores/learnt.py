@@ -47,6 +47,7 @@ from conformix.kernels.arrays import (
 from conformix.kernels.blas import run_products
 from conformix.kernels.blocks import (
     DEVICE_ENTRIES,
+    SHORT_CALLS,
     entries_at_once,
     row_blocks,
     run_blocks,
@@ -443,7 +444,7 @@ class Kin(PatternScore):
         rows = [to_device(np.flatnonzero(parts == part), ranked.patterns) for part in places]
         if is_tensor(ranked.patterns):
             return [_correlated(ranked.patterns[some]) for some in rows]
-        several = threads_for(ranked.patterns.size, threads)
+        several = threads_for(ranked.patterns.size // SHORT_CALLS, threads)
         columns = run_blocks(lambda some: patterns.Columns(ranked.patterns[some]), rows, several)
         products = np.empty((len(places), n_classes, n_classes), dtype=np.int64)
 
@@ -468,9 +469,12 @@ def _run_tasks(
     """Do some work on a matrix of every part of the rows, in blocks of labels if that is sooner.
 
     As many blocks as threads would be idle otherwise, where these are the `fewest` that pay, and as
-    many threads as there is memory for: each holds some six blocks of a matrix.
+    many threads as there is memory for: each holds some six blocks of a matrix. Small matrices are
+    the work of one.
     """
     several, n_classes = available_threads(threads), ranked.n_classes
+    if threads_for(n_parts * n_classes**2 // SHORT_CALLS, threads) == 1:
+        several = 1
     n_blocks = several // n_parts
     if fewest is None or n_blocks < fewest or is_tensor(ranked.probs):
         n_blocks = 1
