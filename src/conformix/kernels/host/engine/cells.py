@@ -83,8 +83,9 @@ class Cells(NamedTuple):
 def build_cells(weights: FloatArray, sample: Sample, leaf_size: int) -> Cells:
     """Return a tree over `weights` (M, d), its cells shaped by what lies near their thresholds."""
     m, d = weights.shape
+    columns = np.ascontiguousarray(weights.T)  # NumPy adds long rows up, not many short ones
     # a sum of d rounded quotients g / m is one up to this; the rounding slack covers it
-    on_simplex = bool(np.all(np.abs(weights.sum(axis=1) - 1.0) <= d * np.finfo(float).eps))
+    on_simplex = bool(np.all(np.abs(columns.sum(axis=0) - 1.0) <= d * np.finfo(float).eps))
     order = np.arange(m, dtype=np.int64)
     integers = np.zeros((6, 2 * m), dtype=np.int64)
     boxes = np.empty((2, 2 * m, d))
@@ -105,10 +106,9 @@ def build_cells(weights: FloatArray, sample: Sample, leaf_size: int) -> Cells:
         centre[free] = 1.0 - centre.sum(axis=1)
     else:
         anchor[:] = -1
-    mass = max(1.0, float(np.abs(weights).sum(axis=1).max()))
-    return Cells(
-        weights[order], order, start, stop, skip, depth, parent, centre, half, anchor, mass
-    )
+    mass = max(1.0, float(np.abs(columns).sum(axis=0).max()))
+    weights = weights.take(order, axis=0)
+    return Cells(weights, order, start, stop, skip, depth, parent, centre, half, anchor, mass)
 
 
 @compiled
