@@ -12,6 +12,7 @@ from conformix.fit import upper_ends
 from conformix.fit.rule import Rule
 from conformix.fit.scored import HeldOutputs, Scoring, with_order
 from conformix.fit.tuning import TuningRows
+from conformix.kernels.arrays import falling_labels, write_reached
 from conformix.kernels.blocks import threads_for
 from conformix.kernels.twins import compile_for
 from conformix.scores import score_columns
@@ -70,24 +71,52 @@ def test_first_places_and_labels_that_score_alike(
     assert not any(weights) or len({len(np.unique(first)) for first in compiled[::2]}) > 1
 
 
+@pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("layout", ["float64", "float32", "by columns", "read only"])
 @pytest.mark.parametrize("digits", [None, 1], ids=["no ties", "ties"])
-def test_labels_of_sets_of_any_size(layout, digits) -> None:
-    compile_for(COMPILED)
-    outputs = np.random.default_rng(1).normal(0, 1, (82, 40))
+def test_labels_of_sets_of_any_size(layout, digits, compiled) -> None:
+    if compiled:
+        compile_for(COMPILED)
+    outputs = np.random.default_rng(1).normal(0, 1, (202, 100))
     outputs = outputs if digits is None else outputs.round(digits)
-    first = np.arange(82) // 2  # from all labels of a row to none
+    first = np.arange(202) // 2  # from all labels of a row to none
     outputs = outputs.astype(np.float32 if layout == "float32" else np.float64)
     rising = np.pad(np.sort(outputs, axis=1), ((0, 0), (0, 1)), constant_values=np.inf)
-    lowest = rising[np.arange(82), first]
+    lowest = rising[np.arange(202), first]
     if layout == "by columns":
         outputs = np.asfortranarray(outputs)
     outputs.flags.writeable = layout != "read only"
-    inside = outputs >= lowest[:, None]
-    mask = np.ones((82, 40), dtype=bool)
-    labels = upper_ends._labels(outputs, lowest, inside.sum(axis=1), mask)
-    assert_array_equal(mask, inside)
-    assert_array_equal(labels, np.nonzero(inside)[1])
+    mask = np.ones((202, 100), dtype=bool)
+    write_reached(outputs, lowest, mask)
+    assert_array_equal(mask, outputs >= lowest[:, None])
+    best_first = [
+        label
+        for row, inside in zip(outputs, mask, strict=True)
+        for label in np.argsort(-row, kind="stable")
+        if inside[label]
+    ]
+    assert_array_equal(falling_labels(outputs, mask), best_first)
+
+
+@pytest.mark.parametrize("start", [0, 3, 6])
+@pytest.mark.parametrize("stop", [7, 9, 10])
+def test_tie_groups_may_go_beyond_the_places_that_are_asked_for(start, stop) -> None:
+    compile_for(COMPILED)
+    counts = np.random.default_rng(6).integers(0, 4, (300, 10))
+    counts[:100] = np.arange(10)  # no ties
+    counts[100] = 1
+    rising = np.sort(counts + 1, axis=1) / np.sum(counts + 1, axis=1, keepdims=True)
+    window = SortedRows(rising)._window(None, slice(start, stop))
+    assert window._walk is not None
+    first, last = window.ends
+    below = (rising[:, None, :] < rising[:, :, None]).sum(axis=2)
+    upto = (rising[:, None, :] <= rising[:, :, None]).sum(axis=2)
+    assert_array_equal(first, below[:, start:stop])
+    assert_array_equal(last, upto[:, start:stop] - 1)
+    some = np.array([1, 100, 120, 299])
+    first, last = SortedRows(rising)._window(some, slice(start, stop)).ends
+    assert_array_equal(first, below[some, start:stop])
+    assert_array_equal(last, upto[some, start:stop] - 1)
 
 
 @pytest.mark.parametrize("start", [0, 1, 7, 11])

@@ -31,6 +31,7 @@ from conformix.kernels.arrays import (
     FloatArray,
     IntArray,
     beside,
+    falling_labels,
     falling_within_rows,
     is_tensor,
     to_device,
@@ -384,17 +385,21 @@ def best_first(mask: BoolArray, scores: FloatArray, rule: Rule) -> IntArray:
 
 
 def _best_first(mask: BoolArray, scores: FloatArray, rule: Rule) -> IntArray:
+    small = np.min_scalar_type(mask.shape[1] - 1)
+    factors = getattr(rule.transform, "factors", ())
+    if not is_tensor(scores) and (rule.weights.tolist(), factors) == ([1.0], (1.0,)):
+        return falling_labels(scores[..., 0], mask).astype(small)  # combined as they are
     # Members are few: they alone come to the host.
     members = mask.reshape(-1).nonzero()[:, 0] if is_tensor(mask) else np.flatnonzero(mask)  # type: ignore[call-overload]
     rows, labels = np.divmod(to_host(members), mask.shape[1])
-    small = labels.astype(np.min_scalar_type(mask.shape[1] - 1))
+    order = labels.astype(small)
     sizes = np.bincount(rows, minlength=len(mask))
     several = sizes > 1
     if not several.any():
-        return small
+        return order
     chosen = np.flatnonzero(np.repeat(several, sizes))  # sets of one label are in order
     rows, labels = rows[chosen], labels[chosen]
     member_scores = scores[to_device(rows, scores), to_device(labels, scores)]
     values = to_host(combine(rule.transform(member_scores), rule.weights))
-    small[chosen] = small[chosen[falling_within_rows(values, sizes[several])]]
-    return small
+    order[chosen] = order[chosen[falling_within_rows(values, sizes[several])]]
+    return order

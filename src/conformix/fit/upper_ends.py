@@ -23,10 +23,11 @@ from conformix.kernels.arrays import (
     FloatArray,
     IntArray,
     beside,
-    falling_within_rows,
+    falling_labels,
     is_tensor,
     to_device,
     to_host,
+    write_reached,
 )
 from conformix.kernels.blocks import row_blocks
 from conformix.kernels.twins import loops
@@ -90,7 +91,8 @@ class UpperEnds:
         parts = [slice(*pair) for pair in pairwise([*starts.tolist(), len(mask)])]
         found = []
         for part in parts:
-            labels = _labels(block.block[part], lowest[part], sizes[part], mask[part])
+            write_reached(block.block[part], lowest[part], mask[part])
+            labels = falling_labels(block.block[part], mask[part])
             found.append(self._in_order(block, labels, first, alike, part))
         return np.concatenate(found)
 
@@ -117,24 +119,17 @@ class UpperEnds:
         """Return the labels of the sets of some rows of the host, best first."""
         # By falling output is by falling score; only labels that score alike may stand in another
         # order, and are put into that of the labels.
-        n_classes, first = block.block.shape[1], firsts[part]
-        sizes = n_classes - first
+        n_classes, chosen = block.block.shape[1], np.flatnonzero(alike[part])
         small = labels.astype(np.min_scalar_type(n_classes - 1))
-        several = sizes > 1
-        if not several.any():
+        if not len(chosen):
             return small
-        chosen = np.flatnonzero(np.repeat(several, sizes))  # sets of one label are in order
-        labels, sizes = labels[chosen], sizes[several]
-        rows = np.repeat(part.start + np.flatnonzero(several), sizes)
-        order = falling_within_rows(block.block[rows, labels], sizes)
-        some = np.flatnonzero(alike[rows])
-        if len(some):
-            places = np.repeat(np.cumsum(sizes) + first[several], sizes) - np.arange(len(rows)) - 1
-            scores = scores_at(block.at(rows[some], places[some]), self.scoring.columns)
-            values = self.rule.of_single_labels(scores)
-            in_order = _alike_by_label(rows[some], values, labels[order[some]])
-            order[some] = order[some][in_order]
-        small[chosen] = small[chosen[order]]
+        sizes = n_classes - firsts[part]
+        own, starts = sizes[chosen], np.cumsum(sizes) - sizes
+        within = np.arange(own.sum()) - np.repeat(np.cumsum(own) - own, own)
+        rows, members = np.repeat(part.start + chosen, own), np.repeat(starts[chosen], own) + within
+        scores = scores_at(block.at(rows, n_classes - 1 - within), self.scoring.columns)
+        order = _alike_by_label(rows, self.rule.of_single_labels(scores), labels[members])
+        small[members] = small[members[order]]
         return small
 
 
@@ -158,21 +153,6 @@ def _lowest(block: Any, first: IntArray) -> FloatArray:
 def _members(block: Any, first: IntArray) -> BoolArray:
     """Return the labels (n, K) from the places (n,) on."""
     return block.block >= _lowest(block, first)[:, None]  # type: ignore[no-any-return]
-
-
-def _labels(outputs: FloatArray, lowest: FloatArray, sizes: IntArray, mask: BoolArray) -> IntArray:
-    """Write to `mask` (n, K) which outputs reach the lowest (n,) of their row; return the labels.
-
-    `sizes` (n,) of them do.
-    """
-    kernel = loops("order", outputs.size)
-    # Other memory would be compiled for apart.
-    if kernel is None or not (outputs.flags.c_contiguous and outputs.flags.writeable):
-        np.greater_equal(outputs, lowest[:, None], out=mask)
-        return np.flatnonzero(mask) % mask.shape[1]
-    labels = np.empty(int(sizes.sum()) + 1, dtype=np.int64)
-    kernel.members(outputs, lowest, mask, sizes, labels)
-    return labels[:-1]
 
 
 def first_places(

@@ -372,6 +372,13 @@ class Walk:
         """Whether any place from the first on ties."""
         return any(self._results[1])
 
+    def ends(self, rows: Any, places: slice) -> tuple[IntArray, IntArray]:
+        """Return the ends (m, w) of the tie groups of neighbouring places of some rows, or all."""
+        rising, which = self._ranked.probs, np.arange(len(self._ranked.probs))[rows]
+        first, last = np.empty((2, len(which), places.stop - places.start), np.int64)
+        self.kernel.tie_ends(rising, which, places.start, first, last)
+        return first, last
+
     def sums(self, rows: slice) -> FloatArray:
         """Return the sums (m,) of rows that are filled in."""
         return self._results[0][rows, -1]
@@ -520,8 +527,8 @@ class Window(SortedLabels):
     def _tie_groups(self) -> tuple[IntArray, IntArray]:
         rising, start, stop = self._ranked.probs, self._places.start, self._places.stop
         first = last = np.arange(start, stop)[None, :]
-        if self._walk is not None and not self._walk.tied:
-            return first, last
+        if self._walk is not None:
+            return self._walk.ends(self._rows, self._places) if self._walk.tied else (first, last)
         seen = rising[self._rows, max(start - 1, 0) : min(stop + 1, self.n_classes)]
         tied = np.flatnonzero((seen[:, 1:] == seen[:, :-1]).any(axis=1))
         if not len(tied):

@@ -79,3 +79,33 @@ def _place(rising: FloatArray, outputs: FloatArray, row: int, value: float) -> t
     while high < rising.shape[1] - 1 and rising[row, high + 1] == rising[row, high]:
         high += 1
     return place, low, high
+
+
+@compiled
+def tie_ends(
+    rising: FloatArray, rows: IntArray, start: int, first: IntArray, last: IntArray
+) -> None:
+    """Write to `first` and `last` (m, w) the ends of the tie groups of places from `start` on.
+
+    Of some rows (m,) of sorted numbers (n, K); a group may go beyond these places.
+    """
+    top, stop = rising.shape[1] - 1, start + first.shape[1]
+    for i in range(len(rows)):
+        row, low, high = rows[i], start, stop - 1
+        while low > 0 and rising[row, low - 1] == rising[row, start]:
+            low -= 1
+        while high < top and rising[row, high + 1] == rising[row, stop - 1]:
+            high += 1
+        some, ties = rising[row, start:stop], high - low - (stop - 1 - start)
+        for j in range(1, len(some)):
+            ties += some[j - 1] == some[j]
+        if ties == 0:  # as in most rows
+            for j in range(len(some)):
+                first[i, j] = last[i, j] = start + j
+            continue
+        for j in range(len(some)):
+            low = start + j if j > 0 and some[j - 1] != some[j] else low
+            first[i, j] = low
+        for j in range(len(some) - 1, -1, -1):
+            high = start + j if j < len(some) - 1 and some[j + 1] != some[j] else high
+            last[i, j] = high
