@@ -61,6 +61,7 @@ CASES = {
     "fit, efcp": lambda: new(THREE, split="efcp").fit(P[:5000], y[:5000]),
     "fit, auto": lambda: new("auto").fit(P[:5000], y[:5000]),
     "fit, exact": lambda: new(THREE, split="exact").fit(P[:300], y[:300]),
+    "fit, never empty": lambda: new(THREE, allow_empty=False).fit(P[:5000], y[:5000]),
     "fit, per class": lambda: new(THREE, calibration="class").fit(P[:5000], y[:5000]),
     "predict, three scores": lambda: three.predict_set(P[5000:]),
     "predict, one row": lambda: [three.predict_set(one) for _ in range(50)],

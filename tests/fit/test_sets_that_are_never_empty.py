@@ -9,9 +9,12 @@ from numpy.testing import assert_array_equal
 
 import conformix as cx
 from conformix.calibration import Clustered, LabelShift, PerClass, PerGroup
+from conformix.fit.tuning import BesideBest, TuningRows
 from conformix.kernels import combine
+from conformix.kernels.twins import WORTHWHILE, compile_for
 from conformix.search import GridSearch
-from conformix.search.nonempty import NonEmptyObjective
+from conformix.search.nonempty import BesideBestObjective, NonEmptyObjective
+from conformix.search.objective import SearchResult
 from conformix.splits import Exact
 from conformix.testing import leave_one_out
 
@@ -199,3 +202,112 @@ def test_the_search_calibrates_as_the_sets_will_be():
             combined = combine(scores, w)
             lifted = np.where(combined == combined.max(axis=1, keepdims=True), np.inf, combined)
             assert found == np.sort(lifted[np.arange(60), y])[60 - k]
+
+
+# The labels beside the best ones ------------------------------------------------------------------
+
+
+BESIDE_BEST = TuningRows.beside_best
+
+
+def logits_of(n_classes, strength, digits, seed):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(n_classes, size=160)
+    logits = rng.normal(0, 2, (160, n_classes)) + strength * np.eye(n_classes)[y]
+    return (logits if digits is None else logits.round(digits)), y
+
+
+def both_searches(monkeypatch, rows, **settings):
+    """Fit with the best labels known beforehand, and by looking at all labels of all rows."""
+    found, seen = [], []
+
+    def kept(self, k):
+        seen.append(BESIDE_BEST(self, k))
+        return seen[-1]
+
+    for how in (kept, lambda *_: None):
+        monkeypatch.setattr(TuningRows, "beside_best", how)
+        options = {"kind": "logits", "random_state": 0, "search": GridSearch(12)} | settings
+        cp = cx.ScoreAverage(("thr", "aps", "rank"), allow_empty=False, **options).fit(*rows)
+        found.append(cp.predictor_.fitted)
+    one, other = found
+    assert repr(one.search) == repr(other.search)  # the winner, its count, and what was searched
+    assert one.search.count == other.search.count
+    assert_array_equal(one.calibration, other.calibration)
+    assert one.held_out_size == other.held_out_size
+    return seen[0]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("digits", [None, 1, 0], ids=["no ties", "some ties", "many ties"])
+@pytest.mark.parametrize("alpha", [0.02, 0.1, 0.3, 0.8])
+@pytest.mark.parametrize(("n_classes", "strength"), [(2, 1.0), (5, 3.0), (30, 5.0), (30, 0.0)])
+def test_the_best_labels_are_known_before_the_weights(
+    monkeypatch, n_classes, strength, alpha, digits, compiled
+):
+    if compiled:
+        compile_for(WORTHWHILE)
+    for seed, normalize in enumerate(("ecdf", "scale")):
+        rows = logits_of(n_classes, strength, digits, seed)
+        beside = both_searches(monkeypatch, rows, alpha=alpha, normalize=normalize)
+        assert isinstance(beside, BesideBest)
+        n_rows = 80
+        assert beside.n_best >= n_rows
+        if digits is None:
+            assert beside.n_best == n_rows  # one of every row
+
+
+def test_all_that_may_happen_to_the_threshold_has_happened(monkeypatch):
+    """No label but the best, some, and all: by the rank among true labels that are not the best."""
+    ends = set()
+    for strength, alpha in [(9.0, 0.3), (2.0, 0.2), (2.0, 0.01), (40.0, 0.01)]:
+        rows = logits_of(5, strength, None, 3)
+        beside = both_searches(monkeypatch, rows, alpha=alpha)
+        ends.add((beside.k < 1, beside.k > len(beside.true_scores), len(beside.true_scores) == 0))
+    assert len(ends) == 4
+
+
+def test_a_best_label_that_rounding_might_change_is_looked_for_under_all_weights(monkeypatch):
+    logits, y = logits_of(5, 2.0, None, 4)
+    top = np.argsort(logits, axis=1)
+    rows = np.arange(len(y))
+    logits[rows, top[:, -2]] = np.nextafter(logits[rows, top[:, -1]], -np.inf)
+    assert both_searches(monkeypatch, (logits, y), normalize="scale", alpha=0.2) is None
+
+
+class NoWeights:
+    """A search that counts labels, for weights that are not negative and need not sum to one."""
+
+    def only_counts(self, d):
+        return True
+
+    def __call__(self, objective, rng=None):
+        weights = np.zeros(objective.d)
+        count = int(objective.counts(weights[None])[0])
+        return SearchResult(weights, count, objective.n_size, 1, "none")
+
+
+def test_weights_that_need_not_sum_to_one_are_tried_on_all_labels():
+    """With no weight at all every label is the best."""
+    rows = logits_of(30, 5.0, None, 5)
+    cp = cx.ScoreAverage(("thr", "rank"), allow_empty=False, kind="logits", search=NoWeights())
+    found = cp.fit(*rows).predictor_.fitted.search
+    assert found.count == 30 * found.n_size
+
+
+@pytest.mark.parametrize("k", [1, 30, 70, 80, 81])
+def test_labels_beside_the_best_are_counted_as_all_labels_are(k):
+    rng = np.random.default_rng(6)
+    scores, y = rng.random((80, 6, 2)), rng.integers(6, size=80)
+    scores.sort(axis=1)  # both scores rise together: the last label is the best of its row
+    is_best = y == 5
+    beside = BesideBestObjective(
+        scores[np.arange(80), y][~is_best], [scores[:, :-1].reshape(-1, 1, 2)],
+        k - is_best.sum(), n_best=80, shape=(80, 6),
+    )  # fmt: skip
+    weights = np.array([[0.0, 1.0], [0.25, 0.75], [1.0, 0.0]])
+    expected = NonEmptyObjective(scores, y, [scores], k)
+    assert_array_equal(beside.counts(weights), expected.counts(weights))
+    assert_array_equal(beside.thresholds(weights), expected.thresholds(weights))
+    assert beside.smallest(weights, weights) == expected.smallest(weights, weights)
+    assert beside.n_size == expected.n_size

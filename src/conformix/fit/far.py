@@ -25,7 +25,14 @@ from conformix.data.outputs import Outputs, Source, taken
 from conformix.errors import InvalidInput
 from conformix.fit.scored import Gathered, Scoring, SourceReader, TrueScores
 from conformix.kernels import combine
-from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, joined, stacked
+from conformix.kernels.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    joined,
+    stacked,
+    to_host,
+)
 from conformix.kernels.blocks import row_blocks
 from conformix.kernels.cached import cached_property
 from conformix.kernels.plain.engine import count_reached
@@ -124,9 +131,17 @@ class Reach:
         return self.transform(scores[self._may_be_in(scores)])
 
     def of_sorted(
-        self, ordered: SortedOutputs, columns: Sequence[Column], rows: IntArray
+        self,
+        ordered: SortedOutputs,
+        columns: Sequence[Column],
+        rows: IntArray,
+        *,
+        best: bool = True,
     ) -> FloatArray:
-        """Return the same of sorted rows: the labels that may be in are their upper ends."""
+        """Return the same of sorted rows: the labels that may be in are their upper ends.
+
+        With the `best` label of every row among them, or without.
+        """
         d = len(columns)
         kernel: Any = None if ordered.on_device else loops("lookup", len(rows) * HELD_PLACES)
         # Made before threads ask for them.
@@ -134,9 +149,12 @@ class Reach:
 
         def of_block(block: Any, some: IntArray, places: slice) -> FloatArray:
             if lines is not None:
-                return self._on_lines(block, columns, some, kernel, lines)
+                return self._on_lines(block, columns, some, kernel, lines, best=best)
             planes: list[list[FloatArray]] = [[] for _ in range(d)]
-            for _, scores, inside in upper_windows(block, columns, self._may_be_in, some):
+            seen = np.full(len(some), best)
+            for which, scores, inside in upper_windows(block, columns, self._may_be_in, some):
+                inside[~seen[to_host(which)], -1] = False
+                seen[to_host(which)] = True
                 for j in range(d):
                     planes[j].append(scores[..., j][inside])
             return self.transform(stacked([joined(plane) for plane in planes]).T).T
@@ -144,7 +162,14 @@ class Reach:
         return joined(ordered.map(of_block, rows), axis=1).T  # type: ignore[no-any-return]
 
     def _on_lines(
-        self, block: Any, columns: Sequence[Column], rows: IntArray, kernel: Any, lines: Any
+        self,
+        block: Any,
+        columns: Sequence[Column],
+        rows: IntArray,
+        kernel: Any,
+        lines: Any,
+        *,
+        best: bool,
     ) -> FloatArray:
         """Return the normalised scores (d, L) of the labels of some sorted rows, in one pass."""
         floors, found, which = np.array(self._floors), [], np.arange(len(rows))
@@ -152,6 +177,8 @@ class Reach:
             below = []
             for some, chosen in parts_of_rows(block, rows, which, places):
                 planes, numbers = block.planes(columns, chosen, places)
+                if not best and places.stop == block.block.shape[1]:
+                    planes = np.ascontiguousarray(planes[..., :-1])
                 labels = np.empty((len(planes), len(numbers) * planes.shape[2]))
                 deeper = np.empty(len(numbers), dtype=bool)
                 bits = labels.view(np.int64)

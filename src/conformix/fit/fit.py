@@ -67,7 +67,7 @@ from conformix.scores.scale import Normalizer, Scaled
 from conformix.scores.sorted_rows import SortedOutputs
 from conformix.scores.tensor import draw_key
 from conformix.search.goals import bind, is_mean_size
-from conformix.search.nonempty import NonEmptyObjective
+from conformix.search.nonempty import BesideBestObjective, NonEmptyObjective
 from conformix.search.objective import SizeObjective, tuning_rank
 from conformix.search.weights import Search, counted, n_candidates
 from conformix.splits import Roles, Split, bounded
@@ -326,10 +326,18 @@ def _objective(
     same_rows = np.array_equal(scored.roles.size, scored.roles.tune)
     d = tune.true_scores.shape[1]
     only_counts = _only_counts(search, settings, d)
-    if only_counts and not tune.here:
+    if only_counts and settings.allow_empty and not tune.here:
         parts = size_rows(scored.scores, scored.test, scored.roles)
         return size_objective(tune.true_scores, parts, tune.reach(k), k, threads=settings.threads)
-    if same_rows and tune.in_order and only_counts:
+    in_order = same_rows and tune.in_order and only_counts
+    if in_order and not settings.allow_empty and getattr(search, "on_simplex", False):
+        beside = tune.beside_best(k)
+        if beside is not None:
+            return BesideBestObjective(
+                beside.true_scores, [beside.scores], beside.k, n_best=beside.n_best,
+                shape=(beside.n_rows, beside.n_classes), threads=settings.threads,
+            )  # fmt: skip
+    if in_order and settings.allow_empty:
         labels = tune.within_reach(k)
         return SizeObjective(
             tune.true_scores, [labels.scores], k, threads=settings.threads,
@@ -347,7 +355,7 @@ def _objective(
 
 def _only_counts(search: Search, settings: Settings, d: int) -> bool:
     """Whether a search asks for nothing but how many labels are in, with weights not negative."""
-    plain = settings.allow_empty and not settings.calibration.tune and is_mean_size(settings.goal)
+    plain = not settings.calibration.tune and is_mean_size(settings.goal)
     only_counts: Any = getattr(search, "only_counts", None)
     return plain and only_counts is not None and only_counts(d)
 

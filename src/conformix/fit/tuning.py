@@ -41,6 +41,18 @@ class WithinReach:
     n_classes: int
 
 
+@dataclass(frozen=True)
+class BesideBest:
+    """The same without the best labels of every row, which are in whatever the weights are."""
+
+    true_scores: FloatArray  # (n', d), of the rows whose true label is not among the best
+    k: int  # the rank of the threshold among these; below one none of the others is in
+    scores: FloatArray  # (L, 1, d)
+    n_best: int
+    n_rows: int
+    n_classes: int
+
+
 class TuningRows:
     """The tuning rows, normalised by what is learnt from them.
 
@@ -114,6 +126,43 @@ class TuningRows:
         ordered: Any = source.ordered
         labels = self.reach(k).of_sorted(ordered, source.scoring.columns, source.rows)
         return WithinReach(labels[:, None, :], *source.shape[:2])
+
+    def beside_best(self, k: int) -> BesideBest | None:
+        """Return the labels that weights on the simplex may put beside the best of their row.
+
+        Where sets are never empty the best labels count as infinite: the true ones among them, of
+        rows that stand above the threshold, and those in the sets. None where a row may have other
+        best labels under other weights. Only on the host, and where the scores rise with the
+        outputs (`in_order`).
+        """
+        source: HeldOutputs = self._source
+        ordered: Any = source.ordered
+        columns, rows, (n, n_classes, d) = source.scoring.columns, source.rows, source.shape
+        if ordered.on_device or n_classes < 2:
+            return None
+        two = slice(n_classes - 2, n_classes)
+        tops = ordered.map(lambda block, some, _: block.scores(columns, some, two), rows)
+        second, best = np.moveaxis(self.transform(np.concatenate(tops)), 1, 0)
+        # Of rows whose best label shares its scores with others these are looked at one by one.
+        tied = (second == best).all(axis=1)
+        every: Any = (
+            self.transform(ordered.scores(rows[tied])) if tied.any() else np.ones((0, 1, d))
+        )
+        shared = (every == every[:, -1:]).all(axis=2)
+        second[tied] = np.where(shared[..., None], -np.inf, every).max(axis=1)
+        is_best = (self.true_scores == best).all(axis=1)
+        below = (self.true_scores <= second).all(axis=1)
+        margin = MARGIN * float(np.abs(best).max()) + TINY
+        if not ((best - second > margin).all() and (is_best | below).all()):
+            return None
+        n_best = n - len(every) + int(np.count_nonzero(shared))
+        true_scores, rank = self.true_scores[~is_best], k - int(np.count_nonzero(is_best))
+        others: FloatArray = every[~shared]
+        if 1 <= rank <= len(true_scores) and not tied.all():
+            within = Reach(self.transform, reach(true_scores, rank))
+            found = within.of_sorted(ordered, columns, rows[~tied], best=False)
+            others = np.concatenate([found, others])
+        return BesideBest(true_scores, rank, others[:, None, :], n_best, n, n_classes)
 
 
 def reach(true_scores: FloatArray, k: int) -> list[float]:

@@ -22,6 +22,7 @@ from conformix.kernels.arrays import (
     to_host,
     torch_counts,
 )
+from conformix.kernels.simplex import preference
 from conformix.kernels.twins import host_kernels
 from conformix.search.objective import SizeObjective
 
@@ -109,3 +110,78 @@ class NonEmptyObjective(SizeObjective):
 
         blocks = [part[rows] for part in self.size_parts for rows in self.row_blocks(part)]
         return np.sum(self.run(count_rows, blocks), axis=0, dtype=np.int64)
+
+
+class BesideBestObjective(SizeObjective):
+    """The same where rows have the same best labels whatever the weights: the others are counted.
+
+    Parameters
+    ----------
+    true_scores : array of shape (n', d)
+        Scores of the true labels of the tuning rows that are not among the best of their row.
+    size_parts : sequence of arrays of shape (L, 1, d)
+        Labels of the size rows that may be in a set beside the best ones.
+    k : int
+        The rank of the threshold among these true labels. Below one there is none: only the best
+        labels are in; beyond their number all labels are.
+    n_best : int
+        How many labels of the size rows are among the best of their row.
+    shape : pair of int
+        Size rows and classes.
+    threads
+        As in `SizeObjective`.
+
+    Examples
+    --------
+    >>> scores = np.array([[[0.9], [0.1]], [[0.4], [0.6]]])  # the second label of both is true
+    >>> others = scores[[0, 1], [1, 0], None]
+    >>> beside = BesideBestObjective(scores[:1, 1], [others], 1, n_best=2, shape=(2, 2))
+    >>> beside.counts(np.ones((1, 1)))
+    array([4])
+    >>> NonEmptyObjective(scores, np.array([1, 1]), [scores], 2).counts(np.ones((1, 1)))
+    array([4])
+    """
+
+    plain = False
+
+    def __init__(
+        self,
+        true_scores: FloatArray,
+        size_parts: Sequence[FloatArray],
+        k: int,
+        *,
+        n_best: int,
+        shape: tuple[int, int],
+        threads: int | None = None,
+    ) -> None:
+        super().__init__(true_scores, size_parts, k, threads=threads, shape=shape)
+        self.n_best = n_best
+
+    def thresholds(self, weights: FloatArray) -> FloatArray:
+        """Return the k-th largest combined score of these true labels, (m,)."""
+        return np.full(len(weights), np.inf) if self.k < 1 else super().thresholds(weights)
+
+    def counts(self, weights: FloatArray) -> IntArray:
+        """Return the labels in all sets of the size rows, int64 (m,)."""
+        known = self._known
+        if known is not None:
+            return np.full(len(weights), known)
+        return self.n_best + super().counts(weights)
+
+    def smallest(self, weights: FloatArray, keys: FloatArray | IntArray) -> tuple[int, int]:
+        """Return index and count of the winner among weights (m, d); `keys` break ties."""
+        known = self._known
+        if known is not None:
+            return int(preference(keys)[0]), known
+        winner, count = self.engine(weights).smallest_count(
+            self.true_scores, self.size_parts, self.k, weights, keys, self.threads_for(weights)
+        )
+        return winner, count + self.n_best
+
+    @property
+    def _known(self) -> int | None:
+        """How many labels are in whatever the weights are; None where they decide."""
+        if self.k > len(self.true_scores):
+            return self.n_pairs
+        none = self.k < 1 or not any(len(part) for part in self.size_parts)
+        return self.n_best if none else None
