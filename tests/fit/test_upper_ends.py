@@ -186,6 +186,23 @@ def test_a_label_of_a_set_takes_a_byte_where_it_can(n_classes: int, dtype: type)
     assert_array_equal(order, np.tile(np.arange(n_classes), 2))
 
 
+class Turned:
+    """A scale of the user's own, whose factors mean something else."""
+
+    def __init__(self, factors) -> None:
+        self.factors = factors
+
+    def __call__(self, scores):
+        return -scores
+
+
+@pytest.mark.parametrize("factors", [(1.0,), np.arange(4.0)], ids=["one", "of every class"])
+def test_labels_are_ordered_by_what_a_scale_of_the_user_makes_of_their_scores(factors) -> None:
+    scores = np.array([[[0.1], [0.3], [0.2], [0.4]]])
+    rule = Rule(Turned(factors), np.ones(1))
+    assert_array_equal(best_first(np.ones((1, 4), dtype=bool), scores, rule), [0, 2, 1, 3])
+
+
 def test_a_few_blocks_per_thread_are_in_memory_at_once(monkeypatch) -> None:
     logits, y = rows_and_labels(n=500)
     monkeypatch.setattr(module, "WORTHWHILE", 0)

@@ -178,7 +178,8 @@ class Reach:
             for some, chosen in parts_of_rows(block, rows, which, places):
                 planes, numbers = block.planes(columns, chosen, places)
                 if not best and places.stop == block.block.shape[1]:
-                    planes = np.ascontiguousarray(planes[..., :-1])
+                    planes = np.ascontiguousarray(planes[:, numbers, :-1])
+                    numbers = np.arange(len(numbers))
                 labels = np.empty((len(planes), len(numbers) * planes.shape[2]))
                 deeper = np.empty(len(numbers), dtype=bool)
                 bits = labels.view(np.int64)

@@ -386,9 +386,9 @@ def best_first(mask: BoolArray, scores: FloatArray, rule: Rule) -> IntArray:
 
 def _best_first(mask: BoolArray, scores: FloatArray, rule: Rule) -> IntArray:
     small = np.min_scalar_type(mask.shape[1] - 1)
-    factors = getattr(rule.transform, "factors", ())
-    if not is_tensor(scores) and (rule.weights.tolist(), factors) == ([1.0], (1.0,)):
-        return falling_labels(scores[..., 0], mask).astype(small)  # combined as they are
+    as_they_are = getattr(rule.transform, "leaves_scores", False) and rule.weights.tolist() == [1.0]
+    if as_they_are and not is_tensor(scores):
+        return falling_labels(scores[..., 0], mask).astype(small)
     # Members are few: they alone come to the host.
     members = mask.reshape(-1).nonzero()[:, 0] if is_tensor(mask) else np.flatnonzero(mask)  # type: ignore[call-overload]
     rows, labels = np.divmod(to_host(members), mask.shape[1])

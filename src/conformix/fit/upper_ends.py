@@ -44,7 +44,7 @@ from conformix.scores.sorted_rows import (
 
 # Outputs from which on sorting and bisecting is quicker than scoring all labels.
 WORTHWHILE = 2**14
-# About so many members of sets are put in order at once: each costs some eighty bytes.
+# About so many members of sets are put in order at once: each costs up to eighty bytes.
 MEMBERS = 2**14
 
 

@@ -124,9 +124,14 @@ class Scaled:
         """Whether larger scores stay no smaller: no factor is negative."""
         return all(factor >= 0 for factor in self.factors)
 
+    @property
+    def leaves_scores(self) -> bool:
+        """Whether scores stay as they are: all factors are one."""
+        return all(factor == 1 for factor in self.factors)
+
     def __call__(self, scores: FloatArray) -> FloatArray:
         """Return ``factor_j * s_j``; the scores themselves where all factors are one."""
-        if all(factor == 1 for factor in self.factors):
+        if self.leaves_scores:
             return scores
         return _by_score(scores, lambda j, values: values * self.factors[j])
 

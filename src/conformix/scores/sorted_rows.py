@@ -58,9 +58,9 @@ BLOCKS_PER_THREAD = 8
 WINDOWS = (4, 8, 20)
 # Labels of a row whose scores are held, from the top.
 HELD_PLACES = sum(WINDOWS)
-# Rows of so many labels stay sorted, as the scores of their upper ends would be as many numbers;
-# so many windows of them are made at once, that many rows ask for.
-KEPT_SORTED, MADE_AT_ONCE = 4 * HELD_PLACES, 2
+# Outputs of a block that stays sorted (2 MiB, and as much again or more of what is known of them);
+# so many windows of it are made at once, that many rows ask for.
+KEPT_SORTED, MADE_AT_ONCE = 2**18, 2
 
 
 class SortedRows:
@@ -242,8 +242,8 @@ class SortedRows:
 class UpperRows(SortedRows):
     """A block of rows of which only the upper ends are held sorted: their scores.
 
-    What lies deeper is sorted again, which few rows ask for. Short rows stay sorted, and the
-    last window is made of them when it is asked for.
+    What lies deeper is sorted again, which few rows ask for. Few rows stay sorted, and the last
+    window is made of them when it is asked for.
     """
 
     def __init__(self, source: SortedRows, columns: Sequence[Column], y: IntArray | None) -> None:
@@ -255,7 +255,7 @@ class UpperRows(SortedRows):
         # One window by itself each: that of some rows is one copy of neighbouring numbers.
         self._windows: list[tuple[slice, FloatArray]] = []
         stop = self.block.shape[1]
-        self._stays_sorted = stop <= KEPT_SORTED
+        self._stays_sorted = self.block.size <= KEPT_SORTED
         for width in WINDOWS[:MADE_AT_ONCE] if self._stays_sorted else WINDOWS:
             places = slice(max(stop - width, 0), stop)
             planes = np.empty((len(columns), len(self.block), stop - places.start))
