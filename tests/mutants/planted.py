@@ -350,7 +350,7 @@ BUGS = [
     Bug("never empty: best labels counted among the others, compiled", "fit/far.py",
         "if not best and places.stop == block.block.shape[1]:", "if False:"),
     Bug("never empty: best labels counted among the others", "fit/far.py",
-        "                inside[~seen[to_host(which)], -1] = False\n", ""),
+        "                    inside[~seen[which], -1] = False\n", ""),
     Bug("never empty: weights that sum to nothing", "fit/fit.py",
         ' and getattr(search, "on_simplex", False)', ""),
     Bug("large blocks of a blend beside the scores of its tuning rows", "scores/blend.py",

@@ -25,14 +25,7 @@ from conformix.data.outputs import Outputs, Source, taken
 from conformix.errors import InvalidInput
 from conformix.fit.scored import Gathered, Scoring, SourceReader, TrueScores
 from conformix.kernels import combine
-from conformix.kernels.arrays import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    joined,
-    stacked,
-    to_host,
-)
+from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, joined, stacked
 from conformix.kernels.blocks import row_blocks
 from conformix.kernels.cached import cached_property
 from conformix.kernels.plain.engine import count_reached
@@ -140,7 +133,7 @@ class Reach:
     ) -> FloatArray:
         """Return the same of sorted rows: the labels that may be in are their upper ends.
 
-        With the `best` label of every row among them, or without.
+        With the `best` label of every row among them, or, on the host, without.
         """
         d = len(columns)
         kernel: Any = None if ordered.on_device else loops("lookup", len(rows) * HELD_PLACES)
@@ -151,10 +144,11 @@ class Reach:
             if lines is not None:
                 return self._on_lines(block, columns, some, kernel, lines, best=best)
             planes: list[list[FloatArray]] = [[] for _ in range(d)]
-            seen = np.full(len(some), best)
+            seen = np.zeros(len(some), dtype=bool)
             for which, scores, inside in upper_windows(block, columns, self._may_be_in, some):
-                inside[~seen[to_host(which)], -1] = False
-                seen[to_host(which)] = True
+                if not best:
+                    inside[~seen[which], -1] = False
+                    seen[which] = True
                 for j in range(d):
                     planes[j].append(scores[..., j][inside])
             return self.transform(stacked([joined(plane) for plane in planes]).T).T

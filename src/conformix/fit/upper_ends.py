@@ -69,10 +69,12 @@ class UpperEnds:
         They rise, so that the first sets are the largest; their labels are returned, best first.
         """
         ends = [self._places(block, threshold) for threshold in thresholds]
-        depth[:] = 0
-        for first, _ in ends:
+        largest = depth > 0  # room for them
+        labels = self._best_first(block, *ends[0], largest)
+        depth[:] = largest
+        for first, _ in ends[1:]:
             depth += _members(block, first)
-        return self._best_first(block, *ends[0], depth > 0)
+        return labels
 
     def _places(self, block: Any, threshold: Any) -> tuple[IntArray, BoolArray]:
         return first_places(block, self.scoring.columns, self.rule, threshold, None)
@@ -82,7 +84,7 @@ class UpperEnds:
 
         By falling combined score, ties by label, row after row.
         """
-        if is_tensor(mask):
+        if is_tensor(first):
             mask[:] = beside(_members(block, first), mask)  # answers may be wanted elsewhere
             return self._best_first_on_device(block, first)
         sizes, lowest = mask.shape[1] - first, _lowest(block, first)

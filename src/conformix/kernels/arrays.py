@@ -308,11 +308,7 @@ def falling_labels(values: FloatArray, mask: BoolArray) -> IntArray:
         return labels[:-1]
     rows, labels = np.divmod(np.flatnonzero(mask), n_classes)
     sizes = np.bincount(rows, minlength=len(mask))
-    several = sizes > 1
-    chosen = np.flatnonzero(np.repeat(several, sizes))  # sets of one label are in order
-    order = falling_within_rows(values[rows[chosen], labels[chosen]], sizes[several])
-    labels[chosen] = labels[chosen[order]]
-    return labels
+    return labels[falling_within_rows(values[rows, labels], sizes)]  # type: ignore[no-any-return]
 
 
 def _for_rows(values: FloatArray) -> Any:

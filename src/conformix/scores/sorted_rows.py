@@ -273,9 +273,9 @@ class UpperRows(SortedRows):
         planes: FloatArray | None = None,
     ) -> FloatArray:
         """Return the scores (m, w, d) of neighbouring places of some rows."""
-        if places.start < self._windows[-1][0].start and self._stays_sorted:
-            return self._source.scores(columns, rows, places, planes)
         if places.start < self._windows[-1][0].start:
+            if self._stays_sorted:
+                return self._source.scores(columns, rows, places, planes)
             deeper = self._source.some(np.arange(len(self.block)) if rows is None else rows)
             return deeper.scores(columns, None, places, planes)
         if planes is None:
