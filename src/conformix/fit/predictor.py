@@ -25,7 +25,7 @@ from conformix.fit.rule import Fitted, Rule
 from conformix.fit.scored import Scoring, gather_rows
 from conformix.fit.seen import SeenRows
 from conformix.fit.upper_ends import UpperEnds, upper_ends
-from conformix.kernels import combine
+from conformix.kernels import combine, run_blocks
 from conformix.kernels.arrays import (
     BoolArray,
     FloatArray,
@@ -37,7 +37,7 @@ from conformix.kernels.arrays import (
     to_device,
     to_host,
 )
-from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks, threads_for
+from conformix.kernels.blocks import DEVICE_ENTRIES, entries_at_once, row_blocks, threads_for
 from conformix.kernels.twins import compile_for
 from conformix.predictions.sets import NestedSets, PredictionSets
 from conformix.registry import check_flag
@@ -45,7 +45,7 @@ from conformix.scores import Column
 from conformix.scores.blend import Blend, Blending
 from conformix.scores.ensemble import Ensemble, scored_models
 from conformix.scores.sorted_rows import over_sorted
-from conformix.scores.tensor import fill_tensor
+from conformix.scores.tensor import CACHE_ENTRIES, fill_tensor, may_be_shared
 from conformix.scores.uniforms import row_uniforms
 
 T = TypeVar("T")
@@ -184,10 +184,39 @@ class Predictor:
         return gather_rows(outputs, y, np.arange(0), self.scoring)
 
     def blocks(self, outputs: Outputs) -> Iterator[tuple[slice, FloatArray]]:
-        """Yield blocks of rows with their scores (rows, K, d)."""
+        """Yield blocks of rows with their scores (rows, K, d), for reading alone."""
         for rows in outputs.blocks():
-            yield rows, self.scores(outputs.read(rows))
+            part = outputs.read(rows)
+            yield rows, self.scoring.view(part if self.blend is None else self.blend.over(part))
             outputs.release_pages()
+
+    def map_scores(self, outputs: Outputs, function: Callable[[slice, FloatArray], T]) -> list[T]:
+        """Return what a function says of blocks of rows and of their scores (rows, K, d).
+
+        On the host threads have small blocks of their own, as long as all that they ask is the
+        library's, and has no threads of its own. The scores are held until the function returns.
+        """
+        ours = not getattr(self.fitted.transform, "holds_rows", True)
+        shared = self.fitted.nested and ours and may_be_shared(self.columns)
+        if outputs.on_device or not shared:
+            return [function(rows, scores) for rows, scores in self.blocks(outputs)]
+        blend, entries = self.blend, outputs.n * outputs.n_classes
+        compile_for(entries)
+        alone = replace(self.scoring, threads=1)
+        if blend is not None:
+            threads = threads_for(BLENDED * entries, self.threads)
+            return Blending(blend, outputs, threads).map(
+                lambda rows, values: function(rows, alone.view(blend.instead(outputs, values)))
+            )
+
+        def of_thread(rows: slice) -> T:
+            answer = function(rows, alone.view(outputs.read(rows)))
+            outputs.release_pages()
+            return answer
+
+        threads = threads_for(entries, self.threads)
+        together = entries_at_once(CACHE_ENTRIES, outputs.n, outputs.n_classes, threads)
+        return run_blocks(of_thread, row_blocks(outputs.n, outputs.n_classes, together), threads)
 
     def labels(self, y: Any, n: int) -> IntArray:
         """Return true labels of n rows, given by index or by class name, as indices (n,)."""
@@ -253,34 +282,13 @@ class Predictor:
                 return ends.fill(block, cut_at(thresholds, rows), mask[rows])
 
             return [best for _, best in self._sorted(outputs, fill)]
-        if self.blend is not None and self.fitted.nested and not outputs.on_device:
-            return self._fill_sets_of_blend(self.blend, outputs, alpha, data, mask)
-        order = []
-        for block in outputs.blocks():
-            part = outputs.read(block)
-            scores = self.scoring.view(part if self.blend is None else self.blend.over(part))
-            member = self.fitted.member(scores, alpha, data.take(block))
-            mask[block] = beside(member, mask)
-            order.append(best_first(member, scores, self.fitted.rule))
-            outputs.release_pages()
-        return order
 
-    def _fill_sets_of_blend(
-        self, blend: Blend, outputs: Outputs, alpha: float, data: RowData, mask: Any
-    ) -> list[IntArray]:
-        """Do the same where one blend of models on the host has all the scores."""
-        entries = outputs.n * outputs.n_classes
-        compile_for(entries)
-        threads = threads_for(BLENDED * entries, self.threads)
-        alone = replace(self.scoring, threads=1)  # every thread has rows of its own
-
-        def fill(rows: slice, values: FloatArray) -> IntArray:
-            scores = alone.view(blend.instead(outputs, values))
+        def fill_rows(rows: slice, scores: FloatArray) -> IntArray:
             member = self.fitted.member(scores, alpha, data.take(rows))
             mask[rows] = beside(member, mask)
             return best_first(member, scores, self.fitted.rule)
 
-        return Blending(blend, outputs, threads).map(fill)
+        return self.map_scores(outputs, fill_rows)
 
     def _ends(self, outputs: Outputs) -> UpperEnds | None:
         """Return how sets are found as upper ends of sorted rows, where they are."""
@@ -296,11 +304,12 @@ class Predictor:
         ends = None if thresholds[0] is None else self._ends(outputs)
         if ends is not None:
             return self._depths(ends, outputs, thresholds, depth)
-        order = []
-        for block, scores in self.blocks(outputs):
-            depth[block] = beside(fitted.depth(scores, levels, data.take(block)), depth)
-            order.append(best_first(depth[block] > 0, scores, fitted.rule))
-        return order
+
+        def fill(rows: slice, scores: FloatArray) -> IntArray:
+            depth[rows] = beside(fitted.depth(scores, levels, data.take(rows)), depth)
+            return best_first(depth[rows] > 0, scores, fitted.rule)
+
+        return self.map_scores(outputs, fill)
 
     def _depths(
         self, ends: UpperEnds, outputs: Outputs, thresholds: Sequence[Any], depth: Any
@@ -360,11 +369,13 @@ class Predictor:
 
     def fill_pvalues(self, outputs: Outputs, smoothed: bool, data: RowData, pvalues: Any) -> None:
         """Fill `pvalues` (n, K) with those of checked outputs."""
-        for block, scores in self.blocks(outputs):
-            # Another key than the scores', so that the two uniforms are independent.
-            key = self.key ^ 0x5DEECE66D
-            tau = row_uniforms(outputs, block, key)[:, None] if smoothed else None
-            pvalues[block] = beside(self.fitted.pvalues(scores, tau, data.take(block)), pvalues)
+        key = self.key ^ 0x5DEECE66D  # not the scores': the two uniforms are independent
+
+        def fill(rows: slice, scores: FloatArray) -> None:
+            tau = row_uniforms(outputs, rows, key)[:, None] if smoothed else None
+            pvalues[rows] = beside(self.fitted.pvalues(scores, tau, data.take(rows)), pvalues)
+
+        self.map_scores(outputs, fill)
 
 
 def cut_at(thresholds: Any, rows: slice) -> Any:

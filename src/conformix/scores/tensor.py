@@ -22,7 +22,7 @@ from conformix.scores.uniforms import row_uniforms
 
 # Outputs held by one thread at once: what follows from the sort stays in a core's cache, and the
 # allocator keeps such arrays instead of giving their pages back after every block.
-CACHE_ENTRIES = 2**15
+CACHE_ENTRIES = 2**16
 # The same where rows are multiplied by a matrix: a product of few rows reads the matrix for little.
 PRODUCT_ENTRIES = 2**18
 
@@ -75,8 +75,7 @@ def fill_planes(
         for plane, column in zip(planes, columns, strict=True):
             plane[rows] = column.score(ranked[column.model])
 
-    # A user's own function is called from one thread only.
-    if any(isinstance(column.score, Custom) for column in columns):
+    if not may_be_shared(columns):
         threads = 1
     # What multiplies by a matrix, itself or in a blend, wants many rows at once.
     learnt = any(column.score.learns for column in columns)
@@ -87,6 +86,11 @@ def fill_planes(
     else:
         entries = entries_at_once(CACHE_ENTRIES, outputs.n, outputs.n_classes, several)
         run_blocks(fill, row_blocks(outputs.n, outputs.n_classes, entries), several)
+
+
+def may_be_shared(columns: Sequence[Column]) -> bool:
+    """Whether several threads may ask for scores: a user's own function is called from one only."""
+    return not any(isinstance(column.score, Custom) for column in columns)
 
 
 def uniforms_of(
