@@ -293,6 +293,16 @@ BUGS = [
         "key = self.key ^ 0x5DEECE66D", "key = self.key"),
     Bug("mass of tied labels by position", "scores/ranked.py",
         "        mass[rows] = np.take_along_axis(mass[rows], last, axis=1)\n", ""),
+    Bug("mass of tied labels by position in the compiled loop", "kernels/host/ranks.py",
+        "if j == n_classes or row[places[j]] != row[places[j - 1]]:\n"
+        "                for k in range(first, j):\n                    mass",
+        "if j >= 0:\n"
+        "                for k in range(first, j):\n                    mass"),
+    Bug("masses added in the order of the labels", "kernels/host/ranks.py",
+        "total += own[places[j]]", "total += own[j]"),
+    Bug("compiled masses of tempered rows find ties anew", "scores/ranked.py",
+        "loop.masses_into(_writeable(own.probs), _writeable(self.probs), own.order, masses)",
+        "loop.masses_into(_writeable(self.probs), _writeable(self.probs), own.order, masses)"),
     Bug("mass of a tied true label by position", "scores/sorted_rows.py",
         "running_mass[self._rows, self.ends[1][:, 0]][:, None]",
         "running_mass[self._rows, self._places][:, None]"),

@@ -94,3 +94,30 @@ def test_ranks_are_counts_compiled_and_not(
         assert_array_equal(counted, below)
         assert_array_equal(rank, above + 1)
         assert_array_equal(log_ranks, plain.log(above + 1.0))
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.01, 3.0])
+@pytest.mark.parametrize("kind", ["probs", "logits"])
+@pytest.mark.parametrize("n_classes", [1, 3, 40, 300])
+def test_masses_are_sums_from_the_smallest_up_compiled_and_not(
+    n_classes: int, kind: str, temperature: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of tempered rows, too, whose ties are those of the rows: not those of what underflows."""
+    rng = np.random.default_rng(2)
+    values = rng.dirichlet(np.ones(n_classes), 1100 // n_classes + 4)
+    values[1:3] = values[1:3].round(2)
+    values[3] = 1 / n_classes
+    values[0] = np.nextafter(0.9 / n_classes, np.arange(n_classes) % 2)  # alike when tempered
+    values = values if kind == "probs" else 40 * values
+    values.flags.writeable = False
+    compile_for(WORTHWHILE)
+    untempered = Ranked(values, kind)
+    compiled = untempered.at(temperature)
+    found = compiled.mass_up_to
+    for i, (own, ties) in enumerate(zip(compiled.probs, untempered.probs, strict=True)):
+        order = np.argsort(values[i], kind="stable")
+        sums = np.cumsum(own[order])
+        up_to = np.searchsorted(ties[order], ties, side="right")
+        assert_array_equal(found[i], sums[up_to - 1])
+    monkeypatch.setattr("conformix.scores.ranked.loops", lambda name, numbers: None)
+    assert_array_equal(Ranked(values, kind).at(temperature).mass_up_to, found)

@@ -50,8 +50,7 @@ def rising_order(values: FloatArray) -> IntArray:
 
 def _order_by_keys(loop: Any, values: FloatArray, label_bits: int) -> IntArray:
     """Return the same, by a sort of numbers with half the bits."""
-    # Code for memory that must not be written would be compiled apart.
-    numbers = values if values.flags.writeable else values.copy()
+    numbers = _writeable(values)
     keys = np.empty(values.shape, dtype=np.uint32)
     order = np.empty(values.shape, dtype=np.int64)
     loop.keys_into(numbers, label_bits, keys)
@@ -295,9 +294,7 @@ class Ranked:
         if loop is not None:
             below = np.empty(self.probs.shape, dtype=np.int64)
             rank = np.empty(self.probs.shape, dtype=np.int64)
-            # Code for memory that must not be written would be compiled apart.
-            probs = self.probs if self.probs.flags.writeable else self.probs.copy()
-            loop.ranks_into(probs, self.order, below, rank)
+            loop.ranks_into(_writeable(self.probs), self.order, below, rank)
             return below, rank
         tied, first, last = self._ties
         if not len(tied):
@@ -337,6 +334,12 @@ class Ranked:
     @cached_property
     def mass_up_to(self) -> FloatArray:
         """Mass of the labels no likelier than y, shape (n, K); added from the smallest up."""
+        loop = loops("ranks", self.probs.size)
+        if loop is not None:
+            own = self if self._untempered is None else self._untempered
+            masses = np.empty(self.probs.shape)
+            loop.masses_into(_writeable(own.probs), _writeable(self.probs), own.order, masses)
+            return masses
         rows, _, last = self._ties
         if not len(rows):
             return self._in_label_order(self.running_mass)
@@ -442,6 +445,11 @@ class Rising(Ranked):
     def runner_up(self) -> FloatArray:
         """The last but one."""
         return self.probs[:, -2:-1]
+
+
+def _writeable(values: FloatArray) -> FloatArray:
+    """Return numbers that a loop takes: code for memory that must not be written is another."""
+    return values if values.flags.writeable else values.copy()
 
 
 def _minus(logits: FloatArray, top: FloatArray) -> FloatArray:

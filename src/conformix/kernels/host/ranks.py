@@ -106,3 +106,23 @@ def ranks_into(values: FloatArray, order: IntArray, below: IntArray, rank: IntAr
         for k in range(n_classes):
             below[i, order[i, k]] = lower[k]
             rank[i, order[i, k]] = upper[k]
+
+
+@compiled
+def masses_into(values: FloatArray, probs: FloatArray, order: IntArray, mass: FloatArray) -> None:
+    """Write, by label, the sum of the probabilities (n, K) of all whose value is no larger.
+
+    `order` (n, K) are the places of the rising values of every row; sums are from the first place
+    up, one after the other as `numpy.cumsum` adds them.
+    """
+    n, n_classes = values.shape
+    for i in range(n):
+        row, own, places, first = values[i], probs[i], order[i], 0
+        total = own[places[0]]
+        for j in range(1, n_classes + 1):
+            if j == n_classes or row[places[j]] != row[places[j - 1]]:
+                for k in range(first, j):
+                    mass[i, places[k]] = total
+                first = j
+            if j < n_classes:
+                total += own[places[j]]
