@@ -1,13 +1,8 @@
 """The rows that tune: their scale, the scores of their true labels, and the labels that may be in.
 
 The search counts the labels in the sets of these rows, with all weights. Of K labels nearly all are
-in no set under any weights, and none of their scores is needed. Let n true-label score vectors v be
-given, t(w) the k-th largest of ``<w, v>``, and w not negative. If at least k of the v lie above s
-in every component, then ``<w, s> < t(w)`` for every w: s is out of reach. So take the m-th smallest
-``v_j`` of every score j, with the largest m for which k of the v reach all of these numbers: labels
-below them are out. "Above" leaves a margin that is larger than what rounding can do, so the counts
-are those of all labels, exactly. In rows where the scores rise with the output, the labels within
-reach are the upper end of the row.
+in no set under any weights (`conformix.fit.certain`), and none of their scores is needed. In rows
+where the scores rise with the output, the labels within reach are the upper end of the row.
 """
 
 from __future__ import annotations
@@ -18,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from conformix.fit.certain import MARGIN, TINY, reach
 from conformix.fit.far import FarOutputs, Reach
 from conformix.fit.scored import HeldOutputs, HeldTensor
 from conformix.kernels.arrays import FloatArray, IntArray, is_tensor
@@ -25,11 +21,6 @@ from conformix.kernels.blocks import row_blocks
 from conformix.kernels.cached import cached_property
 from conformix.scores.names import Column
 from conformix.scores.scale import CACHE_ENTRIES, Normalizer, Transform
-
-# How far above a label true-label scores must lie to count as above it, relative to the largest of
-# them: thousands of times what rounding does to a sum of such numbers. Of a label that scores much
-# lower still, rounding makes more, but a far smaller part of the distance.
-MARGIN, TINY = 1e-12, 1e-300
 
 
 @dataclass(frozen=True)
@@ -163,31 +154,3 @@ class TuningRows:
             found = within.of_sorted(ordered, columns, rows[~tied], best=False)
             others = np.concatenate([found, others])
         return BesideBest(true_scores, rank, others[:, None, :], n_best, n, n_classes)
-
-
-def reach(true_scores: FloatArray, k: int) -> list[float]:
-    """Return numbers (d,), one per score, up to which labels are out of reach.
-
-    A label is, under all weights that are not negative, where none of its scores is larger than its
-    number: the threshold is the k-th largest combination of `true_scores` (n, d).
-
-    Examples
-    --------
-    >>> reach(np.array([[0.0, 3.0], [1.0, 5.0], [2.0, 4.0]]), k=2)  # two of three reach 1 and 4
-    [0.999999999995, 3.999999999995]
-    """
-    n, d = true_scores.shape
-    columns = np.ascontiguousarray(true_scores.T)
-    rising = np.sort(columns, axis=1)
-    lowest = np.full(d, -np.inf)
-    if k <= n:
-        # At least m numbers are no larger than a score where it reaches the m-th smallest of them:
-        # all scores do where m is one, and fewer the larger m is.
-        m, beyond = 1, n + 1
-        while beyond - m > 1:
-            middle = (m + beyond) // 2
-            reached = (columns >= rising[:, middle - 1, None]).all(axis=0)
-            m, beyond = (middle, beyond) if np.count_nonzero(reached) >= k else (m, middle)
-        lowest = rising[:, m - 1]
-    largest = float(np.abs(rising[:, [0, -1]]).max())
-    return (lowest - (MARGIN * largest + TINY)).tolist()  # type: ignore[no-any-return]

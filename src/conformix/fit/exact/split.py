@@ -333,7 +333,8 @@ class FullFitted:
             wanted = np.zeros(len(tables.weights), dtype=bool)
             kernels.select_weights(
                 SizeObjective.planes(scores[rows]), tables.weights, tables.cuts, tables.counts,
-                tables.order, gaps.starts, gaps.stops, gaps.values, part, wanted,
+                tables.order, tables.by_low, tables.certain, gaps.starts, gaps.stops, gaps.values,
+                gaps.marks, part, wanted,
             )  # fmt: skip
             return part, wanted
 

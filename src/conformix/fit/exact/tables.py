@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from conformix.fit.certain import reach, surely_in
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, as_tensor, of_labels
+from conformix.kernels.cached import cached_property
 from conformix.search.objective import SizeObjective
+
+# Labels that are combined in one loop.
+TOGETHER = 2**8
+# Scores of a gap that are looked at before the others.
+MARKS = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,6 +30,7 @@ class Gaps:
     starts: IntArray
     stops: IntArray
     values: FloatArray
+    marks: FloatArray  # (p, m): every so many of the values, evenly, then infinity
 
 
 @dataclass(eq=False)
@@ -35,6 +44,10 @@ class Tables:
     cuts: FloatArray
     counts: IntArray
     order: IntArray
+    by_low: IntArray  # (p,) the same weights by rising count at ``c_k``, then in the tie order
+    # (2, d): a label is at or above ``c_{k-1}`` where its scores reach the first numbers, below
+    # ``c_k`` where none exceeds the second, under all weights; infinite where nothing is certain.
+    certain: FloatArray
     best: int  # the winner among all candidates on the n rows alone
     best_count: int
     objective: SizeObjective  # the n rows, for the gaps that turn out to be needed
@@ -43,7 +56,7 @@ class Tables:
 
     def __post_init__(self) -> None:
         unknown = np.full(len(self.weights), -1, dtype=np.int64)
-        self.gaps = Gaps(unknown, unknown, np.empty(0))
+        self.gaps = Gaps(unknown, unknown, np.empty(0), np.empty((len(unknown), MARKS)))
 
     def gap_on_device(self, i: int) -> Any:
         """Return the scores between the two cuts of weights i, as a rising tensor."""
@@ -55,15 +68,31 @@ class Tables:
             self.gaps_on_device[i] = gap_scores(as_tensor(scores), self.weights[i], low, high)
         return self.gaps_on_device[i]
 
+    @cached_property
+    def _uncertain(self) -> SizeObjective:
+        """The labels of the n rows that may lie between cuts, in rows of as many each."""
+        (scores,), (inside, outside) = self.objective.size_parts, self.certain
+        sure = (scores >= inside).all(axis=2) | (scores <= outside).all(axis=2)
+        labels = scores[~sure]
+        rows = np.full((-(-len(labels) // TOGETHER), TOGETHER, scores.shape[2]), np.nan)
+        rows.reshape(-1, scores.shape[2])[: len(labels)] = labels  # no number lies nowhere
+        objective = copy(self.objective)
+        objective.size_parts = (rows,)
+        return objective
+
     def learn_gaps(self, wanted: BoolArray) -> None:
         """Collect the gaps of some weights; what is known stays."""
         known = self.gaps
         new = np.flatnonzero(wanted & (known.starts < 0))
-        ends, values = ragged_gaps(self.objective, self.weights[new], self.cuts[new])
+        ends, values = ragged_gaps(self._uncertain, self.weights[new], self.cuts[new])
         starts, stops = known.starts.copy(), known.stops.copy()
         starts[new] = len(known.values) + ends[:-1]
         stops[new] = len(known.values) + ends[1:]
-        self.gaps = Gaps(starts, stops, np.concatenate([known.values, values]))
+        marks = known.marks.copy()
+        for i, first, end in zip(new, ends[:-1], ends[1:], strict=True):
+            some = values[first : end : (end - first) // MARKS + 1]
+            marks[i, : len(some)], marks[i, len(some) :] = some, np.inf
+        self.gaps = Gaps(starts, stops, np.concatenate([known.values, values]), marks)
 
 
 def make_tables(
@@ -76,15 +105,27 @@ def make_tables(
     plausible = np.flatnonzero(can_win)
     plausible = plausible[np.argsort(at_high[plausible], kind="stable")]
     best = int(np.argmin(at_low))  # the first of equals: candidates come in the tie order
+    by_low = np.lexsort((plausible, at_low[plausible]))
     return Tables(
         weights[plausible],
         cuts[plausible],
         counts[plausible],
         plausible,
+        by_low,
+        _certain(objective.true_scores, weights, k),
         best,
         int(at_low[best]),
         objective,
     )
+
+
+def _certain(true_scores: FloatArray, weights: FloatArray, k: int) -> FloatArray:
+    """Return `Tables.certain` of rank k."""
+    d = true_scores.shape[1]
+    if (weights < 0).any() or (weights.sum(axis=1) <= 0).any():
+        return np.array([np.full(d, np.inf), np.full(d, -np.inf)])
+    inside = [np.inf] * d if k == 1 else surely_in(true_scores, k - 1)
+    return np.array([inside, reach(true_scores, k)])
 
 
 def two_cuts(

@@ -48,17 +48,21 @@ def select_weights(
     cuts: FloatArray,
     counts: IntArray,
     order: IntArray,
+    by_low: IntArray,
+    certain: FloatArray,
     starts: IntArray,
     stops: IntArray,
     gaps: FloatArray,
+    marks: FloatArray,
     chosen: IntArray,
     wanted: BoolArray,
 ) -> None:
     """Write to ``chosen[r, y]`` the index of the weights selected for row r and label y.
 
-    As its compiled twin, whose docstring explains the arguments. The smallest count wins, then the
-    first in `order`: one integer, ``count * M + order``, holds both. Which gaps are wanted depends
-    on how many weights are looked at together; what is chosen in the end does not.
+    As its compiled twin, whose docstring explains the arguments; here all labels are looked at,
+    whether certain or not. The smallest count wins, then the first in `order`: one integer,
+    ``count * M + order``, holds both. Which gaps are wanted depends on how many weights are looked
+    at together; what is chosen in the end does not.
     """
     _, n_rows, n_classes = planes.shape
     span = int(order.max()) + 1
