@@ -51,6 +51,7 @@ THREE = ("thr", "aps", "rank")
 new = lambda *a, **k: cx.ScoreAverage(*a, random_state=0, **k)
 three, auto = new(THREE).fit(P[:5000], y[:5000]), new("auto").fit(P[:5000], y[:5000])
 exact = new(THREE, split="exact").fit(P[:300], y[:300])
+sure = new(THREE, split="exact", alpha=0.01).fit(Q[:500], t[:500])
 scores = cx.score_tensor(P, THREE)
 chunks = da.from_array(P[:5000], chunks=(1000, -1))
 one = P[:1]
@@ -67,7 +68,10 @@ CASES = {
     "predict, one row": lambda: [three.predict_set(one) for _ in range(50)],
     "predict, auto": lambda: auto.predict_set(P[5000:]),
     "predict, exact": lambda: exact.predict_set(P[5000:5500]),
+    "predict, exact, 99 %, K = 400": lambda: sure.predict_set(Q[2000:2100]),
     "p-values": lambda: three.predict_pvalues(P[5000:]),
+    "several levels, auto": lambda: auto.predict_set(P[5000:], alpha=[0.01, 0.05, 0.1]),
+    "scores of all labels": lambda: cx.score_tensor(P[:5000], THREE),
     "search, 5,151 weights": lambda: cx.search.search_weights(scores, y, alpha=0.05),
     "batches": lambda: new(THREE).fit_batches(cx.stream.from_arrays(P[:5000], y[:5000], rows=1000)),
     "dask": lambda: new(THREE).fit(chunks, y[:5000]).predict_set(chunks).compute(),

@@ -65,7 +65,7 @@ def as_one_block(cp, new, brought, *, smoothed: bool):
 def threads(request, monkeypatch) -> int:
     """So many threads, which have small blocks of rows of their own."""
     monkeypatch.setattr("conformix.kernels.blocks.OUTPUTS_PER_WAIT", 1)
-    monkeypatch.setattr(module, "CACHE_ENTRIES", 7 * K)
+    monkeypatch.setattr(module, "SHARED_ENTRIES", 7 * K)
     monkeypatch.setattr("conformix.fit.upper_ends.WORTHWHILE", 2**62)
     monkeypatch.setattr("conformix.scores.blend.PIECE_ENTRIES", 11 * K)
     return request.param

@@ -45,13 +45,15 @@ from conformix.scores import Column
 from conformix.scores.blend import Blend, Blending
 from conformix.scores.ensemble import Ensemble, scored_models
 from conformix.scores.sorted_rows import over_sorted
-from conformix.scores.tensor import CACHE_ENTRIES, fill_tensor, may_be_shared
+from conformix.scores.tensor import fill_tensor, may_be_shared
 from conformix.scores.uniforms import row_uniforms
 
 T = TypeVar("T")
 
 # Entries of the sets whose members are put in order at once.
 ORDERED_ENTRIES = 2**18
+# Outputs of the rows that a thread scores and answers at once: a cache holds what becomes of them.
+SHARED_ENTRIES = 2**16
 # What an output of a blend costs, in outputs that are sorted.
 BLENDED = 4
 
@@ -215,7 +217,7 @@ class Predictor:
             return answer
 
         threads = threads_for(entries, self.threads)
-        together = entries_at_once(CACHE_ENTRIES, outputs.n, outputs.n_classes, threads)
+        together = entries_at_once(SHARED_ENTRIES, outputs.n, outputs.n_classes, threads)
         return run_blocks(of_thread, row_blocks(outputs.n, outputs.n_classes, together), threads)
 
     def labels(self, y: Any, n: int) -> IntArray:

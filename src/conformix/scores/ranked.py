@@ -285,22 +285,9 @@ class Ranked:
         np.minimum.accumulate(backwards, axis=1, out=backwards)
         return rows, first, last
 
-    @cached_property
-    def _ranks(self) -> tuple[IntArray, IntArray]:
-        """How many labels are less likely, and the rank from the top, (n, K) each."""
-        if self._untempered is not None:
-            return self._untempered._ranks
-        loop = loops("ranks", self.probs.size)
-        if loop is not None:
-            below = np.empty(self.probs.shape, dtype=np.int64)
-            rank = np.empty(self.probs.shape, dtype=np.int64)
-            loop.ranks_into(_writeable(self.probs), self.order, below, rank)
-            return below, rank
-        tied, first, last = self._ties
-        if not len(tied):
-            less_likely = self._positions(first)
-            return less_likely, self.n_classes - less_likely
-        return self._positions(first), self.n_classes - self._positions(last)
+    def _by_loop(self) -> tuple[Any, IntArray]:
+        """Return the compiled loop over places in rows, where there is one, and no room."""
+        return loops("ranks", self.probs.size), np.empty((0, self.n_classes), dtype=np.int64)
 
     def _positions(self, in_tied_rows: IntArray) -> IntArray:
         """Return sorted positions in label order (n, K), those of tied rows as given."""
@@ -314,15 +301,29 @@ class Ranked:
         out.reshape(-1)[self._order] = rising
         return out
 
-    @property
+    @cached_property
     def below(self) -> IntArray:
         """``#{y' : p_y' < p_y}``, shape (n, K)."""
-        return self._ranks[0]
+        if self._untempered is not None:
+            return self._untempered.below
+        loop, none = self._by_loop()
+        if loop is None:
+            return self._positions(self._ties[1])
+        below = np.empty(self.probs.shape, dtype=np.int64)
+        loop.ranks_into(_writeable(self.probs), self.order, below, none)
+        return below
 
-    @property
+    @cached_property
     def rank(self) -> IntArray:
         """Rank from the top, ``1 + #{y' : p_y' > p_y}``, shape (n, K)."""
-        return self._ranks[1]
+        if self._untempered is not None:
+            return self._untempered.rank
+        loop, none = self._by_loop()
+        if loop is None:
+            return self.n_classes - self._positions(self._ties[2])
+        rank = np.empty(self.probs.shape, dtype=np.int64)
+        loop.ranks_into(_writeable(self.probs), self.order, none, rank)
+        return rank
 
     @cached_property
     def log_ranks(self) -> FloatArray:

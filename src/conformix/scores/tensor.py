@@ -22,7 +22,7 @@ from conformix.scores.uniforms import row_uniforms
 
 # Outputs held by one thread at once: what follows from the sort stays in a core's cache, and the
 # allocator keeps such arrays instead of giving their pages back after every block.
-CACHE_ENTRIES = 2**16
+CACHE_ENTRIES = 2**15
 # The same where rows are multiplied by a matrix: a product of few rows reads the matrix for little.
 PRODUCT_ENTRIES = 2**18
 

@@ -97,14 +97,16 @@ def order_into(values: FloatArray, keys: Any, label_bits: int, order: IntArray) 
 def ranks_into(values: FloatArray, order: IntArray, below: IntArray, rank: IntArray) -> None:
     """Write, by label, how many of its row score lower (n, K), and its rank from the top.
 
-    `order` (n, K) are the places of the rising values of every row.
+    `order` (n, K) are the places of the rising values of every row. What has no rows is not asked
+    for.
     """
     n, n_classes = values.shape
     lower, upper = np.empty(n_classes, np.int64), np.empty(n_classes, np.int64)
     for i in range(n):
         tie_groups(values[i], order[i], lower, upper)
-        for k in range(n_classes):
+        for k in range(n_classes if len(below) else 0):
             below[i, order[i, k]] = lower[k]
+        for k in range(n_classes if len(rank) else 0):
             rank[i, order[i, k]] = upper[k]
 
 
