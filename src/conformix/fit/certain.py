@@ -44,8 +44,8 @@ def surely_in(true_scores: FloatArray, k: int) -> list[float]:
 
     Examples
     --------
-    >>> surely_in(np.array([[0.0, 3.0], [1.0, 5.0], [2.0, 4.0]]), k=2)  # two are below 2 and 4
-    [2.0, 4.0]
+    >>> surely_in(np.array([[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]), k=2)  # two are up to 1 and 4
+    [1.0, 4.0]
     """
     n = len(true_scores)
     return (-_reached_by(-true_scores, n - k + 1)).tolist()  # type: ignore[no-any-return]
