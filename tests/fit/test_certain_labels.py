@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from conformix.conformal import conformal_rank, kth_largest
-from conformix.fit.certain import reach, surely_in
 from conformix.fit.exact.split import FullFitted
 from conformix.fit.exact.tables import MARKS, make_tables, ragged_gaps
 from conformix.kernels import combine
 from conformix.search import GridSearch
+from conformix.search.certain import reach, surely_in
 from conformix.search.weights import candidate_weights
 from fit.test_exact_split import brute_force_set, plain
 

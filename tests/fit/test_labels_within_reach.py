@@ -8,13 +8,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from conformix.data.outputs import check_outputs
 from conformix.fit import far
-from conformix.fit.certain import reach
 from conformix.fit.scored import HeldOutputs, HeldTensor, Scoring, with_order
 from conformix.fit.tuning import TuningRows
 from conformix.kernels.simplex import simplex_grid
 from conformix.kernels.twins import WORTHWHILE, compile_for
 from conformix.scores import score_columns
 from conformix.scores.scale import NORMALIZERS
+from conformix.search.certain import reach
 from conformix.search.objective import SizeObjective
 
 GRID = simplex_grid(3, 20) / 20

@@ -2,7 +2,7 @@
 
 Splits that tune on all rows would hold all scores of all rows. But a search that only counts labels
 needs the scores of the true labels, d numbers per row, and those of the labels that some weights
-may put into a set (`conformix.fit.certain` has the proof), which are few. Whoever has the rows
+may put into a set (`conformix.search.certain` has the proof), which are few. Whoever has the rows
 finds these labels, and only they come here; where even they are too many, the sizes of the sets are
 counted there for all weights, and integers are added up. What looks at all scores of all labels
 (sets that are never empty, other objectives, line searches) brings them here, where memory allows.
@@ -111,7 +111,7 @@ class Reach:
     """
 
     transform: Transform
-    cuts: Sequence[float]  # (d,), see `conformix.fit.certain.reach`
+    cuts: Sequence[float]  # (d,), see `conformix.search.certain.reach`
 
     def labels(self, scoring: Scoring, outputs: Outputs) -> FloatArray:
         """Return the normalised scores (L, d) of the labels of a block that may be in."""

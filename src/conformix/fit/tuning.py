@@ -1,8 +1,8 @@
 """The rows that tune: their scale, the scores of their true labels, and the labels that may be in.
 
 The search counts the labels in the sets of these rows, with all weights. Of K labels nearly all are
-in no set under any weights (`conformix.fit.certain`), and none of their scores is needed. In rows
-where the scores rise with the output, the labels within reach are the upper end of the row.
+in no set under any weights (`conformix.search.certain`), and none of their scores is needed. Where
+the scores rise with the output, the labels within reach are the upper end of a row.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from conformix.fit.certain import MARGIN, TINY, reach
 from conformix.fit.far import FarOutputs, Reach
 from conformix.fit.scored import HeldOutputs, HeldTensor
 from conformix.kernels.arrays import FloatArray, IntArray, is_tensor
@@ -21,6 +20,7 @@ from conformix.kernels.blocks import row_blocks
 from conformix.kernels.cached import cached_property
 from conformix.scores.names import Column
 from conformix.scores.scale import CACHE_ENTRIES, Normalizer, Transform
+from conformix.search.certain import MARGIN, TINY, reach
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ class Walk:
     def __init__(self, objective: SizeObjective, budget: int) -> None:
         self.objective = objective
         self.budget = budget
-        self.span = Span(objective)
+        self.span = Span(objective.within_reach())  # no weight on the way is negative
         self.units = 1.0 / spreads(objective)
         self.visited: list[FloatArray] = []
         self.counts: list[int] = []

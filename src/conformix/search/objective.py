@@ -17,10 +17,18 @@ import numpy as np
 from conformix.conformal import conformal_rank, in_words, kth_largest, rows_needed
 from conformix.errors import InvalidInput, TrivialSetsWarning, shown, warn
 from conformix.kernels import available_threads, combine, run_blocks
-from conformix.kernels.arrays import FloatArray, IntArray, is_tensor, to_host, torch_counts
+from conformix.kernels.arrays import (
+    FloatArray,
+    IntArray,
+    as_float64,
+    is_tensor,
+    to_host,
+    torch_counts,
+)
 from conformix.kernels.blocks import row_blocks
 from conformix.kernels.simplex import first_best, preference
 from conformix.kernels.twins import host_kernels
+from conformix.search.certain import reach
 
 R = TypeVar("R")
 
@@ -212,6 +220,31 @@ class SizeObjective:
         """Return this objective over some of its size rows: ``rows(n_i)`` of every part."""
         other = copy(self)
         other.size_parts = tuple(part[rows(len(part))] for part in self.size_parts)
+        return other
+
+    def within_reach(self) -> Self:
+        """Return an objective of the same counts under all weights that are not negative.
+
+        Without labels that are in no set then (`conformix.search.certain`), where these are most.
+        """
+        on_device = any(is_tensor(part) for part in self.size_parts)
+        if on_device or not self.plain or self.k > len(self.true_scores):
+            return self
+        cuts, kept = reach(self.true_scores, self.k), []
+        for part in self.size_parts:
+            # Cuts are not rounded to fewer bits, and are told from what lies next to them.
+            inside = as_float64(part[..., 0]) > cuts[0]
+            for j in range(1, self.d):
+                inside |= as_float64(part[..., j]) > cuts[j]
+            kept.append(inside)
+        if 2 * sum(np.count_nonzero(inside) for inside in kept) > sum(map(np.size, kept)):
+            return self  # they would be held twice for little
+        other = copy(self)
+        other._shape = (self.n_size, self.n_pairs // max(1, self.n_size))
+        other.size_parts = tuple(
+            np.stack([part[..., j][inside] for j in range(self.d)]).T[:, None, :]
+            for part, inside in zip(self.size_parts, kept, strict=True)
+        )
         return other
 
     def described(self, result: SearchResult) -> SearchResult:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from conformix.fit.certain import reach, surely_in
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, as_tensor, of_labels
 from conformix.kernels.cached import cached_property
+from conformix.search.certain import reach, surely_in
 from conformix.search.objective import SizeObjective
 
 # Labels that are combined in one loop.
