@@ -136,6 +136,16 @@ def test_nothing_is_certain_under_weights_below_zero(monkeypatch) -> None:
         assert_array_equal(chosen, found[0][1])
 
 
+@pytest.mark.parametrize("length", [5e-324, 2e-323, 1e-300, 1e300])
+def test_weights_of_any_length_select_as_without_certain_labels(length, monkeypatch) -> None:
+    for seed in range(20):
+        scores, y, _ = rows_of(seed, 40, 6, 2, ties=False)
+        weights = length * candidate_weights(GridSearch(2), 2)
+        fit = FullFitted(scores[:30], y[:30], weights, plain, 0.2)
+        found = selections(monkeypatch, fit, scores[30:], 0.2)
+        assert_array_equal(found[1][1], found[2][1])
+
+
 def test_gaps_are_those_of_all_labels() -> None:
     scores, y, _ = rows_of(7, 300, 20, 3, ties=False)
     weights = candidate_weights(GridSearch(6), 3)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
 import conformix as cx
+from conformix.calibration.cuts import Single
 from conformix.fit import predictor as module
 from conformix.scores.uniforms import row_uniforms
 
@@ -136,6 +138,49 @@ def test_what_the_user_wrote_is_called_by_the_thread_that_asks(threads: int) -> 
         cp.predict_pvalues(TIED[N:])
         cp.predict_set(TIED[N:], alpha=[0.1, 0.2])
         assert called == {threading.get_ident()}
+
+
+def test_a_calibration_of_the_users_is_asked_by_the_thread_that_asks(threads: int) -> None:
+    called = set()
+
+    class Cut(Single):
+        threaded = False  # as where nothing is said
+
+        def at(self, *given):
+            called.add(threading.get_ident())
+            return super().at(*given)
+
+        def pvalues(self, *given):
+            called.add(threading.get_ident())
+            return super().pvalues(*given)
+
+    cp, new, _ = fitted("three scores", threads)
+    own = replace(cp.predictor_.fitted, cuts=Cut(cp.predictor_.fitted.calibration))
+    predictor = replace(cp.predictor_, fitted=own)
+    assert_array_equal(predictor.predict_pvalues(new), cp.predict_pvalues(new))
+    assert_array_equal(np.asarray(predictor.predict_set(new)), np.asarray(cp.predict_set(new)))
+    assert called == {threading.get_ident()}
+
+
+def test_a_scale_that_works_in_place_leaves_the_outputs_alone(threads: int) -> None:
+    class Halved:
+        name, learns = "halved", False
+
+        def fit(self, scores, columns):
+            def halved(values):
+                values *= 0.5
+                return values
+
+            return halved
+
+    probs = np.exp(LOGITS) / np.exp(LOGITS).sum(axis=1, keepdims=True)
+    before = probs.copy()
+    cp = cx.ScoreAverage("thr", weights=[1.0], normalize=Halved(), threads=threads)
+    cp.fit(probs[:N], LABELS[:N])
+    cp.predict_set(probs[N:])
+    cp.predict_set(probs[N:], alpha=[0.1, 0.2])
+    cp.predict_pvalues(probs[N:])
+    assert_array_equal(probs, before)
 
 
 def test_p_values_hold_the_scores_of_few_rows() -> None:

@@ -119,5 +119,8 @@ def test_masses_are_sums_from_the_smallest_up_compiled_and_not(
         sums = np.cumsum(own[order])
         up_to = np.searchsorted(ties[order], ties, side="right")
         assert_array_equal(found[i], sums[up_to - 1])
+    twice = compiled.at(2.0).mass_up_to
     monkeypatch.setattr("conformix.scores.ranked.loops", lambda name, numbers: None)
-    assert_array_equal(Ranked(values, kind).at(temperature).mass_up_to, found)
+    again = Ranked(values, kind).at(temperature)
+    assert_array_equal(again.mass_up_to, found)
+    assert_array_equal(again.at(2.0).mass_up_to, twice)

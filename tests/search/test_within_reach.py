@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from conformix.search import GradientSearch, LineSearch, SizeObjective, simplex_grid
+from conformix.search.line import Walk
 from conformix.search.nonempty import NonEmptyObjective
 from conformix.search.stability import OneStandardError
 
@@ -46,6 +47,20 @@ def test_what_would_save_little_is_left_as_it_is() -> None:
     assert most.within_reach() is most
     nonempty = NonEmptyObjective(scores, y, [scores], 271)
     assert nonempty.within_reach() is nonempty  # best labels are in, however low they score
+
+
+def test_steps_away_from_other_weights_are_counted_as_the_weights_that_they_lead_to() -> None:
+    """However far: what is left of the other weights may be a small part of the way."""
+    scores, y = problem(5)
+    objective = SizeObjective(scores[np.arange(300), y], [scores], 271)
+    walk = Walk(objective, budget=10_000)
+    target = np.array([0.25, 0.15, 0.2, 0.2, 0.2])
+    walk.start(np.full(5, 0.2))
+    steps = np.array([[-3.0], [-1.0], [-0.5], [0.5], [3.0]])
+    counts = walk.span.counts((target - walk.span.base)[None], steps)
+    weights = walk.span.base + steps * (target - walk.span.base)
+    assert (weights >= 0).all()
+    assert_array_equal(counts, objective.counts(weights))
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,8 @@ class Cuts(Protocol):
         """Warn where a threshold is ``-inf`` because rows are too few."""
 
     # Cuts may also say how fresh labelled rows are judged: `law(hits, y, data, facts, alpha)`
-    # returns the law of the covered rows; `no_law` says why none is known.
+    # returns the law of the covered rows; `no_law` says why none is known. Where they are
+    # `threaded`, several threads may ask for thresholds and p-values at once.
 
 
 class Plan(Protocol):
@@ -166,6 +167,7 @@ class Single:
     values: FloatArray
 
     name = "marginal"
+    threaded: ClassVar[bool] = True
 
     @property
     def plan(self) -> Plan:

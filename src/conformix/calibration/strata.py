@@ -158,6 +158,8 @@ class Stratified:
     _grouped: FloatArray = field(init=False, repr=False)
     _ends: IntArray = field(init=False, repr=False)
 
+    threaded: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         # One stable sort keeps the scores of each stratum rising.
         order = np.argsort(self.stratum, kind="stable")

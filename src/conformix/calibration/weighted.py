@@ -192,6 +192,7 @@ class Reweighted:
     sums: RunningSums = field(init=False, repr=False)
 
     no_law: ClassVar[str] = "the rows carry importance weights"
+    threaded: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not self.weight.any():

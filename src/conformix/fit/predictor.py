@@ -186,10 +186,9 @@ class Predictor:
         return gather_rows(outputs, y, np.arange(0), self.scoring)
 
     def blocks(self, outputs: Outputs) -> Iterator[tuple[slice, FloatArray]]:
-        """Yield blocks of rows with their scores (rows, K, d), for reading alone."""
+        """Yield blocks of rows with their scores (rows, K, d)."""
         for rows in outputs.blocks():
-            part = outputs.read(rows)
-            yield rows, self.scoring.view(part if self.blend is None else self.blend.over(part))
+            yield rows, self.scores(outputs.read(rows))
             outputs.release_pages()
 
     def map_scores(self, outputs: Outputs, function: Callable[[slice, FloatArray], T]) -> list[T]:
@@ -198,8 +197,10 @@ class Predictor:
         On the host threads have small blocks of their own, as long as all that they ask is the
         library's, and has no threads of its own. The scores are held until the function returns.
         """
-        ours = not getattr(self.fitted.transform, "holds_rows", True)
-        shared = self.fitted.nested and ours and may_be_shared(self.columns)
+        fitted: Any = self.fitted
+        ours = not getattr(fitted.transform, "holds_rows", True)
+        ours &= getattr(fitted.cuts, "threaded", False)
+        shared = fitted.nested and ours and may_be_shared(self.columns)
         if outputs.on_device or not shared:
             return [function(rows, scores) for rows, scores in self.blocks(outputs)]
         blend, entries = self.blend, outputs.n * outputs.n_classes

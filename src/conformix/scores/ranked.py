@@ -64,6 +64,9 @@ def _order_by_keys(loop: Any, values: FloatArray, label_bits: int) -> IntArray:
 # Of 32 bits, those that say which label it is: more would leave too few for the numbers.
 MOST_LABEL_BITS = 12
 
+# Where no room is made for numbers of labels, nobody asks for them.
+NOT_ASKED = np.empty((0, 0), dtype=np.int64)
+
 # Logarithms are cut at the smallest normal number: smaller probabilities carry no information.
 TINY = float(np.finfo(np.float64).tiny)
 LOG_TINY = float(np.log(TINY))
@@ -285,10 +288,6 @@ class Ranked:
         np.minimum.accumulate(backwards, axis=1, out=backwards)
         return rows, first, last
 
-    def _by_loop(self) -> tuple[Any, IntArray]:
-        """Return the compiled loop over places in rows, where there is one, and no room."""
-        return loops("ranks", self.probs.size), np.empty((0, self.n_classes), dtype=np.int64)
-
     def _positions(self, in_tied_rows: IntArray) -> IntArray:
         """Return sorted positions in label order (n, K), those of tied rows as given."""
         positions = np.tile(np.arange(self.n_classes), (len(self.probs), 1))
@@ -306,11 +305,11 @@ class Ranked:
         """``#{y' : p_y' < p_y}``, shape (n, K)."""
         if self._untempered is not None:
             return self._untempered.below
-        loop, none = self._by_loop()
+        loop = loops("ranks", self.probs.size)
         if loop is None:
             return self._positions(self._ties[1])
         below = np.empty(self.probs.shape, dtype=np.int64)
-        loop.ranks_into(_writeable(self.probs), self.order, below, none)
+        loop.ranks_into(_writeable(self.probs), self.order, below, NOT_ASKED)
         return below
 
     @cached_property
@@ -318,11 +317,11 @@ class Ranked:
         """Rank from the top, ``1 + #{y' : p_y' > p_y}``, shape (n, K)."""
         if self._untempered is not None:
             return self._untempered.rank
-        loop, none = self._by_loop()
+        loop = loops("ranks", self.probs.size)
         if loop is None:
             return self.n_classes - self._positions(self._ties[2])
         rank = np.empty(self.probs.shape, dtype=np.int64)
-        loop.ranks_into(_writeable(self.probs), self.order, none, rank)
+        loop.ranks_into(_writeable(self.probs), self.order, NOT_ASKED, rank)
         return rank
 
     @cached_property
@@ -337,7 +336,9 @@ class Ranked:
         """Mass of the labels no likelier than y, shape (n, K); added from the smallest up."""
         loop = loops("ranks", self.probs.size)
         if loop is not None:
-            own = self if self._untempered is None else self._untempered
+            own = self
+            while own._untempered is not None:
+                own = own._untempered
             masses = np.empty(self.probs.shape)
             loop.masses_into(_writeable(own.probs), _writeable(self.probs), own.order, masses)
             return masses

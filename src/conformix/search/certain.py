@@ -1,12 +1,12 @@
 """Labels that are in a set, or in none, whatever the weights.
 
-Let n true-label score vectors v be given, t(w) the k-th largest of ``<w, v>``, and w not negative.
-If at least k of the v lie above s in every component, then ``<w, s> < t(w)`` for every w: s is out
-of reach. So take the m-th smallest ``v_j`` of every score j, with the largest m for which k of the
-v reach all of these numbers: labels below them are out. "Above" leaves a margin that is larger than
-what rounding can do. If n - k + 1 of the v are no larger than s in any component, then
-``<w, s> >= t(w)`` for every w, and s is in: products with weights that are not negative, and sums,
-rise with their terms in floats too, so that no margin is needed there.
+Let n true-label score vectors v be given, t(w) the k-th largest of ``<w, v>``, and w not negative,
+nor all zero. If at least k of the v lie above s in every component, then ``<w, s> < t(w)`` for all
+w: s is out of reach. So take the m-th smallest ``v_j`` of every score j, with the largest m for
+which k of the v reach all of these numbers: labels below them are out. "Above" leaves a margin that
+is larger than what rounding can do. If n - k + 1 of the v are no larger than s in any component,
+then ``<w, s> >= t(w)`` for all w, and s is in: products with weights that are not negative, and
+sums, rise with their terms in floats too, so that no margin is needed there.
 """
 
 from __future__ import annotations

@@ -35,14 +35,15 @@ class Span:
     def counts(self, directions: FloatArray, steps: FloatArray) -> IntArray:
         """Return the counts at ``base + steps @ directions``, int64 (m,).
 
-        Directions are (r, d), steps (m, r) with ``1 + sum(step) > 0``.
+        Directions are (r, d), steps (m, r); the weights there are not negative, and not all zero.
         """
         narrow = self.objective.with_scores(lambda scores: self._columns(scores, directions))
         points = np.column_stack([np.ones(len(steps)), steps])
         self.evaluated += len(points)
         # Sets do not change with the length of the weights; where they sum to one, the engine's
-        # bounds are tighter.
-        return narrow.counts(points / points.sum(axis=1, keepdims=True))
+        # bounds are tighter. A direction from weights to others leaves their sum as it is.
+        totals = 1.0 + steps @ directions.sum(axis=1).round(12)
+        return narrow.counts(points / totals[:, None])
 
     def _columns(self, scores: FloatArray, directions: FloatArray) -> FloatArray:
         """Return ``<base, s>`` and ``<direction, s>`` of scores (..., d) as (..., 1 + r)."""

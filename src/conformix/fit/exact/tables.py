@@ -17,6 +17,8 @@ from conformix.search.objective import SizeObjective
 TOGETHER = 2**8
 # Scores of a gap that are looked at before the others.
 MARKS = 32
+# Sums of weights from which on labels are certain.
+LEAST_TOTAL = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,12 +72,14 @@ class Tables:
 
     @cached_property
     def _uncertain(self) -> SizeObjective:
-        """The labels of the n rows that may lie between cuts, in rows of as many each."""
+        """The labels of the n rows that may lie between cuts, `TOGETHER` to a row, or all."""
         (scores,), (inside, outside) = self.objective.size_parts, self.certain
         sure = (scores >= inside).all(axis=2) | (scores <= outside).all(axis=2)
+        if 2 * np.count_nonzero(sure) < sure.size:  # they would be held twice for little
+            return self.objective
         labels = scores[~sure]
         rows = np.full((-(-len(labels) // TOGETHER), TOGETHER, scores.shape[2]), np.nan)
-        rows.reshape(-1, scores.shape[2])[: len(labels)] = labels  # no number lies nowhere
+        rows.reshape(-1, scores.shape[2])[: len(labels)] = labels  # NaN lies between no cuts
         objective = copy(self.objective)
         objective.size_parts = (rows,)
         return objective
@@ -122,7 +126,8 @@ def make_tables(
 def _certain(true_scores: FloatArray, weights: FloatArray, k: int) -> FloatArray:
     """Return `Tables.certain` of rank k."""
     d = true_scores.shape[1]
-    if (weights < 0).any() or (weights.sum(axis=1) <= 0).any():
+    # Products of weights that vanish are rounded beyond any margin.
+    if (weights < 0).any() or (weights.sum(axis=1) < LEAST_TOTAL).any():
         return np.array([np.full(d, np.inf), np.full(d, -np.inf)])
     inside = [np.inf] * d if k == 1 else surely_in(true_scores, k - 1)
     return np.array([inside, reach(true_scores, k)])

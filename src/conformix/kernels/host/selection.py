@@ -267,7 +267,7 @@ def _at_least(
     last = min(start + below * step, stop)
     if stop - last > most:
         return stop - last
-    return stop - _first(gaps, min(max(last - step, start), last), last, value)
+    return stop - _first(gaps, max(last - step, start), last, value)
 
 
 @inner
