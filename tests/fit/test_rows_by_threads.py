@@ -183,6 +183,22 @@ def test_a_scale_that_works_in_place_leaves_the_outputs_alone(threads: int) -> N
     assert_array_equal(probs, before)
 
 
+def test_outputs_that_are_the_only_score_are_answered_in_one_long_call(monkeypatch) -> None:
+    """Nothing is made of them that would leave the cache, and short calls take longer."""
+    probs = RNG.dirichlet(np.ones(50), 3_000)
+    cp = cx.ScoreAverage("thr", weights=[1.0], threads=2).fit(probs[:500], np.arange(500) % 50)
+    asked, member = [], type(cp.predictor_.fitted).member
+
+    def noted(self, scores, *given):
+        asked.append(len(scores))
+        return member(self, scores, *given)
+
+    monkeypatch.setattr(type(cp.predictor_.fitted), "member", noted)
+    cp.predict_set(probs)
+    assert 2 * module.SHARED_ENTRIES < probs.size
+    assert asked == [3_000]
+
+
 def test_p_values_hold_the_scores_of_few_rows() -> None:
     n_classes, n = 100, 6_000
     probs = RNG.dirichlet(np.ones(n_classes), n)

@@ -384,6 +384,8 @@ BUGS = [
     Bug("threads that all read the first rows", "fit/predictor.py",
         "function(rows, alone.view(outputs.read(rows)))",
         "function(rows, alone.view(outputs.read(slice(0, rows.stop - rows.start))))"),
+    Bug("outputs that are the only score answered in short calls", "fit/predictor.py",
+        "        if alone.are_outputs(outputs):", "        if alone.are_outputs(outputs) is None:"),
     Bug("p-values that hold the scores of all rows", "fit/predictor.py",
         "together = entries_at_once(SHARED_ENTRIES, outputs.n, outputs.n_classes, threads)",
         "together = entries"),

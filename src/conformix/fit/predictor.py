@@ -37,7 +37,13 @@ from conformix.kernels.arrays import (
     to_device,
     to_host,
 )
-from conformix.kernels.blocks import DEVICE_ENTRIES, entries_at_once, row_blocks, threads_for
+from conformix.kernels.blocks import (
+    BLOCK_ENTRIES,
+    DEVICE_ENTRIES,
+    entries_at_once,
+    row_blocks,
+    threads_for,
+)
 from conformix.kernels.twins import compile_for
 from conformix.predictions.sets import NestedSets, PredictionSets
 from conformix.registry import check_flag
@@ -219,6 +225,8 @@ class Predictor:
 
         threads = threads_for(entries, self.threads)
         together = entries_at_once(SHARED_ENTRIES, outputs.n, outputs.n_classes, threads)
+        if alone.are_outputs(outputs):  # nothing becomes of them: few long calls
+            together = BLOCK_ENTRIES
         return run_blocks(of_thread, row_blocks(outputs.n, outputs.n_classes, together), threads)
 
     def labels(self, y: Any, n: int) -> IntArray:

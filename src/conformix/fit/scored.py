@@ -60,14 +60,19 @@ class Scoring:
         outputs = self._scored(outputs if rows is None else outputs.rows(rows))
         return true_label_scores(outputs, y, self.columns, key=self.key, threads=self.threads)
 
-    def _as_they_are(self, outputs: Outputs) -> FloatArray | None:
-        """Return outputs in host memory (n, K, 1) where they are the only score."""
+    def are_outputs(self, outputs: Outputs) -> bool:
+        """Whether outputs in host memory are the only score, as they are."""
         if self.ensemble is not None or len(self.columns) > 1 or outputs.on_device:
-            return None
+            return False
         score, values = self.columns[0].score, outputs.models.get(self.columns[0].model)
         here = isinstance(values, np.ndarray) and values.dtype == np.float64
-        if not here or not score.is_output(outputs.kind):
+        return here and score.is_output(outputs.kind)
+
+    def _as_they_are(self, outputs: Outputs) -> FloatArray | None:
+        """Return outputs in host memory (n, K, 1) where they are the only score."""
+        if not self.are_outputs(outputs):
             return None
+        score, values = self.columns[0].score, outputs.models[self.columns[0].model]
         # The score may refuse some; it hands the others on.
         return score(Ranked(values, outputs.kind, arithmetic=outputs.arithmetic))[:, :, None]  # type: ignore[no-any-return,arg-type]
 
