@@ -40,6 +40,7 @@ from conformix.scores.sorted_rows import (
     upper_windows,
     windows,
 )
+from conformix.search.certain import one_above
 from conformix.search.objective import CACHE_ENTRIES, SizeObjective
 
 # What the labels within reach may take here (4 GiB, and a quarter of the machine's memory at most);
@@ -190,10 +191,7 @@ class Reach:
         raw_floors = getattr(self.transform, "raw_floors", None)
         values = self.transform(scores) if raw_floors is None else scores
         cuts = self.cuts if raw_floors is None else self._floors
-        inside = values[..., 0] > cuts[0]
-        for j in range(1, scores.shape[-1]):
-            inside |= values[..., j] > cuts[j]
-        return inside
+        return one_above(values, cuts)  # type: ignore[no-any-return]
 
     @cached_property
     def _floors(self) -> list[float]:

@@ -11,9 +11,12 @@ sums, rise with their terms in floats too, so that no margin is needed there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
-from conformix.kernels.arrays import FloatArray
+from conformix.kernels.arrays import FloatArray, as_float64
 
 # How far above a label true-label scores must lie to count as above it, relative to the largest of
 # them: thousands of times what rounding does to a sum of such numbers. Of a label that scores much
@@ -49,6 +52,22 @@ def surely_in(true_scores: FloatArray, k: int) -> list[float]:
     """
     n = len(true_scores)
     return (-_reached_by(-true_scores, n - k + 1)).tolist()  # type: ignore[no-any-return]
+
+
+def one_above(scores: Any, numbers: Sequence[float]) -> Any:
+    """Return which labels (...) have one of their scores (..., d) above its number.
+
+    Numbers are not rounded to fewer bits than they have beside scores of single precision.
+
+    Examples
+    --------
+    >>> one_above(np.array([[1.0, 4.0], [1.0, 5.0]]), [2.0, 4.0])
+    array([False,  True])
+    """
+    above = as_float64(scores[..., 0]) > numbers[0]
+    for j in range(1, scores.shape[-1]):
+        above |= as_float64(scores[..., j]) > numbers[j]
+    return above
 
 
 def _reached_by(vectors: FloatArray, k: int) -> FloatArray:

@@ -17,18 +17,11 @@ import numpy as np
 from conformix.conformal import conformal_rank, in_words, kth_largest, rows_needed
 from conformix.errors import InvalidInput, TrivialSetsWarning, shown, warn
 from conformix.kernels import available_threads, combine, run_blocks
-from conformix.kernels.arrays import (
-    FloatArray,
-    IntArray,
-    as_float64,
-    is_tensor,
-    to_host,
-    torch_counts,
-)
+from conformix.kernels.arrays import FloatArray, IntArray, is_tensor, to_host, torch_counts
 from conformix.kernels.blocks import row_blocks
 from conformix.kernels.simplex import first_best, preference
 from conformix.kernels.twins import host_kernels
-from conformix.search.certain import reach
+from conformix.search.certain import one_above, reach
 
 R = TypeVar("R")
 
@@ -230,13 +223,8 @@ class SizeObjective:
         on_device = any(is_tensor(part) for part in self.size_parts)
         if on_device or not self.plain or self.k > len(self.true_scores):
             return self
-        cuts, kept = reach(self.true_scores, self.k), []
-        for part in self.size_parts:
-            # Cuts are not rounded to fewer bits, and are told from what lies next to them.
-            inside = as_float64(part[..., 0]) > cuts[0]
-            for j in range(1, self.d):
-                inside |= as_float64(part[..., j]) > cuts[j]
-            kept.append(inside)
+        cuts = reach(self.true_scores, self.k)
+        kept = [one_above(part, cuts) for part in self.size_parts]
         if 2 * sum(np.count_nonzero(inside) for inside in kept) > sum(map(np.size, kept)):
             return self  # they would be held twice for little
         other = copy(self)
