@@ -14,6 +14,7 @@ import pytest
 
 from conformix.kernels import blocks
 from conformix.kernels.blocks import at_once, row_blocks, run_blocks, threads_for
+from conformix.kernels.helpers import Call, Helpers
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
@@ -54,7 +55,7 @@ def test_no_more_threads_work_than_asked_for() -> None:
 
 
 def test_helpers_are_started_once_and_whoever_asks_works_too(monkeypatch) -> None:
-    monkeypatch.setattr(blocks, "_HELPERS", blocks._Helpers())
+    monkeypatch.setattr(blocks, "HELPERS", Helpers())
 
     def workers() -> set[int]:
         met = threading.Barrier(3)
@@ -179,13 +180,16 @@ def test_two_things_are_done_at_once_where_two_threads_are(threads: int) -> None
 
 
 def test_what_no_helper_has_begun_is_done_by_whoever_asks(monkeypatch) -> None:
-    monkeypatch.setattr(blocks, "_HELPERS", blocks._Helpers())
-    go_on = threading.Event()
-    busy = blocks._HELPERS.submit(lambda: go_on.wait(10), 1)
+    own = Helpers()
+    monkeypatch.setattr(blocks, "HELPERS", own)
+    begun, go_on = threading.Event(), threading.Event()
+    busy = Call(lambda: begun.set() or (go_on.wait(10) and None))
+    own.ask(busy, 1)
+    assert begun.wait(10)
     found = at_once(lambda: 1, threading.get_ident, 2)
     go_on.set()
     assert found == (1, threading.get_ident())
-    assert busy[0].result()
+    assert busy.close() == 1
 
 
 @pytest.mark.parametrize("fails", ["one", "two", "both"])

@@ -418,7 +418,7 @@ def test_threads_without_a_part_take_blocks_of_labels_as_far_as_there_is_memory(
         return [work(task) for task in tasks]
 
     monkeypatch.setattr("conformix.scores.learnt.run_products", spied)
-    monkeypatch.setattr("conformix.kernels.blocks.FOR_TWO", 1)  # as if these were many labels
+    monkeypatch.setattr("conformix.kernels.blocks.OUTPUTS_PER_WAIT", 1)  # as if labels were many
     ranked, parts = Ranked(rows(12, 40, 8)), np.arange(40) % 4
     own = Kin().sums_of_parts(ranked, parts, threads)
     monkeypatch.setattr("conformix.scores.learnt.MOST_ENTRIES", most)
@@ -456,11 +456,11 @@ def test_no_more_threads_are_used_than_were_asked_for(monkeypatch: pytest.Monkey
         return [work(block) for block in blocks]
 
     monkeypatch.setattr("conformix.scores.learnt.run_products", spied)
-    for n_classes in (161, 162):  # ten matrices of a quarter of a million numbers are worth it
+    for n_classes in (57, 58, 300):  # of ten matrices of a few thousand numbers two are worth it
         ranked = Ranked(rows(12, 30, n_classes))
         for threads in (1, 3):
             Kin().left_out(ranked, Kin().sums(ranked), np.arange(30) % 10, threads)
-    assert asked == [1, 1, 1, 3]
+    assert asked == [1, 1, 1, 2, 1, 3]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")

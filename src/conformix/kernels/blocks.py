@@ -1,8 +1,7 @@
 """Work in blocks of rows: how many numbers at once, in which threads, in whose memory.
 
-Helping threads are started once and kept, since a fit asks for them dozens of times. Whoever asks
-works too, so that a call ends even while all of them are busy with another, or with the one that it
-is part of. A forked child starts its own. The compiled kernels release the interpreter lock.
+Whoever asks for threads works too, beside helpers that are kept (`conformix.kernels.helpers`). The
+compiled kernels release the interpreter lock.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import multiprocessing
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -21,6 +19,7 @@ import numpy as np
 
 from conformix.errors import InvalidInput, shown
 from conformix.kernels.arrays import on_device
+from conformix.kernels.helpers import HELPERS, Call
 
 # Entries held at once while a block of rows is worked on (8 MiB of float64).
 BLOCK_ENTRIES = 2**20
@@ -105,11 +104,9 @@ def available_threads(threads: int | None = None) -> int:
     return int(threads)
 
 
-# Outputs that are worth one where calls are short: threads wait between them for the interpreter.
-SHORT_CALLS = 4
 # With each thread the others wait a little longer, for the interpreter and for memory: as long as
 # so many outputs take. Two hardly wait for each other: from so many outputs on they are worth it.
-OUTPUTS_PER_WAIT, FOR_TWO = 2**16, 2**16
+OUTPUTS_PER_WAIT, FOR_TWO = 2**16, 2**15
 
 
 def threads_for(entries: int, threads: int | None) -> int:
@@ -162,12 +159,13 @@ def run_blocks(work: Callable[[T], R], blocks: Iterable[T], threads: int) -> lis
                 left.clear()
                 errors[which] = error
 
-    asked = _HELPERS.submit(share, n_helpers)
+    call = Call(share)
+    HELPERS.ask(call, n_helpers)
     try:
         share()
     finally:
         left.clear()  # nothing is left, unless the user has interrupted
-        wait([helper for helper in asked if not helper.cancel()])
+        call.close()
     if errors:  # blocks are taken in their order, so that this is the error of one thread, too
         raise errors[min(errors)]
     return [done[which] for which in range(len(todo))]
@@ -185,37 +183,24 @@ def at_once(first: Callable[[], T], second: Callable[[], R], threads: int) -> tu
     """
     if threads < 2:
         return first(), second()
-    (beside,) = _HELPERS.submit(second, 1)
+    done: list[R] = []
+    errors: list[BaseException] = []
+
+    def share() -> None:
+        try:
+            done.append(second())
+        except BaseException as error:
+            errors.append(error)
+
+    call = Call(share)
+    HELPERS.ask(call, 1)
     try:
         one = first()
     finally:
-        begun = not beside.cancel()
-        if begun:
-            wait([beside])
-    return one, beside.result() if begun else second()
-
-
-class _Helpers:
-    """Threads that are started when first asked for, and kept."""
-
-    def __init__(self) -> None:
-        self._size, self._pool = 0, ThreadPoolExecutor(1)
-
-    def submit(self, work: Callable[[], R], n: int) -> list[Future[R]]:
-        """Ask `n` of them to do some work."""
-        if n > self._size:  # a smaller pool ends when its last caller lets go of it
-            self._size, self._pool = n, ThreadPoolExecutor(n, "conformix")
-        pool = self._pool
-        return [pool.submit(work) for _ in range(n)]
-
-    def forget(self) -> None:
-        """Start others when next asked for: a forked child has none of these."""
-        self._size = 0
-
-
-_HELPERS = _Helpers()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_HELPERS.forget)
+        joined = call.close()
+    if errors:
+        raise errors[0]
+    return one, done[0] if joined else second()
 
 
 class Buffers:

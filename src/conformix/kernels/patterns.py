@@ -45,7 +45,6 @@ from conformix.kernels.arrays import (
 from conformix.kernels.blas import multiplying, run_products
 from conformix.kernels.blocks import (
     DEVICE_ENTRIES,
-    SHORT_CALLS,
     row_blocks,
     run_blocks,
     shares,
@@ -440,7 +439,7 @@ def summed(values: Any, threads: int = 1) -> Any:
             return total
 
         # Sums of no more than 2^33 rows have room in 53 bits.
-        several = threads_for(values.size // SHORT_CALLS, threads)
+        several = threads_for(values.size, threads)
         parts = run_blocks(add_up, shares(len(values), several), several)
         return whole(np.sum(parts, axis=0) * 2.0**SUM_BITS)
     entries = DEVICE_ENTRIES if is_tensor(values) else CACHE_ENTRIES

@@ -29,7 +29,6 @@ from conformix.kernels.arrays import FloatArray, IntArray, is_tensor, to_device,
 from conformix.kernels.blas import run_products
 from conformix.kernels.blocks import (
     DEVICE_ENTRIES,
-    SHORT_CALLS,
     Buffers,
     entries_at_once,
     row_blocks,
@@ -633,9 +632,7 @@ def _spreads(
             some = [to_host(spreads(logs[model][rows])) for model in outputs.models]
             found[rows] = mean_spread([log(spread + LEAST_SPREAD) for spread in some])
 
-    blocks, several = _blocks_of(planes[0], threads)
-    few = threads_for(outputs.n * outputs.n_classes // SHORT_CALLS, threads)
-    run_blocks(fill, blocks, min(several, few))
+    run_blocks(fill, *_blocks_of(planes[0], threads))
     return found
 
 

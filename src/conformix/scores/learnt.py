@@ -47,7 +47,6 @@ from conformix.kernels.arrays import (
 from conformix.kernels.blas import run_products
 from conformix.kernels.blocks import (
     DEVICE_ENTRIES,
-    SHORT_CALLS,
     entries_at_once,
     row_blocks,
     run_blocks,
@@ -444,7 +443,7 @@ class Kin(PatternScore):
         rows = [to_device(np.flatnonzero(parts == part), ranked.patterns) for part in places]
         if is_tensor(ranked.patterns):
             return [_correlated(ranked.patterns[some]) for some in rows]
-        several = threads_for(ranked.patterns.size // SHORT_CALLS, threads)
+        several = threads_for(ranked.patterns.size, threads)
         columns = run_blocks(lambda some: patterns.Columns(ranked.patterns[some]), rows, several)
         products = np.empty((len(places), n_classes, n_classes), dtype=np.int64)
 
@@ -469,12 +468,10 @@ def _run_tasks(
     """Do some work on a matrix of every part of the rows, in blocks of labels if that is sooner.
 
     As many blocks as threads would be idle otherwise, where these are the `fewest` that pay, and as
-    many threads as there is memory for: each holds some six blocks of a matrix. Small matrices are
-    the work of one.
+    many threads as there is memory for: each holds some six blocks of a matrix.
     """
-    several, n_classes = available_threads(threads), ranked.n_classes
-    if threads_for(n_parts * n_classes**2 // SHORT_CALLS, threads) == 1:
-        several = 1
+    n_classes = ranked.n_classes
+    several = threads_for(_amount(n_parts * n_classes**2, n_classes), threads)
     n_blocks = several // n_parts
     if fewest is None or n_blocks < fewest or is_tensor(ranked.probs):
         n_blocks = 1
@@ -494,14 +491,18 @@ def _run(
 ) -> None:
     """Do some work on all rows of scores (n, K), in blocks of so many, or one for each thread.
 
-    A score that is the sum of so many `products` is as much work as many that are none.
+    Scores are sums of so many `products` each.
     """
-    amount = scores.shape[0] * scores.shape[1] * (1 + products // patterns.AT_A_TIME)
-    several = threads_for(amount, threads)
+    several = threads_for(_amount(scores.shape[0] * scores.shape[1], products), threads)
     share = -(-len(scores) // several) * scores.shape[1]
     entries = entries_at_once(min(entries, share), len(scores), scores.shape[1], several)
     entries = DEVICE_ENTRIES if is_tensor(scores) else entries
     run_products(work, row_blocks(len(scores), scores.shape[1], entries), several)
+
+
+def _amount(numbers: int, products: int) -> int:
+    """Return how many plain numbers are as much work as some that are sums of products."""
+    return numbers * (1 + products // patterns.AT_A_TIME)
 
 
 def _correlated(rows: Any) -> RowSums:
