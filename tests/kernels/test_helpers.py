@@ -11,6 +11,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -34,8 +35,17 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[Helpers]:
     own = Helpers()
     monkeypatch.setattr(blocks, "HELPERS", own)
     yield own
-    while own._awake:  # they would look out for seconds
-        own._awake.pop().raise_()
+    put_to_sleep(own, monkeypatch)
+
+
+def put_to_sleep(awake: Helpers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """End the threads of helpers who would look out for seconds."""
+    monkeypatch.setattr(helpers, "LOOKS", SHORT)
+    awake._pool.shutdown(wait=False)
+    while any(thread.is_alive() for thread in awake._pool._threads):
+        with suppress(IndexError):
+            awake._awake.pop().raise_()
+    awake.forget()
 
 
 def until(is_so: Callable[[], bool]) -> bool:
@@ -64,6 +74,14 @@ def test_an_awake_helper_takes_the_next_call_though_nobody_wakes_it(
     for _ in range(5):
         assert until(lambda: len(fresh._awake) == 1)
         assert ask() == first
+
+
+def test_a_helper_that_is_asked_in_vain_stays_awake(fresh: Helpers) -> None:
+    """Another one was sooner, and has joined in its place."""
+    fresh.ask(Call(lambda: None), 1)
+    for _ in range(5):
+        assert until(lambda: len(fresh._awake) == 1)
+        fresh._awake.pop().raise_()
 
 
 def test_a_helper_that_nobody_asks_sleeps(fresh: Helpers, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,16 +129,16 @@ def test_a_call_that_comes_before_a_helper_sits_down_is_joined(
     """The helper has found no call, and is not awake yet in the eyes of whoever asks."""
     joined: list[str] = []
     first, second = (Call(lambda name=name: joined.append(name)) for name in ("one", "two"))
-    look = fresh._look_out
+    look = fresh._is_asked
     asked = threading.Event()
 
-    def late() -> Call | None:
+    def late() -> bool:
         if not asked.is_set():
             asked.set()
             fresh.ask(second, 1)
         return look()
 
-    monkeypatch.setattr(fresh, "_look_out", late)
+    monkeypatch.setattr(fresh, "_is_asked", late)
     fresh.ask(first, 1)
     assert until(lambda: joined == ["one", "two"])
 
@@ -188,8 +206,7 @@ def test_a_forked_child_asks_nobody_who_is_awake_in_its_parent(
     child.join(30)
     code = child.exitcode
     child.kill()
-    while helpers.HELPERS._awake:
-        helpers.HELPERS._awake.pop().raise_()
+    put_to_sleep(helpers.HELPERS, monkeypatch)
     assert code == 0
 
 

@@ -125,11 +125,13 @@ class Helpers:
                 pool.submit(self._serve)
 
     def _serve(self) -> None:
-        """Join calls until there are none for a while."""
+        """Join calls until nobody has asked for a while."""
         call = self._next()
         while call is not None:
             call.join()
-            call = self._next() or self._look_out()
+            call = self._next()
+            while call is None and self._is_asked():
+                call = self._next()  # none where another helper was sooner
 
     def _next(self) -> Call | None:
         try:
@@ -137,14 +139,16 @@ class Helpers:
         except IndexError:
             return None
 
-    def _look_out(self) -> Call | None:
+    def _is_asked(self) -> bool:
+        """Look out for a while; returns whether somebody asks."""
         flag = Flag()
         self._awake.append(flag)
-        # Somebody may have asked since the last look, and found nobody awake.
-        if self._asked or not flag.is_seen():
-            with suppress(ValueError):  # where somebody has just taken it
-                self._awake.remove(flag)
-        return self._next()
+        # Somebody may have asked since the last look at the calls, and found nobody awake.
+        if not self._asked and flag.is_seen():
+            return True
+        with suppress(ValueError):  # where somebody has just taken it
+            self._awake.remove(flag)
+        return bool(self._asked)
 
     def forget(self) -> None:
         """Start others when next asked for: a forked child has none of these."""
