@@ -23,8 +23,8 @@ import numpy as np
 
 from conformix.kernels.twins import loops
 
-# Looks at a flag before a thread sleeps: two to four milliseconds, what a fit does between calls.
-LOOKS = 100_000
+# Looks at a flag before a thread sleeps: one or two milliseconds, what a fit does between calls.
+LOOKS = 30_000
 
 
 class Call:

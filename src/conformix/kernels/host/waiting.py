@@ -1,18 +1,18 @@
-"""Waiting awake: a thread that sleeps between two calls of a fit wakes up too late for the second.
+"""Waiting awake: a thread that looks at a flag, without the interpreter lock.
 
-To put a thread to sleep and to wake it takes a tenth of a millisecond, and some systems then let it
-share a core with whoever woke it: as long as many calls of a fit take. So a thread looks at a flag
-for a while, without the interpreter lock, before it sleeps.
+Now and then it lets others go first who want its core: whoever it waits for may be one of them.
 """
 
 from __future__ import annotations
 
+import os
 import platform
 from typing import Any
 
 import numba.extending
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.np import arrayobj
 
 from conformix.kernels.host.compiled import compiled
@@ -20,13 +20,15 @@ from conformix.kernels.host.compiled import compiled
 # Typed in some releases of numba only.
 intrinsic: Any = numba.extending.intrinsic
 make_array: Any = arrayobj.make_array
-# Whether the processor is an x86, which can be told that a loop waits.
-_HAS_PAUSE = platform.machine().lower() in {"x86_64", "amd64"}
+declared: Any = cgutils.get_or_insert_function
+
+# Looks between two that let others go first (a microsecond or two).
+PATIENCE = 64
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def _read(typing_context: Any, flag: Any) -> Any:
-    """Return ``flag[0]`` as it is now: a plain read would be made once, before the loop."""
+    """Return ``flag[0]`` as it is now: a plain read may be made once, before a loop."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array = make_array(signature.args[0])(context, builder, arguments[0])
@@ -37,12 +39,25 @@ def _read(typing_context: Any, flag: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def _pause(typing_context: Any) -> Any:
-    """Tell the processor that this is a loop that waits."""
+    """Tell an x86 that this is a loop that waits."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        if _HAS_PAUSE:
+        if platform.machine().lower() in {"x86_64", "amd64"}:
             kind = ir.FunctionType(ir.VoidType(), [])
-            builder.call(builder.module.declare_intrinsic("llvm.x86.sse2.pause", fnty=kind), [])
+            builder.call(declared(builder.module, kind, "llvm.x86.sse2.pause"), [])
+        return context.get_dummy_value()
+
+    return types.void(), code
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _give_way(typing_context: Any) -> Any:
+    """Let a thread run that waits for this core, where the system is a POSIX one."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        if os.name == "posix":
+            kind = ir.FunctionType(ir.IntType(32), [])
+            builder.call(declared(builder.module, kind, "sched_yield"), [])
         return context.get_dummy_value()
 
     return types.void(), code
@@ -51,8 +66,10 @@ def _pause(typing_context: Any) -> Any:
 @compiled
 def is_set(flag: Any, looks: int) -> bool:
     """Return whether ``flag[0]`` differs from zero within so many looks at it."""
-    for _ in range(looks):
+    for look in range(looks):
         if _read(flag) != 0:
             return True
+        if look % PATIENCE == 0:
+            _give_way()
         _pause()
     return False
