@@ -3,7 +3,9 @@
 ``make bench WHAT=end-to-end`` measures times, stages and growth; ``--parts times`` some of it,
 ``--parts`` with no name nothing: it writes the tables of the page again, from the rows that are
 there. All take the same float64 outputs and take turns in one process, round by round, in an order
-that shifts; noted are medians with 95 % bootstrap intervals, and ratios of the same round.
+that shifts; noted are medians with 95 % bootstrap intervals, and ratios of the same round. Rounds
+of the host come from several processes: how memory happens to lie in one makes some contenders a
+third faster than in the next.
 
 MAPIE is called as its users do, around a fitted estimator (here one whose features are its
 probabilities); TorchCP with tensors, on the host or on the device; both with their defaults. A CUDA
@@ -17,6 +19,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -45,6 +48,8 @@ HOST_SIZES = {(10_000, 100): 25, (20_000, 1_000): 9}
 DEVICE_SIZES = {(50_000, 1_000): 15}
 SCORES = ("thr", "aps", "rank", "logp", "margin", "invrank")
 GROWTH_ROUNDS = 5
+# Processes that share the rounds of the host.
+PROCESSES = 5
 # Seconds per gigabyte.
 SLOW_MEMORY = 3
 
@@ -265,7 +270,13 @@ def use_threads(threads: int) -> None:
         sys.modules["torch"].set_num_threads(threads)
 
 
-def host_times(rounds: int | None, sizes: Iterable[tuple[int, int]]) -> Iterable[dict[str, Any]]:
+def host_times(
+    rounds: int | None, sizes: Iterable[tuple[int, int]], processes: int = 1
+) -> Iterable[dict[str, Any]]:
+    """Yield rows of the host; those of several processes are put together."""
+    if processes > 1:
+        yield from pooled([in_child(rounds, sizes, processes) for _ in range(processes)])
+        return
     for n, n_classes in sizes:
         case = make_case(n, n_classes)
         for threads in sorted({1, cores()}):
@@ -276,6 +287,41 @@ def host_times(rounds: int | None, sizes: Iterable[tuple[int, int]]) -> Iterable
             for name, seconds in taken.items():
                 facts = {"case": name, "n": n, "K": n_classes, "threads": threads}
                 yield facts | timed(seconds) | qualities[name]
+
+
+def in_child(
+    rounds: int | None, sizes: Iterable[tuple[int, int]], processes: int
+) -> list[dict[str, Any]]:
+    """Return the rows of a process that measures its part of the rounds."""
+    found = []
+    for n, n_classes in sizes:
+        part = -(-(rounds or HOST_SIZES.get((n, n_classes), GROWTH_ROUNDS)) // processes)
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder) / "rows.jsonl"
+            command = [sys.executable, "-m", "benchmarks.end_to_end", "--parts", "times"]
+            command += ["--places", "host", "--processes", "1", "--sizes", f"{n}x{n_classes}"]
+            command += ["--rounds", str(part), "--out", str(out), "--tables", folder]
+            subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+            found += Results(out).rows
+    return found
+
+
+def pooled(children: list[list[dict[str, Any]]]) -> Iterable[dict[str, Any]]:
+    """Yield the rows of several processes as if one had measured all rounds."""
+    facts = ("case", "n", "K", "threads", "mean_size", "coverage")
+    for rows in zip(*children, strict=True):
+        whole = np.concatenate([row["rounds_s"] for row in rows])
+        parts = {
+            name: short(np.median([row[name] for row in rows]))
+            for name in ("fit_s", "predict_s", "cpu_s")
+        }
+        yield {name: rows[0][name] for name in facts if name in rows[0]} | {
+            "seconds": short(np.median(whole)),
+            "interval": [short(end) for end in interval(whole)],
+            **parts,
+            "rounds_s": [short(value) for value in whole],
+            "processes_s": [row["seconds"] for row in rows],
+        }
 
 
 def device_times(rounds: int | None, sizes: Iterable[tuple[int, int]]) -> Iterable[dict[str, Any]]:
@@ -423,13 +469,11 @@ def device_name() -> str | None:
     return torch.cuda.get_device_name() if torch.cuda.is_available() else None
 
 
-Sizes = list[tuple[int, int]] | None
-
-
-def on_host(results: Results, parts: list[str], sizes: Sizes, rounds: int | None) -> None:
-    place, sizes = f"host, {cores()} cores", sizes or list(HOST_SIZES)
+def on_host(results: Results, asked: argparse.Namespace) -> None:
+    place, sizes = f"host, {cores()} cores", asked.sizes or list(HOST_SIZES)
+    parts, rounds = asked.parts, asked.rounds
     if "times" in parts:
-        results.renew("times", place, host_times(rounds, sizes))
+        results.renew("times", place, host_times(rounds, sizes, asked.processes))
     if "stages" in parts:
         n, n_classes = sizes[-1]
         results.renew("stages", place, stages(make_case(n, n_classes), n_classes))
@@ -437,8 +481,9 @@ def on_host(results: Results, parts: list[str], sizes: Sizes, rounds: int | None
         results.renew("growth", place, growth(rounds))
 
 
-def on_device(results: Results, parts: list[str], sizes: Sizes, rounds: int | None) -> None:
-    device, sizes = device_name(), sizes or list(DEVICE_SIZES)
+def on_device(results: Results, asked: argparse.Namespace) -> None:
+    device, sizes = device_name(), asked.sizes or list(DEVICE_SIZES)
+    parts, rounds = asked.parts, asked.rounds
     if device is None:
         print("no CUDA device here: its rows stay as they are")
         return
@@ -473,6 +518,7 @@ def main() -> None:
     parser.add_argument("--places", nargs="+", choices=list(places), default=list(places))
     parser.add_argument("--sizes", nargs="+", type=size, help="such as 10000x100, rows x classes")
     parser.add_argument("--rounds", type=int, help="of every case; by default more of small ones")
+    parser.add_argument("--processes", type=int, default=PROCESSES, help="that share the rounds")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--tables", type=Path, default=end_to_end_page.TABLES)
     arguments = parser.parse_args()
@@ -482,7 +528,7 @@ def main() -> None:
         names = " and ".join(absent)
         print(f"left out, not installed: {names}; `make bench WHAT=end-to-end` installs them")
     for place in arguments.places:
-        places[place](results, arguments.parts, arguments.sizes, arguments.rounds)
+        places[place](results, arguments)
     end_to_end_page.write(results.rows, arguments.tables)
     print("\n" + end_to_end_page.goals_table(results.rows))
 
