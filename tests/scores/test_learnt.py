@@ -371,7 +371,7 @@ def test_threads_that_share_rows_leave_out_what_one_would(
         monkeypatch.setattr("conformix.scores.learnt.loops", lambda name, n: loops(name, 2**20))
     else:
         monkeypatch.setattr("conformix.scores.learnt.loops", lambda *_: None)
-    ranked, parts = Ranked(rows(13, 40, 6)), np.arange(40) % 10
+    ranked, parts = Ranked(rows(13, 40, 20)), np.arange(40) % 10
     alone = score.left_out(ranked, score.sums(ranked), parts, 1)
     monkeypatch.setattr("conformix.kernels.blocks.OUTPUTS_PER_WAIT", 1)
     for threads in (2, 3, 25, 60):  # parts of the rows, then blocks of labels as well
