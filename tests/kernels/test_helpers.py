@@ -48,6 +48,13 @@ def put_to_sleep(awake: Helpers, monkeypatch: pytest.MonkeyPatch) -> None:
     awake.forget()
 
 
+def two_calls() -> tuple[Call, Call, list[str]]:
+    """Two calls, and the names of those that were joined, in their order."""
+    joined: list[str] = []
+    first, second = (Call(lambda name=name: joined.append(name)) for name in ("one", "two"))
+    return first, second, joined
+
+
 def until(is_so: Callable[[], bool]) -> bool:
     """Whether something is so within some seconds."""
     end = time.monotonic() + 6
@@ -105,8 +112,7 @@ def test_a_call_that_comes_while_a_helper_gives_up_is_joined(
     fresh: Helpers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The helper has looked in vain; before it can say so, somebody takes it for awake."""
-    joined: list[str] = []
-    first, second = (Call(lambda name=name: joined.append(name)) for name in ("one", "two"))
+    first, second, joined = two_calls()
     in_vain = Flag.is_seen
     taken = threading.Event()
 
@@ -127,8 +133,7 @@ def test_a_call_that_comes_before_a_helper_sits_down_is_joined(
     fresh: Helpers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The helper has found no call, and is not awake yet in the eyes of whoever asks."""
-    joined: list[str] = []
-    first, second = (Call(lambda name=name: joined.append(name)) for name in ("one", "two"))
+    first, second, joined = two_calls()
     look = fresh._is_asked
     asked = threading.Event()
 
@@ -226,6 +231,42 @@ def test_a_flag_is_seen_as_it_is_raised_by_another_thread() -> None:
     flag[0] = 1
     thread.join(20)
     assert found == [True]
+
+
+def test_nobody_works_on_where_no_further_helper_can_be_had(
+    fresh: Helpers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system has threads for one helper and refuses the next."""
+    begun, done = threading.Event(), []
+
+    def work(i: int) -> None:
+        begun.set()
+        time.sleep(0.02)
+        done.append(i)
+
+    ask = fresh.ask
+
+    def refused(call: Call, n: int) -> None:
+        ask(call, 1)
+        assert begun.wait(6)
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(fresh, "ask", refused)
+    with pytest.raises(RuntimeError, match="new thread"):
+        run_blocks(work, range(100), 3)
+    n_done = len(done)
+    time.sleep(0.06)
+    assert len(done) == n_done < 10
+
+
+def test_helpers_are_awake_for_milliseconds() -> None:
+    def seconds() -> float:
+        start = time.perf_counter()
+        waiting.is_set(np.zeros(1, dtype=np.int64), helpers.LOOKS)
+        return time.perf_counter() - start
+
+    waiting.is_set(np.zeros(1, dtype=np.int64), 1)  # compiled
+    assert 1e-4 < min(seconds() for _ in range(5)) < 0.01
 
 
 def test_looks_come_to_an_end() -> None:

@@ -160,11 +160,11 @@ def run_blocks(work: Callable[[T], R], blocks: Iterable[T], threads: int) -> lis
                 errors[which] = error
 
     call = Call(share)
-    HELPERS.ask(call, n_helpers)
     try:
+        HELPERS.ask(call, n_helpers)
         share()
     finally:
-        left.clear()  # nothing is left, unless the user has interrupted
+        left.clear()  # nothing is left, unless somebody has interrupted
         call.close()
     if errors:  # blocks are taken in their order, so that this is the error of one thread, too
         raise errors[min(errors)]
@@ -193,8 +193,8 @@ def at_once(first: Callable[[], T], second: Callable[[], R], threads: int) -> tu
             errors.append(error)
 
     call = Call(share)
-    HELPERS.ask(call, 1)
     try:
+        HELPERS.ask(call, 1)
         one = first()
     finally:
         joined = call.close()
