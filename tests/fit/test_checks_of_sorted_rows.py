@@ -11,7 +11,7 @@ import conformix as cx
 from conformix.data.outputs import SUM_TOLERANCE, Outputs, check_outputs
 from conformix.kernels.twins import WORTHWHILE, compile_for
 from conformix.scores.names import score_columns
-from conformix.scores.sorted_rows import over_sorted
+from conformix.scores.upper_rows import over_sorted
 
 THREE = score_columns(("",), ("thr", "aps", "rank"))
 N, K = 400, 20

@@ -16,9 +16,9 @@ from conformix.kernels.arrays import falling_labels, write_reached
 from conformix.kernels.blocks import threads_for
 from conformix.kernels.twins import compile_for
 from conformix.scores import score_columns
-from conformix.scores import sorted_rows as sorting
 from conformix.scores.scale import NORMALIZERS
-from conformix.scores.sorted_rows import SortedRows, Window, sorted_slices
+from conformix.scores.sorted_rows import HELD_PLACES, SortedRows
+from conformix.scores.upper_rows import UpperRows, sorted_slices
 
 THREE = score_columns(("",), ("thr", "aps", "rank"))
 COMPILED = 2**17
@@ -54,20 +54,18 @@ def test_first_places_and_labels_that_score_alike(
         *((cut, None) for cut in (*map(float, levels), -np.inf, np.inf, mixed)), (mixed[some], some)
     ]  # fmt: skip
 
-    def answers() -> list[np.ndarray]:
+    def answers(block: SortedRows | UpperRows) -> list[np.ndarray]:
         found = []
         for cuts, which in asked:
-            block = SortedRows(logits, "logits")
             found += upper_ends.first_places(block, THREE, rule, cuts, which)
-            held = block.upper(THREE, None)
-            found += upper_ends.first_places(held, THREE, rule, cuts, which)
         return found
 
-    compiled = answers()
-    monkeypatch.setattr(upper_ends, "loops", lambda *_: None)
-    plain = answers()
-    for ours, theirs in zip(compiled, plain, strict=True):
-        assert_array_equal(ours, theirs)
+    plain = answers(SortedRows(logits, "logits"))
+    for width in (1, HELD_PLACES, 60):
+        monkeypatch.setattr(UpperRows, "at_once", 60 * 7 + width)  # few deep rows at a time
+        compiled = answers(UpperRows(SortedRows(logits, "logits"), THREE, None, width).filled())
+        for ours, theirs in zip(compiled, plain, strict=True):
+            assert_array_equal(ours, theirs)
     assert not any(weights) or len({len(np.unique(first)) for first in compiled[::2]}) > 1
 
 
@@ -98,6 +96,33 @@ def test_labels_of_sets_of_any_size(layout, digits, compiled) -> None:
     assert_array_equal(falling_labels(outputs, mask), best_first)
 
 
+@pytest.mark.parametrize("best", [True, False])
+@pytest.mark.parametrize("scores", [("thr", "aps", "rank"), ("logrank", "logp", "invrank")])
+@pytest.mark.parametrize(("digits", "spread"), [(None, 1.5), (0, 1.5), (None, 0.1)])
+def test_labels_within_reach(digits, spread, scores, best: bool) -> None:
+    compile_for(COMPILED)
+    rows, logits, y = tuned(digits, spread)
+    columns = score_columns(("",), scores)
+    scoring = Scoring(columns, 0)
+    held = with_order(HeldOutputs(check_outputs(logits, "logits"), scoring))
+    rows = TuningRows(held, y, NORMALIZERS["ecdf"], columns)
+    every = np.sort(held.tensor, axis=1)  # scores rise together
+    every = every if best else every[:, :-1]
+    some = np.arange(0, 400, 3)
+    for k in (1, 200, 399):
+        reach = rows.reach(k)
+        floors = np.array(rows.transform.raw_floors(reach.cuts))
+        expected = rows.transform(every[some][(every[some] > floors).any(axis=2)])
+        for width in (2, HELD_PLACES, 60):
+            block = UpperRows(SortedRows(logits, "logits"), columns, None, width).filled()
+            found = block.within(some, rows.transform.lines, floors, 0 if best else 1)
+            assert_array_equal(in_some_order(found.T), in_some_order(expected))
+
+
+def in_some_order(labels: np.ndarray) -> np.ndarray:
+    return labels[np.lexsort(labels.T)]
+
+
 @pytest.mark.parametrize("start", [0, 3, 6])
 @pytest.mark.parametrize("stop", [7, 9, 10])
 def test_tie_groups_may_go_beyond_the_places_that_are_asked_for(start, stop) -> None:
@@ -106,17 +131,16 @@ def test_tie_groups_may_go_beyond_the_places_that_are_asked_for(start, stop) -> 
     counts[:100] = np.arange(10)  # no ties
     counts[100] = 1
     rising = np.sort(counts + 1, axis=1) / np.sum(counts + 1, axis=1, keepdims=True)
-    window = SortedRows(rising)._window(None, slice(start, stop))
-    assert window._walk is not None
-    first, last = window.ends
-    below = (rising[:, None, :] < rising[:, :, None]).sum(axis=2)
+    below = (rising[:, None, :] < rising[:, :, None]).sum(axis=2) / 9
     upto = (rising[:, None, :] <= rising[:, :, None]).sum(axis=2)
-    assert_array_equal(first, below[:, start:stop])
-    assert_array_equal(last, upto[:, start:stop] - 1)
-    some = np.array([1, 100, 120, 299])
-    first, last = SortedRows(rising)._window(some, slice(start, stop)).ends
-    assert_array_equal(first, below[some, start:stop])
-    assert_array_equal(last, upto[some, start:stop] - 1)
+    columns, some = score_columns(("",), ("rank", "invrank")), np.array([1, 100, 120, 299])
+    for width in (10 - start, 10):
+        block = UpperRows(SortedRows(rising), columns, None, width).filled()
+        for which in (None, some):
+            found = block.scores(columns, which, slice(start, stop))
+            chosen = slice(None) if which is None else which
+            assert_array_equal(found[..., 0], below[chosen, start:stop])
+            assert_array_equal(found[..., 1], 1.0 / (11 - upto[chosen, start:stop]))
 
 
 @pytest.mark.parametrize("start", [0, 1, 7, 11])
@@ -127,55 +151,21 @@ def test_masses_are_those_of_tie_groups_in_the_rows_that_have_some(start) -> Non
     rising = np.sort(rows, axis=1)
     rising[tied, at] = rising[tied, at + 1]  # two places of every third row, each in turn
     rows = np.random.default_rng(3).permuted(rising, axis=1)
-    block, y = SortedRows(rows), np.arange(400) % 12
-    places = slice(start, 12)
+    y = np.arange(400) % 12
     upto = np.cumsum(rising, axis=1)
     last = (rising[:, None, :] <= rising[:, :, None]).sum(axis=2) - 1
     mass = np.take_along_axis(upto, last, axis=1)
-    window: Window = block._window(None, places)
-    assert_array_equal(window.mass_up_to, mass[:, places])
-    assert_array_equal(np.broadcast_to(window.rank, mass[:, places].shape), 12 - last[:, places])
+    columns = score_columns(("",), ("aps", "invrank", "rank"))
+    block = UpperRows(SortedRows(rows), columns, y, 12 - start).filled()
+    found = block.scores(columns, None, slice(start, 12))
+    assert_array_equal(found[..., 0], mass[:, start:])
+    assert_array_equal(found[..., 1], 1.0 / (12 - last[:, start:]))
     own = rows[np.arange(400), y]
     ends = (rising <= own[:, None]).sum(axis=1) - 1
-    asked = SortedRows(rows).of_labels(y)
-    assert_array_equal(asked.mass_up_to[:, 0], upto[np.arange(400), ends])
-    assert_array_equal(asked.rank[:, 0], 12 - ends)
-    assert_array_equal(asked.below[:, 0], (rising < own[:, None]).sum(axis=1))
-
-
-def test_a_tie_with_the_label_below_the_upper_end_is_seen() -> None:
-    compile_for(COMPILED)
-    rising = np.sort(np.random.default_rng(5).dirichlet(np.ones(40), 50), axis=1)
-    start = 40 - sorting.HELD_PLACES
-    rising[:, start] = rising[:, start - 1]
-    window = SortedRows(rising)._window(None, slice(start, 40))
-    assert_array_equal(window.below, [[start - 1, *range(start + 1, 40)]] * 50)
-
-
-@pytest.mark.parametrize("compiled", [True, False])
-@pytest.mark.parametrize("n_classes", [3, 60, 128, 129, 200])
-def test_upper_ends_that_are_held_score_as_all_rows_do(monkeypatch, n_classes, compiled) -> None:
-    monkeypatch.setattr(sorting, "KEPT_SORTED", 90 * 128)
-    if compiled:
-        compile_for(COMPILED)
-    rows = np.random.default_rng(n_classes).dirichlet(np.full(n_classes, 0.1), 90).round(4)
-    y = np.arange(90) % n_classes
-    held = SortedRows(rows).upper(THREE, y)
-    assert ("outputs" in vars(held._source)) is (n_classes <= 128)  # sorted still
-    expected = SortedRows(rows).scores(THREE, None, slice(0, n_classes))
-    some = np.arange(2, 90, 7)
-    for places in (
-        *sorting.windows(n_classes),
-        slice(0, n_classes),
-        slice(n_classes - 1, n_classes),
-    ):
-        for which in (None, some):
-            chosen = expected if which is None else expected[which]
-            assert_array_equal(held.scores(THREE, which, places), chosen[:, places])
-            planes, numbers = held.planes(THREE, which, places)
-            assert_array_equal(np.moveaxis(planes[:, numbers], 0, -1), chosen[:, places])
-    assert held.true is not None
-    assert_array_equal(held.true, held.true_scores(THREE, y, np.arange(90)))
+    assert block.true is not None
+    assert_array_equal(block.true[:, 0], upto[np.arange(400), ends])
+    assert_array_equal(block.true[:, 1], 1.0 / (12 - ends))
+    assert_array_equal(block.true[:, 2], (rising < own[:, None]).sum(axis=1) / 11)
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,10 @@ from conformix.fit import upper_ends as module
 from conformix.fit.predictor import best_first
 from conformix.fit.rule import Rule
 from conformix.kernels.blocks import run_blocks
+from conformix.kernels.twins import compile_for
 from conformix.scores import SCORES, parse_score, score_columns, score_tensor
 from conformix.scores import sorted_rows as sorting
+from conformix.scores import upper_rows as uppers
 from conformix.scores.scale import Interpolated, Scaled
 from conformix.search import GridSearch
 
@@ -135,7 +137,7 @@ def test_blocks_and_threads_do_not_matter(monkeypatch) -> None:
     found = []
     # More threads than a few sort together, and have blocks in common.
     for entries, threads in [(2**18, 1), (37, 3), (500, 2), (37, 7), (2**18, 7)]:
-        monkeypatch.setattr(sorting, "SORTED_ENTRIES", entries)
+        monkeypatch.setattr(uppers, "BLOCK_OUTPUTS", entries)
         monkeypatch.setattr(sorting.SortedRows, "at_once", 3 * threads)
         monkeypatch.setattr(module, "MEMBERS", 5 * threads)
         cp = cx.ScoreAverage(THREE, kind="logits", random_state=0, threads=threads).fit(logits, y)
@@ -204,18 +206,19 @@ def test_labels_are_ordered_by_what_a_scale_of_the_user_makes_of_their_scores(fa
 
 
 def test_a_few_blocks_per_thread_are_in_memory_at_once(monkeypatch) -> None:
+    compile_for(2**17)
     logits, y = rows_and_labels(n=500)
     monkeypatch.setattr(module, "WORTHWHILE", 0)
     cp = cx.ScoreAverage(THREE, kind="logits", random_state=0, threads=3).fit(logits, y)
     monkeypatch.setattr("conformix.kernels.blocks.OUTPUTS_PER_WAIT", 1)
-    monkeypatch.setattr(sorting, "SORTED_ENTRIES", logits[:8].size)
+    monkeypatch.setattr(uppers, "BLOCK_OUTPUTS", logits[:8].size)
     sizes, entries = [], []
 
     def spied(work, blocks, threads):
         sizes.append((len(blocks), threads))
         return run_blocks(work, blocks, threads)
 
-    monkeypatch.setattr(sorting, "run_blocks", spied)
+    monkeypatch.setattr(uppers, "run_blocks", spied)
     monkeypatch.setattr("conformix.fit.predictor.compile_for", entries.append)
     cp.predict_set(logits)
     assert entries == [logits.size]

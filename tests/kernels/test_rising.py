@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_array_equal
 
+from conformix.kernels.host import rising as module
 from conformix.kernels.host.rising import DIGIT, DIGITS, by_digits, rising
 
 RNG = np.random.default_rng(3)
@@ -24,10 +25,19 @@ DRAWN = {
 }
 
 
-def sorted_by_digits(values: np.ndarray) -> bool:
+def sorted_by_digits(values: np.ndarray, digits: int = DIGITS, n_bits: int = DIGIT) -> bool:
+    """Whether digits sort some values; then they must have sorted them."""
     room = np.zeros((2, len(values)), dtype=np.uint64)
-    counts = np.zeros((DIGITS, 1 << DIGIT), dtype=np.int64)
-    return by_digits(values.view(np.int64), room[0], room[1], counts)
+    counts = np.full((digits, 1 << n_bits), -7)  # what others left there
+    done = by_digits(values.view(np.int64), room[0], room[1], counts, n_bits)
+    if done:
+        assert_array_equal(room[0].view(np.float64), np.sort(values))
+    return done
+
+
+@pytest.fixture(autouse=True)
+def by_whom(monkeypatch) -> None:
+    monkeypatch.setattr(module, "SORTS_WIDE", False)
 
 
 @pytest.mark.parametrize("values", DRAWN.values(), ids=DRAWN)
@@ -38,6 +48,21 @@ def test_numbers_rise(values) -> None:
     assert values.tobytes() == before.tobytes()
 
 
+@pytest.mark.parametrize("values", DRAWN.values(), ids=DRAWN)
+@pytest.mark.parametrize(("digits", "n_bits"), [(1, 4), (2, 8), (3, 5), (4, 11)])
+def test_digits_may_be_any(values, digits, n_bits) -> None:
+    done = sorted_by_digits(values, digits, n_bits)
+    assert done or digits * n_bits < 16
+
+
+@pytest.mark.parametrize("values", DRAWN.values(), ids=DRAWN)
+def test_where_numpy_is_faster_it_sorts(monkeypatch, values) -> None:
+    monkeypatch.setattr(module, "SORTS_WIDE", True)
+    monkeypatch.setattr(module, "by_digits", None)
+    assert_array_equal(rising(values), np.sort(values))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(arrays(float, st.integers(0, 60), elements=st.floats(allow_nan=False)))
 def test_any_numbers_rise(values) -> None:
     assert_array_equal(rising(values), np.sort(values))

@@ -34,7 +34,7 @@ from conformix.scores.learnt import (
     total_of,
 )
 from conformix.scores.ranked import Ranked
-from conformix.scores.sorted_rows import true_label_scores
+from conformix.scores.upper_rows import true_label_scores
 
 LEARNING = (Likeness(), Kin(), Rarity())
 

@@ -16,9 +16,9 @@ from cases import probability_rows
 from conformix.data.outputs import check_outputs
 from conformix.kernels.arrays import of_labels
 from conformix.scores import SCORES, Aps, Score, score_columns
-from conformix.scores import sorted_rows as module
-from conformix.scores.sorted_rows import true_label_scores
+from conformix.scores import upper_rows as module
 from conformix.scores.tensor import fill_tensor
+from conformix.scores.upper_rows import true_label_scores
 
 NEED_LOGITS = {"logit", "energy"}
 VARIANTS = [

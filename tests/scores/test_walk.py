@@ -1,9 +1,10 @@
-"""Sorted rows by the compiled walk and by NumPy: the same bits, of every score at every place."""
+"""Sorted rows by compiled loops and by NumPy: the same bits, of every score at every place."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,10 +14,12 @@ from numpy.testing import assert_array_equal
 
 import conformix as cx
 from conformix.kernels import twins
+from conformix.kernels.host.sorting import SHORT_RUN
 from conformix.scores import score_columns
 from conformix.scores.ranked import Rising
 from conformix.scores.sorted_rows import HELD_PLACES, SortedRows, scores_at
 from conformix.scores.tensor import score_tensor
+from conformix.scores.upper_rows import UpperRows
 
 SCORES = (
     "thr", "aps", "rank", "logrank", "invrank", "margin", "raps(penalty=0.3, k_reg=1)",
@@ -41,38 +44,46 @@ def signed_bits(values: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(values, dtype=np.float64).view(np.int64)
 
 
-def answers(block: np.ndarray, kind: str, y: np.ndarray) -> list[np.ndarray]:
+LOOKED_UP = score_columns(("",), ("rank", "thr", "invrank", "aps", "logrank"))
+
+
+def sorted_block(who: str, block: np.ndarray, kind: str, y: np.ndarray | None, columns) -> Any:
+    """Return rows of which loops hold the upper ends, or that NumPy sorts."""
+    rows = SortedRows(block, kind)
+    return UpperRows(rows, columns, y).filled() if who == "compiled" else rows.upper(columns, y)
+
+
+def answers(who: str, block: np.ndarray, kind: str, y: np.ndarray) -> list[np.ndarray]:
     """Return the scores of all places, of parts of them, of deep windows of few rows, of labels."""
     n, n_classes = block.shape
     top = max(n_classes - HELD_PLACES, 0)
-    some = np.arange(0, n, 2)
-    rows = SortedRows(block, kind)
-    asked = [
-        rows.scores(COLUMNS, None, slice(n_classes - 1, n_classes)),
-        rows.scores(COLUMNS, None, slice(top, n_classes)),
-        rows.scores(COLUMNS, some, slice((top + n_classes) // 2, n_classes)),
-        rows.scores(COLUMNS, some, slice(top // 2, max(top, 1))),
-        rows.scores(COLUMNS, some[:1], slice(0, n_classes)),
-        rows.scores(COLUMNS, None, slice(0, n_classes)),
-        scores_at(SortedRows(block, kind).of_labels(y), COLUMNS),
-        scores_at(rows.at(np.repeat(some, 2), np.tile([0, n_classes - 1], len(some))), COLUMNS),
-    ]
-    upper = SortedRows(block, kind).upper(COLUMNS, y)
-    assert upper.true is not None
-    return [
-        *asked, upper.true, upper.scores(COLUMNS, some, slice(top, n_classes)),
-        upper.scores(COLUMNS, some, slice(0, n_classes)),
-        upper.true_scores(COLUMNS, y[some], some),
-    ]  # fmt: skip
+    some, found = np.arange(0, n, 2), []
+    for columns in (COLUMNS, LOOKED_UP):
+        rows = sorted_block(who, block, kind, y, columns)
+        assert rows.true is not None
+        at = rows.at(np.repeat(some, 2), np.tile([0, n_classes - 1], len(some)))
+        found += [
+            rows.scores(columns, None, slice(n_classes - 1, n_classes)),
+            rows.scores(columns, None, slice(top, n_classes)),
+            rows.scores(columns, some, slice((top + n_classes) // 2, n_classes)),
+            rows.scores(columns, some, slice(top // 2, max(top, 1))),
+            rows.scores(columns, some[:1], slice(0, n_classes)),
+            rows.scores(columns, None, slice(0, n_classes)),
+            scores_at(at, columns),
+            rows.true,
+            rows.true_scores(columns, y[some], some),
+            rows.outputs_at(np.arange(n) % (n_classes + 1)),
+        ]
+    return found
 
 
 def assert_twins_agree(
     by: Callable[[str], None], block: np.ndarray, kind: str, y: np.ndarray
 ) -> None:
     by("NumPy")
-    plain = answers(block, kind, y)
+    plain = answers("NumPy", block, kind, y)
     by("compiled")
-    for one, other in zip(plain, answers(block, kind, y), strict=True):
+    for one, other in zip(plain, answers("compiled", block, kind, y), strict=True):
         assert_array_equal(signed_bits(one), signed_bits(other))
 
 
@@ -100,33 +111,53 @@ def test_logits(by, n_classes: int, dtype: type) -> None:
     assert_twins_agree(by, logits, "logits", rng.integers(n_classes, size=40))
 
 
-@pytest.mark.parametrize("who", ["compiled", "NumPy"])
+@pytest.mark.parametrize("columns", [COLUMNS, LOOKED_UP], ids=["computed", "looked up"])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("kind", ["probs", "logits"])
-def test_rows_that_are_filled_in_piece_by_piece(by, kind: str, dtype: type, who: str) -> None:
-    by(who)
+def test_rows_that_are_filled_in_piece_by_piece(by, kind: str, dtype: type, columns) -> None:
     rng = np.random.default_rng(5)
     block, y = rng.dirichlet(np.full(50, 0.2), 31).astype(dtype), rng.integers(50, size=31)
     block[:, 1:] += np.arange(1, 50, dtype=dtype) / 64  # no ties but these, in a later piece
     block[3, [10, 11]] = block[3].max()
-    whole, pieces = SortedRows(block, kind), SortedRows(block, kind)
-    pieces.begin(y)
-    for rows in (slice(20, 31), slice(0, 7), slice(7, 20)):
-        pieces.fill(rows)
-    walk = pieces._walked
-    assert {"outputs", "ranked"} <= set(vars(pieces))
-    found, expected = (
-        [scores_at(rows.of_labels(y), COLUMNS)]
-        + [rows.scores(COLUMNS, None, slice(first, 50)) for first in (0, 50 - HELD_PLACES)]
-        for rows in (pieces, whole)
-    )
-    for one, other in zip(found, expected, strict=True):
-        assert_array_equal(signed_bits(one), signed_bits(other))
-    assert_array_equal(pieces.outputs, np.sort(block, axis=1))
-    pieces.of_labels(y.copy())  # the same labels: nothing is walked again
-    assert pieces._walked is walk
-    pieces.of_labels((y + 1) % 50)
-    assert (pieces._walked is walk) == (who == "NumPy")
+    by("NumPy")
+    whole = sorted_block("NumPy", block, kind, y, columns)
+    places = [slice(first, 50) for first in (0, 50 - HELD_PLACES, 49)]
+    expected = [whole.true, *(whole.scores(columns, None, some) for some in places)]
+    by("compiled")
+    for width in (1, HELD_PLACES, 50):
+        pieces = UpperRows(SortedRows(block, kind), columns, y, width)
+        for rows in (slice(20, 31), slice(0, 7), slice(7, 20)):
+            pieces.fill(rows)
+        found = [pieces.true, *(pieces.scores(columns, None, some) for some in places)]
+        for one, other in zip(found, expected, strict=True):
+            assert_array_equal(signed_bits(one), signed_bits(other))
+
+
+@pytest.mark.parametrize("n_classes", [SHORT_RUN, SHORT_RUN + 1, 700])
+@pytest.mark.parametrize("digits", [True, False])
+def test_long_rows_by_digits_and_by_numpy(by, monkeypatch, n_classes: int, digits: bool) -> None:
+    monkeypatch.setattr("conformix.kernels.host.upper.BY_DIGITS", digits)
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet(np.full(n_classes, 0.1), 9)
+    probs[1], probs[2] = 1 / n_classes, np.eye(n_classes)[3]
+    crowd = 1.0 + rng.permutation(n_classes) * 2.0**-40  # alike in their first bits
+    crowd[0] = 0.0
+    probs[3] = crowd / crowd.sum()
+    y = rng.integers(n_classes, size=9)
+    assert_twins_agree(by, probs, "probs", y)
+    assert_twins_agree(by, rng.normal(0, 5, (9, n_classes)), "logits", y)
+
+
+@pytest.mark.parametrize("layout", ["by columns", "read only", "every other"])
+def test_rows_in_any_memory(by, layout: str) -> None:
+    rng = np.random.default_rng(2)
+    probs, y = rng.dirichlet(np.full(40, 0.3), 25).round(2) + 0.001, rng.integers(40, size=25)
+    rows = {
+        "by columns": np.asfortranarray(probs), "read only": probs.copy(),
+        "every other": np.repeat(probs, 2, axis=1)[:, ::2],
+    }[layout]  # fmt: skip
+    rows.flags.writeable = layout != "read only"
+    assert_twins_agree(by, rows, "probs", y)
 
 
 values = st.one_of(st.sampled_from([0.0, -0.0, 0.25, 0.5, 1.0, 5e-324]), st.floats(0, 1))
@@ -145,8 +176,8 @@ def test_any_rows(by, data, n_classes: int) -> None:
 @pytest.mark.parametrize("who", ["compiled", "NumPy"])
 def test_a_single_row_has_the_mass_of_its_tie_groups(by, who: str) -> None:
     by(who)
-    row = np.array([[0.1, 0.2, 0.2, 0.5]])
-    found = SortedRows(row).scores(score_columns(("",), "aps"), None, slice(0, 4))
+    row, aps = np.array([[0.1, 0.2, 0.2, 0.5]]), score_columns(("",), "aps")
+    found = sorted_block(who, row, "probs", None, aps).scores(aps, None, slice(0, 4))
     assert_array_equal(found, score_tensor(row, ("aps",)))
 
 

@@ -29,17 +29,10 @@ from conformix.kernels.arrays import BoolArray, FloatArray, IntArray, joined, st
 from conformix.kernels.blocks import row_blocks
 from conformix.kernels.cached import cached_property
 from conformix.kernels.plain.engine import count_reached
-from conformix.kernels.twins import loops
 from conformix.scores.names import Column
 from conformix.scores.scale import Transform
-from conformix.scores.sorted_rows import (
-    HELD_PLACES,
-    SortedOutputs,
-    are_sorted,
-    parts_of_rows,
-    upper_windows,
-    windows,
-)
+from conformix.scores.sorted_rows import are_sorted, upper_windows
+from conformix.scores.upper_rows import SortedOutputs
 from conformix.search.certain import one_above
 from conformix.search.objective import CACHE_ENTRIES, SizeObjective
 
@@ -137,13 +130,13 @@ class Reach:
         With the `best` label of every row among them, or, on the host, without.
         """
         d = len(columns)
-        kernel: Any = None if ordered.on_device else loops("lookup", len(rows) * HELD_PLACES)
         # Made before threads ask for them.
-        lines: Any = None if kernel is None else getattr(self.transform, "lines", None)
+        lines: Any = getattr(self.transform, "lines", None) if ordered.compiled else None
+        floors = None if lines is None else np.array(self._floors)
 
         def of_block(block: Any, some: IntArray, places: slice) -> FloatArray:
             if lines is not None:
-                return self._on_lines(block, columns, some, kernel, lines, best=best)
+                return block.within(some, lines, floors, 0 if best else 1)  # type: ignore[no-any-return]
             planes: list[list[FloatArray]] = [[] for _ in range(d)]
             seen = np.zeros(len(some), dtype=bool)
             for which, scores, inside in upper_windows(block, columns, self._may_be_in, some):
@@ -155,36 +148,6 @@ class Reach:
             return self.transform(stacked([joined(plane) for plane in planes]).T).T
 
         return joined(ordered.map(of_block, rows), axis=1).T  # type: ignore[no-any-return]
-
-    def _on_lines(
-        self,
-        block: Any,
-        columns: Sequence[Column],
-        rows: IntArray,
-        kernel: Any,
-        lines: Any,
-        *,
-        best: bool,
-    ) -> FloatArray:
-        """Return the normalised scores (d, L) of the labels of some sorted rows, in one pass."""
-        floors, found, which = np.array(self._floors), [], np.arange(len(rows))
-        for places in windows(block.block.shape[1]):
-            below = []
-            for some, chosen in parts_of_rows(block, rows, which, places):
-                planes, numbers = block.planes(columns, chosen, places)
-                if not best and places.stop == block.block.shape[1]:
-                    planes = np.ascontiguousarray(planes[:, numbers, :-1])
-                    numbers = np.arange(len(numbers))
-                labels = np.empty((len(planes), len(numbers) * planes.shape[2]))
-                deeper = np.empty(len(numbers), dtype=bool)
-                bits = labels.view(np.int64)
-                count = kernel.above(planes, numbers, lines, floors, labels, bits, deeper)
-                found.append(labels[:, :count])
-                below.append(some[deeper])
-            which = joined(below)
-            if not len(which):
-                break
-        return joined(found, axis=1)
 
     def _may_be_in(self, scores: FloatArray, _: IntArray | None = None) -> BoolArray:
         # Labels that are out need not be normalised; a few more that are out do no harm.

@@ -64,8 +64,8 @@ from conformix.kernels.combine import RankLimits
 from conformix.scores.ensemble import scored_models
 from conformix.scores.names import Column, score_columns
 from conformix.scores.scale import Normalizer, Scaled
-from conformix.scores.sorted_rows import SortedOutputs
 from conformix.scores.tensor import draw_key
+from conformix.scores.upper_rows import SortedOutputs
 from conformix.search.goals import bind, is_mean_size
 from conformix.search.nonempty import BesideBestObjective, NonEmptyObjective
 from conformix.search.objective import SizeObjective, tuning_rank

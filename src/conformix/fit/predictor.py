@@ -50,9 +50,9 @@ from conformix.registry import check_flag
 from conformix.scores import Column
 from conformix.scores.blend import Blend, Blending
 from conformix.scores.ensemble import Ensemble, scored_models
-from conformix.scores.sorted_rows import over_sorted
 from conformix.scores.tensor import fill_tensor, may_be_shared
 from conformix.scores.uniforms import row_uniforms
+from conformix.scores.upper_rows import over_sorted
 
 T = TypeVar("T")
 

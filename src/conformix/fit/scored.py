@@ -25,8 +25,9 @@ from conformix.kernels.twins import compile_for
 from conformix.scores.ensemble import Ensemble
 from conformix.scores.names import Column
 from conformix.scores.ranked import Ranked
-from conformix.scores.sorted_rows import SortedOutputs, are_sorted, true_label_scores
+from conformix.scores.sorted_rows import are_sorted
 from conformix.scores.tensor import fill_tensor
+from conformix.scores.upper_rows import SortedOutputs, true_label_scores
 from conformix.splits import Roles
 
 

@@ -30,17 +30,14 @@ from conformix.kernels.arrays import (
     write_reached,
 )
 from conformix.kernels.blocks import row_blocks
-from conformix.kernels.twins import loops
 from conformix.scores.names import Column
 from conformix.scores.sorted_rows import (
-    SortedOutputs,
     SortedRows,
     are_sorted,
     first_reaching,
-    parts_of_rows,
     scores_at,
-    windows,
 )
+from conformix.scores.upper_rows import SortedOutputs, UpperRows
 
 # Outputs from which on sorting and bisecting is quicker than scoring all labels.
 WORTHWHILE = 2**14
@@ -87,7 +84,7 @@ class UpperEnds:
         if is_tensor(first):
             mask[:] = beside(_members(block, first), mask)  # answers may be wanted elsewhere
             return self._best_first_on_device(block, first)
-        sizes, lowest = mask.shape[1] - first, _lowest(block, first)
+        sizes, lowest = mask.shape[1] - first, block.outputs_at(first)
         upto = np.cumsum(sizes)  # members up to and with every row
         starts = np.unique(np.searchsorted(upto, np.arange(0, upto[-1] + 1, MEMBERS)))
         parts = [slice(*pair) for pair in pairwise([*starts.tolist(), len(mask)])]
@@ -116,7 +113,12 @@ class UpperEnds:
         return small[_alike_by_label(rows, values, labels)]
 
     def _in_order(
-        self, block: SortedRows, labels: IntArray, firsts: IntArray, alike: BoolArray, part: slice
+        self,
+        block: UpperRows | SortedRows,
+        labels: IntArray,
+        firsts: IntArray,
+        alike: BoolArray,
+        part: slice,
     ) -> IntArray:
         """Return the labels of the sets of some rows of the host, best first."""
         # By falling output is by falling score; only labels that score alike may stand in another
@@ -144,17 +146,9 @@ def _alike_by_label(rows: IntArray, values: FloatArray, labels: IntArray) -> Any
     return np.lexsort((labels, -values, rows)) if alike.any() else slice(None)
 
 
-def _lowest(block: Any, first: IntArray) -> FloatArray:
-    """Return the outputs (n,) at the places (n,) of sorted rows; infinity beyond the last."""
-    n, n_classes = block.block.shape
-    lowest = block.outputs[block.numbers(n), first.clip(max=n_classes - 1)]
-    lowest[first == n_classes] = np.inf
-    return lowest  # type: ignore[no-any-return]
-
-
 def _members(block: Any, first: IntArray) -> BoolArray:
     """Return the labels (n, K) from the places (n,) on."""
-    return block.block >= _lowest(block, first)[:, None]  # type: ignore[no-any-return]
+    return block.block >= block.outputs_at(first)[:, None]  # type: ignore[no-any-return]
 
 
 def first_places(
@@ -175,27 +169,16 @@ def first_places(
 
     on_host = not is_tensor(every)  # a device has the labels in order, and all scores at once
     floors = rule.floors(float(np.min(cuts))) if on_host else None
-    alike = np.zeros(len(every), dtype=bool)
-    above = np.full(len(every), np.nan)  # what the lowest label of the window above scores
-    kernel: Any = loops("lookup", block.block.size) if on_host else None
-    lines: Any = None if kernel is None else getattr(rule.transform, "lines", None)
+    lines = getattr(rule.transform, "lines", None) if isinstance(block, UpperRows) else None
     if lines is not None:
-        first = np.full(len(every), block.block.shape[1])
         low = np.full(len(rule.weights), -np.inf) if floors is None else floors
         # Copies: code for memory that must not be written would be compiled apart.
         limits, weights = np.empty((len(every), 1)), np.array(rule.weights, order="C")
         limits[:] = cuts
-        for places in windows(block.block.shape[1]):
-            for some, chosen in parts_of_rows(block, rows, every, places):
-                planes, numbers = block.planes(columns, chosen, places)
-                kernel.reach(
-                    planes, planes.view(np.int64), numbers, some, lines, weights, low,
-                    limits.reshape(-1), first, alike, above,
-                )  # fmt: skip
-            every = every[first[every] == places.start]
-            if not len(every):
-                break
-        return first, alike
+        some = every if rows is None else rows
+        return block.first_places(some, lines, weights, low, limits.reshape(-1))
+    alike = np.zeros(len(every), dtype=bool)
+    above = np.full(len(every), np.nan)  # what the lowest label of the window above scores
 
     def reaches(scores: FloatArray, which: IntArray) -> BoolArray:
         values = rule.of_single_labels(scores, floors)

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from conformix.kernels.arrays import FloatArray
 from conformix.scores.ranked import Ranked
-from conformix.scores.score import Score
+from conformix.scores.score import LookedUp, Score
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,10 @@ class Aps(Score):
     def rises(self) -> bool:
         """A mass less a share of the label's own is rounded: it may fall by a last bit."""
         return not self.randomized and self.u == 0
+
+    def looked_up(self, n_classes: int) -> LookedUp | None:
+        """Return that it is the mass, where nothing is tempered or subtracted."""
+        return LookedUp("mass_up_to") if self.rises and self.temperature == 1 else None
 
     def __call__(self, ranked: Ranked) -> FloatArray:
         """Return the mass of ``{y' : p_y' <= p_y}``, less ``u p_y``."""

@@ -248,6 +248,13 @@ class DeviceRows:
         window: Any = DeviceWindow(self.ranked, rows[:, None], places[:, None])
         return torch_module().cat([column.score(window) for column in columns], dim=1)
 
+    def outputs_at(self, places: Any) -> Any:
+        """Return the outputs (n,) at a place of every row; infinity beyond the last."""
+        n, n_classes = self.block.shape
+        found = self.outputs[self.numbers(n), places.clip(max=n_classes - 1)]
+        found[places == n_classes] = np.inf
+        return found
+
     at_once: ClassVar[int] = DEVICE_ENTRIES  # labels of a window whose scores are held
 
     def numbers(self, rows: int) -> Any:

@@ -6,10 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+import numpy as np
+
 from conformix.errors import InvalidInput
+from conformix.kernels import elementary
 from conformix.kernels.arrays import FloatArray, quotient
 from conformix.scores.ranked import Ranked
-from conformix.scores.score import Score
+from conformix.scores.score import LookedUp, Score
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,12 @@ class Rank(Score):
         if self.tie_break not in ("none", "prob"):
             raise InvalidInput(f'tie_break must be "none" or "prob"; got {self.tie_break!r}.')
 
+    def looked_up(self, n_classes: int) -> LookedUp | None:
+        """Return the shares by the number of labels below, where no probability is added."""
+        if self.tie_break != "none":
+            return None
+        return LookedUp("below", np.arange(n_classes + 1) / max(n_classes - 1, 1))
+
     def __call__(self, ranked: Ranked) -> FloatArray:
         """Return ``#{y' : p_y' < p_y} / (K - 1)``; zero where there is a single class."""
         below = ranked.below + ranked.probs if self.tie_break == "prob" else ranked.below
@@ -71,6 +80,10 @@ class Logrank(Score):
         """Return ``log K``, the width between certainty and ignorance."""
         return max(math.log(n_classes), 1.0)
 
+    def looked_up(self, n_classes: int) -> LookedUp | None:
+        """Return minus the logarithms by rank."""
+        return LookedUp("rank", 0.0 - elementary.log(_ranks(n_classes)))
+
     def __call__(self, ranked: Ranked) -> FloatArray:
         """Return ``-log r_y``, with zero (not minus zero) at the top."""
         return 0.0 - ranked.log_ranks
@@ -95,6 +108,15 @@ class Invrank(Score):
         """The larger output never scores lower."""
         return True
 
+    def looked_up(self, n_classes: int) -> LookedUp | None:
+        """Return the inverses by rank."""
+        return LookedUp("rank", 1.0 / _ranks(n_classes))
+
     def __call__(self, ranked: Ranked) -> FloatArray:
         """Return ``1 / r_y``."""
         return 1.0 / ranked.rank
+
+
+def _ranks(n_classes: int) -> FloatArray:
+    """Return all ranks; before them a one, which is none."""
+    return np.maximum(np.arange(n_classes + 1.0), 1.0)

@@ -411,17 +411,6 @@ class Rising(Ranked):
         """What is sorted, probabilities or logits, as float64, (n, K)."""
         return self._raw
 
-    def make_room(self) -> None:
-        """Make room for the probabilities of logits; parts of it are filled one by one."""
-        if self.kind == "logits":
-            self.probs, self.log_sum_exp = np.empty(self.shape), np.empty((self.shape[0], 1))
-
-    def fill(self, rows: slice) -> None:
-        """Compute what there is room for, of some rows, whose numbers are known by now."""
-        if self.kind == "logits":
-            part = Rising(self._raw[rows], "logits", self.u[rows], self.arithmetic)
-            self.probs[rows], self.log_sum_exp[rows] = part.probs, part.log_sum_exp
-
     @cached_property
     def _order(self) -> IntArray:
         return np.arange(self._raw.size).reshape(self._raw.shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,13 @@ from conformix.errors import InvalidInput
 from conformix.kernels.arrays import FloatArray
 from conformix.registry import check_flags
 from conformix.scores.ranked import Ranked
+
+
+class LookedUp(NamedTuple):
+    """How the score of a label is read off its sorted row: nothing is computed."""
+
+    by: Literal["probs", "mass_up_to", "below", "rank"]  # what of `Ranked` says it
+    table: FloatArray | None = None  # (K + 1,), where that is a number of labels
 
 
 @dataclass(frozen=True)
@@ -77,6 +84,13 @@ class Score(ABC):
     def is_output(self, kind: Kind) -> bool:
         """Whether the score of a label is its output, bit for bit."""
         return False
+
+    def looked_up(self, n_classes: int) -> LookedUp | None:
+        """Return how the score of a label is read off its sorted row; None where it is computed.
+
+        Bit for bit what calling the score gives, with exactly rounded logarithms.
+        """
+        return None
 
     def __str__(self) -> str:
         return text_of(self)

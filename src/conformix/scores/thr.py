@@ -12,7 +12,7 @@ from typing import ClassVar
 from conformix.data.outputs import Kind
 from conformix.kernels.arrays import FloatArray
 from conformix.scores.ranked import Ranked
-from conformix.scores.score import Score
+from conformix.scores.score import LookedUp, Score
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,10 @@ class Thr(Score):
     def is_output(self, kind: Kind) -> bool:
         """Whether outputs are the probabilities themselves."""
         return kind == "probs" and self.temperature == 1
+
+    def looked_up(self, n_classes: int) -> LookedUp | None:
+        """Return that it is the probability, where nothing is tempered."""
+        return LookedUp("probs") if self.temperature == 1 else None
 
     def __call__(self, ranked: Ranked) -> FloatArray:
         """Return ``p_y``."""

@@ -142,80 +142,121 @@ def line_into(values: FloatArray, bits: IntArray, line: Lines, out: FloatArray) 
         out[i] = _on_line(values[i], bits[i], 0, line)
 
 
+# What a score of a place is: its probability, its mass, the entry of a table by how many labels are
+# below or by rank, or, from here on, a number of a plane that holds what was computed.
+PROB, MASS, BELOW, RANK, PLANE = range(5)
+
+
+class Upper(NamedTuple):
+    """The upper ends of sorted rows, and how the scores of their places are read off them."""
+
+    probs: FloatArray  # (n, w), rising: those of the last w places
+    mass: FloatArray  # (n, w): up to and with the tie group
+    lowest: IntArray  # (n,): the first place of the tie group of the lowest one here
+    planes: FloatArray  # (q, n, w): scores that were computed
+    kinds: IntArray  # (d,)
+    tables: FloatArray  # (d, K + 1), where scores are looked up
+
+
+@inlined
+def _values_into(
+    upper: Upper, row: int, here: int, entered: bool, ends: IntArray, values: FloatArray
+) -> None:
+    """Write the scores of a place of a row, counted from the first that is held, to `values` (d,).
+
+    `ends` (2,) are those of the tie group of the place above, unless the walk has just `entered`
+    the row, and become those of its own.
+    """
+    probs, tables, width = upper.probs, upper.tables, upper.probs.shape[1]
+    beyond = tables.shape[1] - 1 - width
+    if entered or probs[row, here] != probs[row, here + 1]:
+        first = last = here
+        while first > 0 and probs[row, first - 1] == probs[row, here]:
+            first -= 1
+        while entered and last < width - 1 and probs[row, last + 1] == probs[row, here]:
+            last += 1
+        ends[0] = upper.lowest[row] if first == 0 else beyond + first
+        ends[1] = beyond + last
+    for j in range(len(values)):
+        kind = upper.kinds[j]
+        if kind == PROB:
+            values[j] = probs[row, here]
+        elif kind == MASS:
+            values[j] = upper.mass[row, here]
+        elif kind == BELOW:
+            values[j] = tables[j, ends[0]]
+        elif kind == RANK:
+            values[j] = tables[j, tables.shape[1] - 1 - ends[1]]
+        else:
+            values[j] = upper.planes[kind - PLANE, row, here]
+
+
 @compiled
 def reach(
-    planes: FloatArray,
-    bits: IntArray,
+    upper: Upper,
     rows: IntArray,
-    which: IntArray,
     lines: Lines,
     weights: FloatArray,
     floors: FloatArray,
     cuts: FloatArray,
     first: IntArray,
     alike: BoolArray,
-    above: FloatArray,
 ) -> None:
-    """Walk down a window of sorted rows while combined scores on their lines reach the cuts.
+    """Walk down some sorted rows (m,) while combined scores on their lines reach the cuts (m,).
 
-    `planes` (d, n, w), whose memory as integers is `bits`, have the scores of the window, rising;
-    `rows` (m,) says which of these rows, and `which` (m,) where each stands in `cuts`, `first`,
-    `alike` and `above`. There `first` falls by the labels that are in, `alike` says that two of
-    them score alike, and `above` is what the lowest so far scores. Scores up to `floors` (d,) are
-    out whatever the others are.
+    `first` (m,) falls by the labels that are in, and `alike` (m,) says that two of them score
+    alike. Scores up to `floors` (d,) are out whatever the others are.
     """
-    d, width = planes.shape[0], planes.shape[2]
+    d, width = len(upper.kinds), upper.probs.shape[1]
+    values, ends = np.empty(d), np.empty(2, np.int64)
+    bits = values.view(np.int64)
     for i in range(len(rows)):
-        row, one = rows[i], which[i]
-        cut, lowest = cuts[one], above[one]
-        for down in range(width):
-            place = width - 1 - down
+        row, cut, above = rows[i], cuts[i], np.nan
+        for here in range(width - 1, -1, -1):
+            _values_into(upper, row, here, here == width - 1, ends, values)
             short = False
             for j in range(d):
-                short |= planes[j, row, place] <= floors[j]
+                short |= values[j] <= floors[j]
             if short:
                 break
             total = 0.0
             for j in range(d):
-                if weights[j] == 0.0:
-                    continue  # lines are finite
-                value, word = planes[j, row, place], bits[j, row, place]
-                total += weights[j] * _on_line(value, word, j, lines)
+                if weights[j] != 0.0:  # lines are finite
+                    total += weights[j] * _on_line(values[j], bits[j], j, lines)
             if not total >= cut:
                 break
-            alike[one] |= total == lowest
-            lowest = total
-            first[one] -= 1
-        above[one] = lowest
+            alike[i] |= total == above
+            above = total
+            first[i] -= 1
 
 
 @compiled
-def above(
-    planes: FloatArray,
+def within(
+    upper: Upper,
     rows: IntArray,
+    skipped: int,
     lines: Lines,
     floors: FloatArray,
     out: FloatArray,
     bits: IntArray,
     deeper: BoolArray,
 ) -> int:
-    """Walk down a window of sorted rows while a score exceeds its floor; write these labels' lines.
+    """Walk down some sorted rows (m,) while a score exceeds its floor; write these labels' lines.
 
-    `planes` (d, n, w) have the scores of the window, rising, and `rows` (m,) says which of these
-    rows. To `out` (d, m w), whose memory as integers is `bits`, the scores of the labels on their
-    lines, whose number is returned. `deeper` (m,) says where the lowest label of the window is
-    among them.
+    Without the first places from the top, so many as are `skipped`. To `out` (d, m w), whose memory
+    as integers is `bits`, the scores of the labels on their lines, whose number is returned.
+    `deeper` (m,) says where the lowest place is among them.
     """
-    d, width, count = planes.shape[0], planes.shape[2], 0
+    d, width, count = len(upper.kinds), upper.probs.shape[1], 0
+    values, ends = np.empty(d), np.empty(2, np.int64)
     for i in range(len(rows)):
-        row = rows[i]
         deeper[i] = True
-        for down in range(width):
-            place = width - 1 - down
+        for here in range(width - 1 - skipped, -1, -1):
+            _values_into(upper, rows[i], here, here == width - 1 - skipped, ends, values)
             inside = False
             for j in range(d):
-                out[j, count] = planes[j, row, place]
-                inside |= planes[j, row, place] > floors[j]
+                out[j, count] = values[j]
+                inside |= values[j] > floors[j]
             if not inside:
                 deeper[i] = False
                 break
@@ -224,3 +265,18 @@ def above(
         for i in range(count):
             out[j, i] = _on_line(out[j, i], bits[j, i], j, lines)
     return count
+
+
+@compiled
+def scores_into(upper: Upper, rows: IntArray, start: int, planes: FloatArray) -> None:
+    """Write the scores of neighbouring places of some sorted rows (m,) to `planes` (d, m, v).
+
+    The first of them is `start`, counted from the first that is held.
+    """
+    values, ends = np.empty(len(planes)), np.empty(2, np.int64)
+    for i in range(len(rows)):
+        for k in range(planes.shape[2] - 1, -1, -1):
+            entered = k == planes.shape[2] - 1
+            _values_into(upper, rows[i], start + k, entered, ends, values)
+            for j in range(len(planes)):
+                planes[j, i, k] = values[j]

@@ -7,10 +7,13 @@ first; what they leave undone is put right by insertion, which is little unless 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
-from conformix.kernels.host.compiled import compiled
+from conformix.kernels.host.compiled import compiled, inlined
+from conformix.kernels.host.sorting import SORTS_WIDE
 
 DIGITS, DIGIT = 3, 11  # so many digits of so many bits
 # Steps of insertion per number after which other sorts are faster.
@@ -25,21 +28,26 @@ def rising(values: FloatArray) -> FloatArray:
     >>> rising(np.array([0.5, -2.0, 0.25]))
     array([-2.  ,  0.25,  0.5 ])
     """
+    if SORTS_WIDE:
+        return np.sort(values)
     bits = np.ascontiguousarray(values).view(np.int64)
     keys, spare = np.empty(len(bits), dtype=np.uint64), np.empty(len(bits), dtype=np.uint64)
-    counts = np.zeros((DIGITS, 1 << DIGIT), dtype=np.int64)
-    if by_digits(bits, keys, spare, counts):
+    counts = np.empty((DIGITS, 1 << DIGIT), dtype=np.int64)
+    if by_digits(bits, keys, spare, counts, DIGIT):
         return keys.view(np.float64)
     return np.sort(values)
 
 
 @compiled
-def by_digits(bits: IntArray, keys: IntArray, spare: IntArray, counts: IntArray) -> bool:
+def by_digits(
+    bits: IntArray, keys: IntArray, spare: IntArray, counts: IntArray, n_bits: int
+) -> bool:
     """Write the sorted bits of numbers to `keys` (n,); returns False where others should sort them.
 
-    `spare` (n,) is room, and so are the zeros `counts`.
+    `spare` (n,) is room, and so are `counts`: for as many digits, of so many bits each.
     """
-    n, sign, mask = len(bits), np.uint64(1) << np.uint64(63), np.uint64((1 << DIGIT) - 1)
+    n, sign, mask = len(bits), np.uint64(1) << np.uint64(63), np.uint64((1 << n_bits) - 1)
+    digits = len(counts)
     least, most = ~np.uint64(0), np.uint64(0)
     for i in range(n):
         # Negative numbers have all bits turned, others the first.
@@ -52,26 +60,53 @@ def by_digits(bits: IntArray, keys: IntArray, spare: IntArray, counts: IntArray)
     length = 0
     while length < 64 and (most - least) >> np.uint64(length):
         length += 1
-    shift = np.uint64(max(length - DIGITS * DIGIT, 0))
+    shift = np.uint64(max(length - digits * n_bits, 0))
+    for j in range(digits):
+        for k in range(1 << n_bits):
+            counts[j, k] = 0
     for i in range(n):
         rest = (keys[i] - least) >> shift
-        for j in range(DIGITS):
+        for j in range(digits):
             counts[j, rest & mask] += 1
-            rest >>= np.uint64(DIGIT)
-    for j in range(DIGITS):
+            rest >>= np.uint64(n_bits)
+    for j in range(digits):
         place = 0
-        for k in range(1 << DIGIT):
+        for k in range(1 << n_bits):
             place, counts[j, k] = place + counts[j, k], place
-        down = shift + np.uint64(j * DIGIT)
+        down = shift + np.uint64(j * n_bits)
         source, target = (keys, spare) if j % 2 == 0 else (spare, keys)
-        for i in range(n):
-            key = source[i]
-            digit = ((key - least) >> down) & mask
-            target[counts[j, digit]] = key
-            counts[j, digit] += 1
-    steps = PATIENCE * n
+        _move(source, target, counts[j], least, down, mask)
+    for i in range(n if digits % 2 == 0 else 0):  # where the last digit has left them
+        spare[i] = keys[i]
+    if not _inserted(spare, keys):
+        return False
     for i in range(n):
-        key, place = spare[i], i
+        key = keys[i]
+        keys[i] = key ^ sign if key & sign else ~key
+    return True
+
+
+@inlined
+def _move(
+    source: IntArray, target: IntArray, places: IntArray, least: Any, down: Any, mask: Any
+) -> None:
+    """Write keys in the order of a digit, which begins at the bit `down`, those alike as they are.
+
+    `places` are those of the first key of every digit.
+    """
+    for i in range(len(source)):
+        key = source[i]
+        digit = ((key - least) >> down) & mask
+        target[places[digit]] = key
+        places[digit] += 1
+
+
+@inlined
+def _inserted(almost: IntArray, keys: IntArray) -> bool:
+    """Write what digits have sorted to `keys`, put right; returns False where that takes long."""
+    steps = PATIENCE * len(keys)
+    for i in range(len(keys)):
+        key, place = almost[i], i
         while place > 0 and keys[place - 1] > key:
             keys[place] = keys[place - 1]
             place -= 1
@@ -79,7 +114,4 @@ def by_digits(bits: IntArray, keys: IntArray, spare: IntArray, counts: IntArray)
         steps -= i - place
         if steps < 0:
             return False
-    for i in range(n):
-        key = keys[i]
-        keys[i] = key ^ sign if key & sign else ~key
     return True

@@ -7,44 +7,54 @@ cache, and only the places that are asked for are written.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
+import numpy as np
+
 from conformix.kernels.arrays import FloatArray, IntArray
-from conformix.kernels.host.compiled import compiled, inlined
+from conformix.kernels.elementary import cuts
+from conformix.kernels.host.compiled import compiled, inlined, inner
+from conformix.kernels.host.elementary import AT_ONCE, _exp_of_differences, _largest, _sum
+from conformix.kernels.host.rising import by_digits
+from conformix.kernels.host.sorting import BY_DIGITS, HOME, SHORT_RUN, address, sort_row
 
 
-@compiled
-def walk(
+@inner
+def _walk(
     rising: FloatArray,
-    rows: IntArray,
     start: int,
     mass: FloatArray,
     outputs: FloatArray,
     values: FloatArray,
     labels: IntArray,
-    label_mass: FloatArray,
+    label_numbers: FloatArray,
     sums: FloatArray,
+    held: FloatArray,
+    lowest: IntArray,
 ) -> bool:
-    """Write what some rows (m,), whose probabilities are `rising` (n, K), say of places and labels.
+    """Write what up to four rows, whose probabilities (m, K) rise, say of their places and labels.
 
     To `mass` (m, K - start) the mass up to and with the tie group of every place from `start` on;
     whether any of these places ties is returned. For a label per row, whose output is among
     `values` (m,), or none: to `labels` (m, 3) where that is in the sorted `outputs`, and the ends
-    of its tie group; to `label_mass` (m,) its mass. `sums` (4, K) is room.
+    of its tie group; to `label_numbers` (m, 2) its mass and its probability. `sums` (4, K) is room.
+    To `held` (m, K - start) the probabilities of the places, and to `lowest` (m,) where the tie
+    group of the first of them begins.
     """
     top, tied = rising.shape[1] - 1, False
-    for i in range(len(rows)):
-        row, mine = rows[i], i & 3
-        if mine == 0:  # sums wait for each other, those of four rows do not
-            a, b = row, rows[min(i + 1, len(rows) - 1)]
-            c, d = rows[min(i + 2, len(rows) - 1)], rows[min(i + 3, len(rows) - 1)]
-            of_a, of_b, of_c, of_d = rising[a, 0], rising[b, 0], rising[c, 0], rising[d, 0]
-            sums[0, 0], sums[1, 0], sums[2, 0], sums[3, 0] = of_a, of_b, of_c, of_d
-            for j in range(1, top + 1):
-                of_a += rising[a, j]
-                of_b += rising[b, j]
-                of_c += rising[c, j]
-                of_d += rising[d, j]
-                sums[0, j], sums[1, j], sums[2, j], sums[3, j] = of_a, of_b, of_c, of_d
-        upper, up_to, last, ties = rising[row, start:], sums[mine, start:], top - start, 0
+    # Sums wait for each other, those of four rows do not.
+    m = len(rising)
+    b, c, d = min(1, m - 1), min(2, m - 1), min(3, m - 1)
+    of_a, of_b, of_c, of_d = rising[0, 0], rising[b, 0], rising[c, 0], rising[d, 0]
+    sums[0, 0], sums[1, 0], sums[2, 0], sums[3, 0] = of_a, of_b, of_c, of_d
+    for j in range(1, top + 1):
+        of_a += rising[0, j]
+        of_b += rising[b, j]
+        of_c += rising[c, j]
+        of_d += rising[d, j]
+        sums[0, j], sums[1, j], sums[2, j], sums[3, j] = of_a, of_b, of_c, of_d
+    for i in range(m):
+        upper, up_to, last, ties = rising[i, start:], sums[i, start:], top - start, 0
         for j in range(last):
             ties += upper[j] == upper[j + 1]
         if ties == 0:  # as in most rows
@@ -55,11 +65,95 @@ def walk(
             for j in range(last, -1, -1):
                 end = end if j < last and upper[j] == upper[j + 1] else j
                 mass[i, j] = up_to[end]
-        tied |= ties > 0 or (0 < start <= top and rising[row, start - 1] == rising[row, start])
+        tied |= ties > 0 or (0 < start <= top and rising[i, start - 1] == rising[i, start])
         if len(values) > 0:
-            place, low, high = _place(rising, outputs, row, values[i])
+            place, low, high = _place(rising, outputs, i, values[i])
             labels[i, 0], labels[i, 1], labels[i, 2] = place, low, high
-            label_mass[i] = sums[mine, high]
+            label_numbers[i, 0], label_numbers[i, 1] = sums[i, high], rising[i, place]
+        for j in range(last + 1):
+            held[i, j] = upper[j]
+        low = start
+        while low > 0 and rising[i, low - 1] == upper[0]:
+            low -= 1
+        lowest[i] = low
+    return tied
+
+
+# Rows are sorted by so many digits of so many bits, and what these leave undone is little.
+DIGITS, DIGIT = 2, 8
+
+
+class Sorting(NamedTuple):
+    """How rows are sorted, and become probabilities."""
+
+    sort: int  # where the sort is, see `conformix.kernels.host.sorting`
+    home: int
+    digits: bool  # whether rows are sorted by digits, where these tell their numbers apart
+    logits: bool  # whether they are no probabilities yet
+    cuts: tuple[float, float]  # those of sums of as many numbers
+
+
+def sorting(dtype: Any, logits: bool, n_classes: int) -> Sorting:
+    """Return how rows of K numbers of a type are sorted, and become probabilities."""
+    digits = BY_DIGITS and n_classes > SHORT_RUN and dtype == np.float64
+    return Sorting(address(dtype), id(HOME), digits, logits, cuts(n_classes))
+
+
+@compiled
+def hold(
+    block: FloatArray,
+    how: Sorting,
+    values: FloatArray,
+    found: Any,
+    ends: FloatArray,
+    least: FloatArray,
+    room: tuple[FloatArray, FloatArray, FloatArray],
+) -> bool:
+    """Sort rows (n, K), and write what a walk says of them; returns whether a place ties.
+
+    To `found`, with the fields of `conformix.scores.sorted_rows.WalkedOver`; to `least` (n,) the
+    smallest output of each row, and to `ends` (n, w) those of the places that are held, unless
+    there is no room. `room` is for four rows or all: as they are sorted, in double precision, and
+    their probabilities, which may be the same.
+    """
+    sorted_rows, numbers, rising = room
+    n, n_classes = block.shape
+    start, tied = n_classes - found.mass.shape[1], False
+    sums, powers = np.empty((4, n_classes)), np.empty((3, AT_ONCE))
+    labelled = len(values) > 0
+    keys, counts = np.empty((2, n_classes), np.uint64), np.empty((DIGITS, 1 << DIGIT), np.int64)
+    for first in range(0, n, 4):
+        some = min(4, n - first)
+        base = first if len(numbers) > 4 else 0
+        for i in range(some):
+            own, wide, probs = sorted_rows[base + i], numbers[base + i], rising[base + i]
+            for k in range(n_classes):
+                own[k] = block[first + i, k]
+            bits = wide.view(np.int64)
+            if how.digits and by_digits(bits, keys[0], keys[1], counts, DIGIT):
+                for k in range(n_classes):
+                    bits[k] = keys[0, k]
+            else:
+                sort_row(how.sort, own, how.home)
+            least[first + i] = own[0]
+            if len(ends) > 0:
+                for k in range(start, n_classes):
+                    ends[first + i, k - start] = own[k]
+            for k in range(n_classes):
+                wide[k] = own[k]
+            if how.logits:
+                top = _largest(wide)
+                _exp_of_differences(wide, top, probs, powers)
+                total = _sum(probs, how.cuts[0], how.cuts[1], powers)
+                for k in range(n_classes):
+                    probs[k] /= total
+        last = first + some
+        label = slice(first, last) if labelled else slice(0, 0)
+        tied |= _walk(
+            rising[base : base + some], start, found.mass[first:last],
+            numbers[base : base + some], values[label], found.labels[label],
+            found.label_numbers[label], sums, found.probs[first:last], found.lowest[first:last],
+        )  # fmt: skip
     return tied
 
 
