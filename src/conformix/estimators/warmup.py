@@ -86,4 +86,5 @@ def _models() -> Iterator[Any]:
     yield average("thr", "rank", objective="size_stratified")
     yield average("thr", "rank", calibration=PerClass(tune=True))
     yield average("thr", "rank", search=GradientSearch())
-    yield average("thr", "logp", "raps", allow_empty=False)
+    yield average("thr", "raps")
+    yield average("thr", "logp", allow_empty=False)

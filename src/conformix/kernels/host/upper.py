@@ -79,7 +79,8 @@ def _walk(
     return tied
 
 
-# Rows are sorted by so many digits of so many bits, and what these leave undone is little.
+# Rows are sorted by so many digits of so many bits, and what these leave undone is little; numbers
+# of both signs, among whose bits those near zero take most room, by one more.
 DIGITS, DIGIT = 2, 8
 
 
@@ -88,14 +89,15 @@ class Sorting(NamedTuple):
 
     sort: int  # where the sort is, see `conformix.kernels.host.sorting`
     home: int
-    digits: bool  # whether rows are sorted by digits, where these tell their numbers apart
+    digits: int  # by how many digits rows are sorted, where these tell their numbers apart; or 0
     logits: bool  # whether they are no probabilities yet
     cuts: tuple[float, float]  # those of sums of as many numbers
 
 
 def sorting(dtype: Any, logits: bool, n_classes: int) -> Sorting:
     """Return how rows of K numbers of a type are sorted, and become probabilities."""
-    digits = BY_DIGITS and n_classes > SHORT_RUN and dtype == np.float64
+    by_digits = BY_DIGITS and n_classes > SHORT_RUN and dtype == np.float64
+    digits = DIGITS + logits if by_digits else 0
     return Sorting(address(dtype), id(HOME), digits, logits, cuts(n_classes))
 
 
@@ -121,7 +123,7 @@ def hold(
     start, tied = n_classes - found.mass.shape[1], False
     sums, powers = np.empty((4, n_classes)), np.empty((3, AT_ONCE))
     labelled = len(values) > 0
-    keys, counts = np.empty((2, n_classes), np.uint64), np.empty((DIGITS, 1 << DIGIT), np.int64)
+    keys, counts = np.empty((2, n_classes), np.uint64), np.empty((how.digits, 1 << DIGIT), np.int64)
     for first in range(0, n, 4):
         some = min(4, n - first)
         base = first if len(numbers) > 4 else 0
@@ -130,7 +132,7 @@ def hold(
             for k in range(n_classes):
                 own[k] = block[first + i, k]
             bits = wide.view(np.int64)
-            if how.digits and by_digits(bits, keys[0], keys[1], counts, DIGIT):
+            if how.digits > 0 and by_digits(bits, keys[0], keys[1], counts, DIGIT):
                 for k in range(n_classes):
                     bits[k] = keys[0, k]
             else:
