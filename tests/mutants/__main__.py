@@ -202,6 +202,7 @@ NEAR = [
     ("scores/uniforms.py", "fit/test_seen_rows.py"),
     ("scores/uniforms.py", "scores/test_scores.py"),
     ("scores/sorted_rows.py", "scores/test_sorted_rows.py"),
+    ("scores/upper_rows.py", "scores/test_walk.py"),
     ("scores/terms.py", "scores/test_walk.py"),
 ]
 # A bug that makes a loop endless is noticed by whoever waits for it: seconds that tests compute.

@@ -13,6 +13,7 @@ for each other. Other scores are computed once for all that is kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -75,8 +76,9 @@ class Readings(NamedTuple):
     computed: tuple[Column, ...]  # whose planes are held
 
 
-def readings(columns: Sequence[Column], n_classes: int, kernel: Any) -> Readings:
+def readings(columns: Sequence[Column], n_classes: int) -> Readings:
     """Return how the scores of the columns are had from upper ends."""
+    kernel: Any = import_module("conformix.kernels.host.lookup")  # numba, where it is there already
     computed: list[Column] = []
     kinds = np.empty(len(columns), dtype=np.int64)
     tables = np.zeros((len(columns), n_classes + 1))
@@ -108,6 +110,8 @@ class UpperRows:
         Labels whose scores are wanted: `true` (n, d).
     width : int
         How many places are held.
+    known : Readings, optional
+        How the scores are had, where that is known.
     """
 
     at_once: ClassVar[int] = 2**16  # labels of a window whose scores are held
@@ -119,13 +123,14 @@ class UpperRows:
         columns: Sequence[Column],
         y: IntArray | None,
         width: int = HELD_PLACES,
+        known: Readings | None = None,
     ) -> None:
         self.block, self._source, self._columns = source.block, source, tuple(columns)
         n, n_classes = self.block.shape
         self._start = max(n_classes - width, 0)
         self._walks: Any = loops("upper", self.block.size)
         self._lookup: Any = loops("lookup", self.block.size)
-        self._readings = readings(columns, n_classes, self._lookup)
+        self._readings = readings(columns, n_classes) if known is None else known
         self._how = self._walks.sorting(self.block.dtype, source.kind == "logits", n_classes)
         shape, n_labels = (n, n_classes - self._start), 0 if y is None else n
         self._walked = WalkedOver(
@@ -338,7 +343,8 @@ class UpperRows:
 
     def _whole(self, rows: IntArray) -> UpperRows:
         """Return some of the rows, sorted again, with all places."""
-        return UpperRows(self.some(rows), self._columns, None, self.block.shape[1]).filled()
+        n_classes, known = self.block.shape[1], self._readings
+        return UpperRows(self.some(rows), self._columns, None, n_classes, known).filled()
 
 
 def are_compiled(outputs: Outputs) -> bool:
@@ -482,6 +488,7 @@ def over_sorted(
     entries = outputs.n * outputs.n_classes
     several = 1 if outputs.on_device else threads_for(LONG_CALLS * entries, threads)
     few, compiled = min(several, SHORT_CALLERS), are_compiled(outputs)
+    known = readings(columns, outputs.n_classes) if compiled else None
     checks = Checks(outputs, columns, before=over is not None)
 
     def opened(rows: slice) -> Any:
@@ -489,7 +496,9 @@ def over_sorted(
         part = part if over is None else over(part)
         block = sorted_rows(part, slice(0, part.n), columns, key)[columns[0].model]
         own = None if y is None else y[rows]
-        return UpperRows(block, columns, own) if compiled else block.upper(columns, own)
+        if compiled:
+            return UpperRows(block, columns, own, known=known)
+        return block.upper(columns, own)
 
     def alone(rows: slice) -> T:
         checks.begin(rows)
