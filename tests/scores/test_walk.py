@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -13,17 +14,19 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import conformix as cx
+from conformix.data.outputs import check_outputs
 from conformix.kernels import twins
 from conformix.kernels.host.sorting import SHORT_RUN
 from conformix.scores import score_columns
 from conformix.scores.ranked import Rising
 from conformix.scores.sorted_rows import HELD_PLACES, SortedRows, scores_at
-from conformix.scores.tensor import score_tensor
-from conformix.scores.upper_rows import UpperRows
+from conformix.scores.tensor import fill_tensor, score_tensor
+from conformix.scores.upper_rows import UpperRows, true_label_scores
 
 SCORES = (
     "thr", "aps", "rank", "logrank", "invrank", "margin", "raps(penalty=0.3, k_reg=1)",
     "aps(temperature=0.5)", "saps(u=1.0)", "rank(tie_break='prob')", "logp", "entropy",
+    "aps(u=0.5)", "thr(temperature=2.0)",
 )  # fmt: skip
 COLUMNS = score_columns(("",), SCORES)
 
@@ -146,6 +149,21 @@ def test_long_rows_by_digits_and_by_numpy(by, monkeypatch, n_classes: int, digit
     y = rng.integers(n_classes, size=9)
     assert_twins_agree(by, probs, "probs", y)
     assert_twins_agree(by, rng.normal(0, 5, (9, n_classes)), "logits", y)
+
+
+@pytest.mark.parametrize("arithmetic", ["exact", "numpy"])
+@pytest.mark.parametrize("kind", ["probs", "logits"])
+def test_true_labels_by_whose_exponential_the_model_asks_for(by, kind: str, arithmetic) -> None:
+    by("compiled")
+    rng = np.random.default_rng(7)
+    logits, y = rng.normal(0, 6, (300, 40)), rng.integers(40, size=300)
+    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    outputs = check_outputs(logits if kind == "logits" else probs, kind)
+    outputs = replace(outputs, arithmetic=arithmetic)
+    columns = score_columns(("",), ("thr", "aps", "rank", "aps(randomized=True)"))
+    found = true_label_scores(outputs, y, columns, key=5)
+    expected = fill_tensor(outputs, columns, key=5)[np.arange(300), y]
+    assert_array_equal(signed_bits(found), signed_bits(expected))
 
 
 @pytest.mark.parametrize("layout", ["by columns", "read only", "every other"])

@@ -58,7 +58,7 @@ from conformix.scores.sorted_rows import (
 from conformix.scores.tensor import fill_tensor
 
 # Outputs of the rows that a thread has in hand, at most, and of those that it sorts at once.
-BLOCK_OUTPUTS, CACHED_OUTPUTS = 2**20, 2**16
+BLOCK_OUTPUTS, CACHED_OUTPUTS = 2**20, 2**17
 NO_VALUES = np.empty(0)
 # Where calls are long, threads wait for each other as if outputs were so many times as many.
 LONG_CALLS = 2
@@ -349,8 +349,9 @@ class UpperRows:
 
 def are_compiled(outputs: Outputs) -> bool:
     """Whether compiled loops look at the upper ends of rows; else NumPy does, or a device."""
-    exact = outputs.arithmetic == "exact" or outputs.kind == "probs"
-    size = outputs.n * outputs.n_classes if exact and not outputs.on_device else 0
+    if outputs.on_device or (outputs.kind == "logits" and outputs.arithmetic != "exact"):
+        return False  # the loops have one exponential
+    size = outputs.n * outputs.n_classes
     return loops("upper", size) is not None and loops("lookup", size) is not None
 
 
