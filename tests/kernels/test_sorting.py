@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from conformix.kernels.host import sorting
+from conformix.kernels.host import sorting, upper
 
 KIND = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_void_p)
 TYPES = [np.dtype(np.float32), np.dtype(np.float64)]
@@ -64,3 +64,17 @@ def test_an_address_whose_function_does_not_sort_is_not_used(monkeypatch) -> Non
     where = ctypes.cast(idle, ctypes.c_void_p).value
     monkeypatch.setattr(sorting, "of_numpy", lambda dtype: where)
     assert sorting.address(TYPES[1]) == sorting._own(TYPES[1]).address
+
+
+@pytest.mark.parametrize("slowly", [True, False], ids=["packs slowly", "packs quickly"])
+def test_long_rows_are_sorted_by_digits_where_numbers_are_packed_slowly(
+    monkeypatch, slowly
+) -> None:
+    monkeypatch.setattr(upper, "BY_DIGITS", slowly)
+    short = sorting.SHORT_RUN
+    for dtype in TYPES:
+        for logits in (True, False):
+            assert upper.sorting(dtype, logits, short).digits == 0
+            wide = slowly and dtype == np.float64
+            # One digit more for numbers of both signs.
+            assert upper.sorting(dtype, logits, short + 1).digits == (2 + logits if wide else 0)

@@ -17,8 +17,9 @@ import conformix as cx
 from conformix.data.outputs import check_outputs
 from conformix.kernels import twins
 from conformix.kernels.host.sorting import SHORT_RUN
+from conformix.scores import names as named
 from conformix.scores import score_columns
-from conformix.scores.ranked import Rising
+from conformix.scores.ranked import Ranked, Rising
 from conformix.scores.sorted_rows import HELD_PLACES, SortedRows, scores_at
 from conformix.scores.tensor import fill_tensor, score_tensor
 from conformix.scores.upper_rows import UpperRows, true_label_scores
@@ -29,6 +30,7 @@ SCORES = (
     "aps(u=0.5)", "thr(temperature=2.0)",
 )  # fmt: skip
 COLUMNS = score_columns(("",), SCORES)
+NEED_MORE = {"logit", "energy"}  # than probabilities
 
 
 @pytest.fixture
@@ -164,6 +166,24 @@ def test_true_labels_by_whose_exponential_the_model_asks_for(by, kind: str, arit
     found = true_label_scores(outputs, y, columns, key=5)
     expected = fill_tensor(outputs, columns, key=5)[np.arange(300), y]
     assert_array_equal(signed_bits(found), signed_bits(expected))
+
+
+@pytest.mark.parametrize("kind", ["probs", "logits"])
+@pytest.mark.parametrize("n_classes", [1, 2, 9])
+def test_scores_that_are_looked_up_are_what_calling_them_gives(n_classes: int, kind: str) -> None:
+    logits = np.random.default_rng(n_classes).normal(size=(40, n_classes)).round(1)  # with ties
+    probs = score_tensor(logits, "thr", kind="logits")[..., 0]
+    ranked = Ranked(logits if kind == "logits" else probs, kind)
+    found = set()
+    for name in [*SCORES, *(name for name in named.SCORES if name not in NEED_MORE)]:
+        (column,) = score_columns(("",), name)
+        known = column.score.looked_up(n_classes)
+        if known is not None:
+            values = getattr(ranked, known.by)
+            values = values if known.table is None else known.table[values]
+            assert_array_equal(signed_bits(values), signed_bits(column.score(ranked)))
+            found.add(name)
+    assert found == {"thr", "aps", "rank", "logrank", "invrank"}
 
 
 @pytest.mark.parametrize("layout", ["by columns", "read only", "every other"])
