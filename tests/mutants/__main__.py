@@ -203,6 +203,12 @@ NEAR = [
     ("scores/uniforms.py", "scores/test_scores.py"),
     ("scores/sorted_rows.py", "scores/test_sorted_rows.py"),
     ("scores/upper_rows.py", "scores/test_walk.py"),
+    ("scores/upper_rows.py", "fit/test_compiled_ends.py"),
+    ("scores/upper_rows.py", "fit/test_checks_of_sorted_rows.py"),
+    ("scores/upper_rows.py", "fit/test_upper_ends.py"),
+    ("kernels/host/lookup.py", "fit/test_compiled_ends.py"),
+    ("kernels/host/upper.py", "scores/test_walk.py"),
+    ("kernels/host/sorting.py", "kernels/test_sorting.py"),
     ("scores/terms.py", "scores/test_walk.py"),
 ]
 # A bug that makes a loop endless is noticed by whoever waits for it: seconds that tests compute.

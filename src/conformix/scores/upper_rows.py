@@ -215,11 +215,12 @@ class UpperRows:
     def are_fine(self, tolerance: float) -> bool:
         """Whether the numbers are seen to be outputs of a model; others may be fine, too.
 
-        Their ends say that logits are finite: NaN comes last. Of probabilities the first is not
-        negative, and their sum is known; none is larger.
+        The last of sorted logits is finite: NaN comes last, and minus infinity, which keeps a class
+        out, first. Of probabilities the first is not negative, and their sum is known; none is
+        larger.
         """
         if self._source.kind == "logits":
-            return bool(np.isfinite(self._least).all() and np.isfinite(self._outputs[:, -1]).all())
+            return bool(np.isfinite(self._outputs[:, -1]).all())
         return bool((self._least >= 0).all()) and are_near_one(self._walked.mass[:, -1], tolerance)
 
     @cached_property
