@@ -208,6 +208,7 @@ NEAR = [
     ("scores/upper_rows.py", "fit/test_upper_ends.py"),
     ("kernels/host/lookup.py", "fit/test_compiled_ends.py"),
     ("kernels/host/upper.py", "scores/test_walk.py"),
+    ("kernels/host/upper.py", "kernels/test_sorting.py"),
     ("kernels/host/sorting.py", "kernels/test_sorting.py"),
     ("scores/terms.py", "scores/test_walk.py"),
 ]
