@@ -29,7 +29,7 @@ def sorted_by_digits(values: np.ndarray, digits: int = DIGITS, n_bits: int = DIG
     """Whether digits sort some values; then they must have sorted them."""
     room = np.zeros((2, len(values)), dtype=np.uint64)
     counts = np.full((digits, 1 << n_bits), -7)  # what others left there
-    done = by_digits(values.view(np.int64), room[0], room[1], counts, n_bits)
+    done = by_digits(values.view(np.int64), room[0], room[1], counts)
     if done:
         assert_array_equal(room[0].view(np.float64), np.sort(values))
     return done

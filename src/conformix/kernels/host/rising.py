@@ -33,21 +33,19 @@ def rising(values: FloatArray) -> FloatArray:
     bits = np.ascontiguousarray(values).view(np.int64)
     keys, spare = np.empty(len(bits), dtype=np.uint64), np.empty(len(bits), dtype=np.uint64)
     counts = np.empty((DIGITS, 1 << DIGIT), dtype=np.int64)
-    if by_digits(bits, keys, spare, counts, DIGIT):
+    if by_digits(bits, keys, spare, counts):
         return keys.view(np.float64)
     return np.sort(values)
 
 
 @compiled
-def by_digits(
-    bits: IntArray, keys: IntArray, spare: IntArray, counts: IntArray, n_bits: int
-) -> bool:
+def by_digits(bits: IntArray, keys: IntArray, spare: IntArray, counts: IntArray) -> bool:
     """Write the sorted bits of numbers to `keys` (n,); returns False where others should sort them.
 
-    `spare` (n,) is room, and so are `counts`: for as many digits, of so many bits each.
+    `spare` (n,) is room, and so are `counts`, for as many digits of two to some power of values.
     """
-    n, sign, mask = len(bits), np.uint64(1) << np.uint64(63), np.uint64((1 << n_bits) - 1)
-    digits = len(counts)
+    n, sign, mask = len(bits), np.uint64(1) << np.uint64(63), np.uint64(counts.shape[1] - 1)
+    digits, n_bits = len(counts), int(np.log2(counts.shape[1]))
     least, most = ~np.uint64(0), np.uint64(0)
     for i in range(n):
         # Negative numbers have all bits turned, others the first.
@@ -62,7 +60,7 @@ def by_digits(
         length += 1
     shift = np.uint64(max(length - digits * n_bits, 0))
     for j in range(digits):
-        for k in range(1 << n_bits):
+        for k in range(counts.shape[1]):
             counts[j, k] = 0
     for i in range(n):
         rest = (keys[i] - least) >> shift
@@ -71,7 +69,7 @@ def by_digits(
             rest >>= np.uint64(n_bits)
     for j in range(digits):
         place = 0
-        for k in range(1 << n_bits):
+        for k in range(counts.shape[1]):
             place, counts[j, k] = place + counts[j, k], place
         down = shift + np.uint64(j * n_bits)
         source, target = (keys, spare) if j % 2 == 0 else (spare, keys)

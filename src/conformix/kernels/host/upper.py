@@ -132,7 +132,7 @@ def hold(
             for k in range(n_classes):
                 own[k] = block[first + i, k]
             bits = wide.view(np.int64)
-            if how.digits > 0 and by_digits(bits, keys[0], keys[1], counts, DIGIT):
+            if BY_DIGITS and how.digits > 0 and by_digits(bits, keys[0], keys[1], counts):
                 for k in range(n_classes):
                     bits[k] = keys[0, k]
             else:
