@@ -1411,7 +1411,7 @@ BUGS = [
     Bug('rows filled in with the labels of the first piece', 'scores/upper_rows.py',
         'self._walked.part(rows), self._values[rows]',
         'self._walked.part(rows), self._values[: len(self._values[rows])]'),
-    Bug('labels within reach by their last score alone', 'kernels/host/lookup.py',
+    Bug('labels within reach by the last score alone', 'kernels/host/lookup.py',
         'inside |= values[j] > floors[j]', 'inside = values[j] > floors[j]'),
     Bug('labels within reach of the first window alone', 'kernels/host/lookup.py',
         '        deeper[i] = True\n', '        deeper[i] = False\n'),
