@@ -7,13 +7,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from conformix.data.outputs import check_outputs
-from conformix.fit import far
 from conformix.fit.scored import HeldOutputs, HeldTensor, Scoring, with_order
 from conformix.fit.tuning import TuningRows
 from conformix.kernels.simplex import simplex_grid
 from conformix.kernels.twins import WORTHWHILE, compile_for
 from conformix.scores import score_columns
 from conformix.scores.scale import NORMALIZERS
+from conformix.scores.upper_rows import UpperRows
 from conformix.search.certain import reach
 from conformix.search.objective import SizeObjective
 
@@ -54,18 +54,19 @@ def test_one_compiled_pass_finds_the_labels_that_numpy_finds(kind, k, monkeypatc
     compile_for(WORTHWHILE)
     rows, _ = tuning_rows(kind, "ecdf")
     passes = []
-    on_lines = far.Reach._on_lines
+    within = UpperRows.within
 
-    def counted(*given, best):
+    def counted(*given):
         passes.append(1)
-        return on_lines(*given, best=best)
+        return within(*given)
 
-    monkeypatch.setattr(far.Reach, "_on_lines", counted)
+    monkeypatch.setattr(UpperRows, "within", counted)
     compiled = rows.within_reach(k).scores[:, 0]
-    assert passes
-    monkeypatch.setattr(far, "loops", lambda *_: None)
+    n_passes = len(passes)
+    assert n_passes
+    monkeypatch.setattr(rows._source.ordered, "compiled", False)
     plain = rows.within_reach(k).scores[:, 0]
-    assert len(passes) == 1
+    assert len(passes) == n_passes
     for found in (compiled, plain):
         found[:] = found[np.lexsort(found.T)]
     assert_array_equal(compiled, plain)

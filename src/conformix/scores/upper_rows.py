@@ -292,8 +292,9 @@ class UpperRows:
         """Return the outputs (n,) at a place of every row; infinity beyond the last."""
         found: FloatArray = outputs_at(self._outputs, np.maximum(places - self._start, 0))
         deep = np.flatnonzero(places < self._start)
-        if len(deep):
-            found[deep] = self.some(deep).outputs_at(places[deep])
+        for part in row_blocks(len(deep), self.block.shape[1], self.at_once):
+            some = deep[part]
+            found[some] = self.some(some).outputs_at(places[some])
         return found
 
     def first_places(
