@@ -33,8 +33,6 @@ from conformix.scores.names import SCORES, Column
 from conformix.scores.ranked import Ranked, Rising
 from conformix.scores.tensor import uniforms_of
 
-# Outputs of the rows that one thread sorts at once: so many that its calls are few and long.
-SORTED_ENTRIES = 2**20
 # Labels of a row that are looked at together, from the top; then four times as many each time.
 WINDOWS = (4, 8, 20)
 # Labels of a row whose scores are held, from the top.

@@ -199,18 +199,22 @@ class UpperRows:
         if not len(self._values):
             return None
         (mass, probs), (_, first, last) = self._walked.label_numbers.T, self._walked.labels.T
-        true, n_classes = self._computed_true, self.block.shape[1]
         for j, kind in enumerate(self._readings.kinds.tolist()):
-            table = self._readings.tables[j]
-            if kind == self._lookup.PROB:
-                true[:, j] = probs
-            elif kind == self._lookup.MASS:
-                true[:, j] = mass
-            elif kind == self._lookup.BELOW:
-                true[:, j] = table[first]
-            elif kind == self._lookup.RANK:
-                true[:, j] = table[n_classes - last]
-        return true
+            if kind < self._lookup.PLANE:
+                self._computed_true[:, j] = self._read(j, probs, mass, first, last)
+        return self._computed_true
+
+    def _read(
+        self, j: int, probs: FloatArray, mass: FloatArray, first: IntArray, last: IntArray
+    ) -> FloatArray:
+        """Return score j, which is looked up, of labels with these numbers and tie groups."""
+        kind, table = self._readings.kinds[j], self._readings.tables[j]
+        if kind == self._lookup.PROB:
+            return probs
+        if kind == self._lookup.MASS:
+            return mass
+        by_below = kind == self._lookup.BELOW
+        return table[first if by_below else self.block.shape[1] - last]  # type: ignore[no-any-return]
 
     def are_fine(self, tolerance: float) -> bool:
         """Whether the numbers are seen to be outputs of a model; others may be fine, too.
@@ -261,17 +265,10 @@ class UpperRows:
             first, last = np.empty((2, *planes.shape[1:]), np.int64)
             every = np.arange(len(self.block))
             self._walks.tie_ends(self._walked.probs, every, places.start, first, last)
-        n_classes = self.block.shape[1]
+        probs, mass = self._walked.probs[:, places], self._walked.mass[:, places]
         for j, kind in enumerate(self._readings.kinds.tolist()):
-            table = self._readings.tables[j]
-            if kind == self._lookup.PROB:
-                planes[j] = self._walked.probs[:, places]
-            elif kind == self._lookup.MASS:
-                planes[j] = self._walked.mass[:, places]
-            elif kind == self._lookup.BELOW:
-                planes[j] = table[first]
-            elif kind == self._lookup.RANK:
-                planes[j] = table[n_classes - last]
+            if kind < self._lookup.PLANE:
+                planes[j] = self._read(j, probs, mass, first, last)
             else:
                 planes[j] = self._planes[kind - self._lookup.PLANE][:, places]
 

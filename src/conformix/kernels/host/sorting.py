@@ -1,9 +1,9 @@
 """NumPy's sort of a row, for compiled loops: called where it is, without the interpreter.
 
-NumPy tells programs in C where the functions of a type are (`PyArray_ArrFuncs` of its C-API, an
-interface that stays as it is from release to release). Threads whose loops call the sort there need
-not wait for each other between rows, as those do who come back to Python for `numpy.sort`. Where
-the address is not known, numba's own sort is called, which takes a few times as long.
+NumPy tells programs in C where the functions of a type are (`PyArray_ArrFuncs` of its C-API, which
+stays as it is within a major release; others are not asked). Threads whose loops call the sort
+there need not wait for each other between rows, as those do who come back to Python for
+`numpy.sort`. Where the address is not known, numba's own sort is called.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ make_array: Any = arrayobj.make_array
 FUNCTIONS_OF_TYPE, FUNCTIONS_IN_TYPE, QUICK_SORT = 365, 64, 33
 
 # Whether NumPy sorts long runs of numbers sooner than digits do, which need no comparisons: by
-# AVX-512, whose way of packing numbers takes Zen 4 ten times as long as others. Runs up to
-# `SHORT_RUN` are sorted without it.
+# AVX-512, whose way of packing numbers is slow on Zen 4. Runs up to `SHORT_RUN` do without it.
 CPU: Any = binding.get_host_cpu_name()
 SORTS_WIDE = bool(binding.get_host_cpu_features().get("avx512dq")) and CPU != "znver4"
 BY_DIGITS, SHORT_RUN = CPU == "znver4", 256
