@@ -319,7 +319,7 @@ def test_blocks_of_a_blend_and_what_their_rows_bring_along_stay_together(monkeyp
     cp.fit(logits[:600], y[:600], strata=groups[:600])
     new, theirs = logits[600:], groups[600:]
     whole = np.asarray(cp.predict_set(new, strata=theirs))
-    monkeypatch.setattr("conformix.scores.sorted_rows.SORTED_ENTRIES", 7 * logits.shape[1])
+    monkeypatch.setattr("conformix.scores.upper_rows.BLOCK_OUTPUTS", 7 * logits.shape[1])
     monkeypatch.setattr("conformix.kernels.blocks.OUTPUTS_PER_WAIT", 1)
     np.testing.assert_array_equal(np.asarray(cp.predict_set(new, strata=theirs)), whole)
 
