@@ -12,8 +12,7 @@ from conformix.fit import upper_ends
 from conformix.fit.rule import Rule
 from conformix.fit.scored import HeldOutputs, Scoring, with_order
 from conformix.fit.tuning import TuningRows
-from conformix.kernels.arrays import falling_labels, write_reached
-from conformix.kernels.blocks import threads_for
+from conformix.kernels.order import falling_labels
 from conformix.kernels.twins import compile_for
 from conformix.scores import score_columns
 from conformix.scores.scale import NORMALIZERS
@@ -72,7 +71,9 @@ def test_first_places_and_labels_that_score_alike(
 @pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("layout", ["float64", "float32", "by columns", "read only"])
 @pytest.mark.parametrize("digits", [None, 1], ids=["no ties", "ties"])
-def test_labels_of_sets_of_any_size(layout, digits, compiled) -> None:
+@pytest.mark.parametrize("threads", [1, 3])
+def test_labels_of_sets_of_any_size(layout, digits, compiled, threads, monkeypatch) -> None:
+    monkeypatch.setattr("conformix.kernels.blocks.PART_OUTPUTS", 64)  # threads share few rows, too
     if compiled:
         compile_for(COMPILED)
     outputs = np.random.default_rng(1).normal(0, 1, (202, 100))
@@ -85,14 +86,16 @@ def test_labels_of_sets_of_any_size(layout, digits, compiled) -> None:
         outputs = np.asfortranarray(outputs)
     outputs.flags.writeable = layout != "read only"
     mask = np.ones((202, 100), dtype=bool)
-    write_reached(outputs, lowest, mask)
-    assert_array_equal(mask, outputs >= lowest[:, None])
+    reached = outputs >= lowest[:, None]
+    found = falling_labels(outputs, mask, (lowest, reached.sum(axis=1)), threads)
+    assert_array_equal(mask, reached)
     best_first = [
         label
         for row, inside in zip(outputs, mask, strict=True)
         for label in np.argsort(-row, kind="stable")
         if inside[label]
     ]
+    assert_array_equal(found, best_first)
     assert_array_equal(falling_labels(outputs, mask), best_first)
 
 
@@ -169,16 +172,19 @@ def test_masses_are_those_of_tie_groups_in_the_rows_that_have_some(start) -> Non
 
 
 @pytest.mark.parametrize(
-    ("n", "threads", "blocks"),
-    [(5000, 1, 5), (10000, 16, 4), (5000, 2, 6), (5000, 16, 4), (100, 16, 2), (20, 16, 1)],
-)
-def test_a_few_threads_have_as_many_blocks_each(n, threads, blocks) -> None:
+    ("n", "threads", "together", "blocks"),
+    [
+        (5000, 1, False, 5), (5000, 2, False, 6), (5000, 16, False, 16), (20, 16, False, 10),
+        (5000, 1, True, 1), (10000, 1, True, 2), (10000, 16, True, 1), (20, 16, True, 1),
+    ],
+)  # fmt: skip
+def test_threads_share_blocks_or_have_as_many_each(n, threads, together, blocks) -> None:
     outputs = check_outputs(np.full((n, 1000), 1e-3))
-    slices = list(sorted_slices(outputs, threads_for(n * 1000, threads)))
-    assert len(slices) == blocks
+    slices = list(sorted_slices(outputs, threads, together=together))
     assert_array_equal(np.concatenate([np.arange(n)[some] for some in slices]), np.arange(n))
     lengths = [some.stop - some.start for some in slices]
     assert max(lengths) - min(lengths) < blocks  # they end together
+    assert len(slices) == min(n, blocks)
 
 
 def test_probabilities_that_are_the_only_score_are_read_where_they_are() -> None:

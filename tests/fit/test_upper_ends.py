@@ -212,6 +212,7 @@ def test_a_few_blocks_per_thread_are_in_memory_at_once(monkeypatch) -> None:
     cp = cx.ScoreAverage(THREE, kind="logits", random_state=0, threads=3).fit(logits, y)
     monkeypatch.setattr("conformix.kernels.blocks.OUTPUTS_PER_WAIT", 1)
     monkeypatch.setattr(uppers, "BLOCK_OUTPUTS", logits[:8].size)
+    monkeypatch.setattr(uppers, "SHARED_OUTPUTS", logits[:50].size)
     sizes, entries = [], []
 
     def spied(work, blocks, threads):
@@ -222,11 +223,11 @@ def test_a_few_blocks_per_thread_are_in_memory_at_once(monkeypatch) -> None:
     monkeypatch.setattr("conformix.fit.predictor.compile_for", entries.append)
     cp.predict_set(logits)
     assert entries == [logits.size]
-    assert sizes == [(8 * 3, 3), (8 * 3, 3), (15, 3)]  # of 63 blocks
+    assert sizes == [(1, 3)] * 10  # one block after the other, whose rows all threads share
     sizes.clear()
-    cx.ScoreAverage(THREE, kind="logits", random_state=0, threads=8).fit(logits, y)
-    # Blocks of 16 rows, four of them at a time: opened, sorted by eight threads, scored.
-    assert sizes[:3] == [(4, 4), (8, 8), (4, 4)]
+    monkeypatch.setattr(uppers, "are_compiled", lambda outputs: False)
+    cp.predict_set(logits)
+    assert sizes == [(8 * 3, 3), (8 * 3, 3), (15, 3)]  # of 63 blocks, one for each thread
 
 
 @given(data=st.data(), n_classes=st.integers(1, 9))

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from conformix.kernels import blocks
-from conformix.kernels.blocks import at_once, row_blocks, run_blocks, threads_for
-from conformix.kernels.helpers import Call, Helpers
+from conformix.kernels.blocks import row_blocks, run_blocks, threads_for
+from conformix.kernels.helpers import Helpers
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
@@ -163,44 +163,3 @@ def test_more_work_has_more_threads_and_never_more_than_asked_for() -> None:
     assert threads_for(256 * blocks.OUTPUTS_PER_WAIT, 99) == 16
     # Two threads hardly wait for each other.
     assert [threads_for(blocks.FOR_TWO - less, 99) for less in (0, 1)] == [2, 1]
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_two_things_are_done_at_once_where_two_threads_are(threads: int) -> None:
-    met = threading.Barrier(threads)
-
-    def work(name: str) -> tuple[str, int]:
-        met.wait(10)
-        return name, threading.get_ident()
-
-    for _ in range(20):
-        (one, here), (two, there) = at_once(lambda: work("one"), lambda: work("two"), threads)
-        assert (one, two, here) == ("one", "two", threading.get_ident())
-        assert (here != there) == (threads == 2)
-
-
-def test_what_no_helper_has_begun_is_done_by_whoever_asks(monkeypatch) -> None:
-    own = Helpers()
-    monkeypatch.setattr(blocks, "HELPERS", own)
-    begun, go_on = threading.Event(), threading.Event()
-    busy = Call(lambda: begun.set() or (go_on.wait(10) and None))
-    own.ask(busy, 1)
-    assert begun.wait(10)
-    found = at_once(lambda: 1, threading.get_ident, 2)
-    go_on.set()
-    assert found == (1, threading.get_ident())
-    assert busy.close() == 1
-
-
-@pytest.mark.parametrize("fails", ["one", "two", "both"])
-def test_of_two_things_that_fail_the_error_is_that_of_the_first(fails: str) -> None:
-    done = []
-
-    def work(name: str) -> None:
-        if fails in (name, "both"):
-            raise ValueError(name)
-        done.append(name)
-
-    with pytest.raises(ValueError, match="two" if fails == "two" else "one"):
-        at_once(lambda: work("one"), lambda: work("two"), 2)
-    assert done in ([["two"], []] if fails == "one" else [["one"]] if fails == "two" else [[]])

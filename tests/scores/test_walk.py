@@ -119,10 +119,12 @@ def test_logits(by, n_classes: int, dtype: type) -> None:
 @pytest.mark.parametrize("columns", [COLUMNS, LOOKED_UP], ids=["computed", "looked up"])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("kind", ["probs", "logits"])
-def test_rows_that_are_filled_in_piece_by_piece(by, kind: str, dtype: type, columns) -> None:
+def test_rows_that_threads_share(by, monkeypatch, kind: str, dtype: type, columns) -> None:
     rng = np.random.default_rng(5)
+    monkeypatch.setattr("conformix.kernels.blocks.PART_OUTPUTS", 50)  # one row is worth a thread
+    monkeypatch.setattr("conformix.kernels.blocks.FOR_TWO", 50)
     block, y = rng.dirichlet(np.full(50, 0.2), 31).astype(dtype), rng.integers(50, size=31)
-    block[:, 1:] += np.arange(1, 50, dtype=dtype) / 64  # no ties but these, in a later piece
+    block[:, 1:] += np.arange(1, 50, dtype=dtype) / 64  # no ties but these, in a later part
     block[3, [10, 11]] = block[3].max()
     by("NumPy")
     whole = sorted_block("NumPy", block, kind, y, columns)
@@ -130,12 +132,11 @@ def test_rows_that_are_filled_in_piece_by_piece(by, kind: str, dtype: type, colu
     expected = [whole.true, *(whole.scores(columns, None, some) for some in places)]
     by("compiled")
     for width in (1, HELD_PLACES, 50):
-        pieces = UpperRows(SortedRows(block, kind), columns, y, width)
-        for rows in (slice(20, 31), slice(0, 7), slice(7, 20)):
-            pieces.fill(rows)
-        found = [pieces.true, *(pieces.scores(columns, None, some) for some in places)]
-        for one, other in zip(found, expected, strict=True):
-            assert_array_equal(signed_bits(one), signed_bits(other))
+        for threads in (1, 2, 3):
+            shared = UpperRows(SortedRows(block, kind), columns, y, width, threads=threads).filled()
+            found = [shared.true, *(shared.scores(columns, None, some) for some in places)]
+            for one, other in zip(found, expected, strict=True):
+                assert_array_equal(signed_bits(one), signed_bits(other))
 
 
 @pytest.mark.parametrize("n_classes", [SHORT_RUN, SHORT_RUN + 1, 700])

@@ -13,6 +13,7 @@ from conformix.calibration import PerClass
 from conformix.errors import ConformixWarning
 from conformix.estimators.average import ScoreAverage
 from conformix.fit.exact import leave_one_out_efcp
+from conformix.kernels.helpers import NO_BOARD
 from conformix.kernels.twins import spend_patience
 from conformix.metrics import worst_slab_coverage
 from conformix.scores import score_tensor
@@ -40,7 +41,7 @@ def warm_up() -> Warm:
     """
     from conformix.kernels.host import bands, compiled, widths  # noqa: PLC0415  numba loads late
     from conformix.kernels.host.engine.walk import walk  # noqa: PLC0415
-    from conformix.kernels.host.likelihood import likelihood  # noqa: PLC0415
+    from conformix.kernels.host.likelihood import Rows, likelihood, room  # noqa: PLC0415
 
     start = time.perf_counter()
     spend_patience()
@@ -58,8 +59,11 @@ def warm_up() -> Warm:
     scores = score_tensor(logits[:ROWS], ("thr", "rank"), kind="logits")
     leave_one_out_efcp(scores, y[:ROWS], np.array([[0.5, 0.5], [0.0, 1.0]]), alpha=0.1)
     # Of many more numbers than here; so few are left to NumPy.
-    sums = np.zeros(1), np.zeros((1, 1))
-    likelihood(np.ones((1, 1, 1)), (0, 1, 1), np.ones(1), np.zeros(1, dtype=np.int64), *sums)
+    one_row = Rows(
+        np.ones((1, 1, 1)), 1, np.ones(1), np.zeros(1, dtype=np.int64), np.zeros(1),
+        np.zeros((1, 1)), np.zeros((1, 1, 1)), *room(1, 1, 1), 1,
+    )  # fmt: skip
+    likelihood(NO_BOARD, 0, 1, one_row, -1, 0)
     # Intervals of numbers, by rooms that this one does not see.
     planes, order, one = np.ones((4, 2, 3)), np.zeros((2, 3), dtype=np.int64), np.ones(1)
     knots: Any = (order, *planes)

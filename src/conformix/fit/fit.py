@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,7 +43,7 @@ from conformix.fit.scored import (
     summed,
     with_known_rows,
 )
-from conformix.fit.seen import remembered, threads_to_remember
+from conformix.fit.seen import remembered
 from conformix.fit.settings import Settings, is_symmetric
 from conformix.fit.tuning import TuningRows
 from conformix.fit.upper_ends import n_members, upper_ends
@@ -59,7 +58,7 @@ from conformix.guarantees import (
     pac_guarantee,
 )
 from conformix.kernels.arrays import FloatArray, IntArray, as_generator, n_true
-from conformix.kernels.blocks import at_once
+from conformix.kernels.blocks import wake_helpers
 from conformix.kernels.combine import RankLimits
 from conformix.scores.ensemble import scored_models
 from conformix.scores.names import Column, score_columns
@@ -82,9 +81,12 @@ def fit(rows: Rows, settings: Settings) -> Predictor:
     if each_row:
         refuse_each_row(settings)
     if settings.blends:
+        wake_helpers(rows.outputs, settings.threads)
         columns, rows, settings, blend, roles, known = learn_blend(rows, settings, rng)
     else:
         columns = score_columns(scored_models(models, settings.ensemble), settings.scores)
+        if len(columns) > 1:  # one score is done before they are awake
+            wake_helpers(rows.outputs, settings.threads)
         if learn(columns) and settings.ensemble is not None:
             raise InvalidInput(
                 "scores that learn compare the labels of one model; name other scores of the "
@@ -107,11 +109,8 @@ def fit(rows: Rows, settings: Settings) -> Predictor:
         scored = with_known_rows(scored, roles, scoring.view(known))
     taught = columns if blend is None else blend.columns
     scored = taught_by(rows, scored, taught, settings)
-    fitted, seen = at_once(
-        partial(fit_scored, scored, columns, settings, rng),
-        partial(remembered, given.outputs, key, settings.threads),
-        threads_to_remember(given.outputs, len(columns), settings.threads),
-    )
+    fitted = fit_scored(scored, columns, settings, rng)
+    seen = remembered(given.outputs, key, settings.threads)
     predictor = Predictor(
         columns, models, rows.n_classes, settings.kind, key, settings.alpha, fitted,
         threads=settings.threads, classes=rows.classes, blend=blend, ensemble=settings.ensemble,

@@ -31,8 +31,6 @@ from conformix.kernels.arrays import (
     FloatArray,
     IntArray,
     beside,
-    falling_labels,
-    falling_within_rows,
     is_tensor,
     to_device,
     to_host,
@@ -43,7 +41,9 @@ from conformix.kernels.blocks import (
     entries_at_once,
     row_blocks,
     threads_for,
+    wake_helpers,
 )
+from conformix.kernels.order import falling_labels, falling_within_rows
 from conformix.kernels.twins import compile_for
 from conformix.predictions.sets import NestedSets, PredictionSets
 from conformix.registry import check_flag
@@ -278,6 +278,8 @@ class Predictor:
     def predict_at(self, outputs: Any, alpha: float, **rows: Any) -> PredictionSets:
         """Return the sets at one level."""
         checked = self.check(outputs, later=True)
+        if self.blend is not None or len(self.columns) > 1:
+            wake_helpers(checked, self.threads)
         data = self.row_data(checked.n, **rows)
         mask = checked.empty("bool")
         best = np.concatenate(self.fill_sets(checked, alpha, data, mask))

@@ -21,7 +21,15 @@ import numpy as np
 
 from conformix.data.outputs import Outputs
 from conformix.kernels.arrays import IntArray, is_tensor, to_device, to_host, torch_module
-from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks, run_blocks, threads_for
+from conformix.kernels.blocks import (
+    DEVICE_ENTRIES,
+    parts_of_rows,
+    row_blocks,
+    run_blocks,
+    run_parts,
+    threads_for,
+)
+from conformix.kernels.twins import loops
 from conformix.scores.uniforms import label_seeds
 
 # Rows of a fit that are remembered, and rows that are looked up.
@@ -106,18 +114,6 @@ def remembered(outputs: Any, key: int, threads: int | None = 1) -> SeenRows | No
     return rows_of_fit(outputs, key, threads) if isinstance(outputs, Outputs) else None
 
 
-def threads_to_remember(outputs: Any, n_scores: int, threads: int | None) -> int:
-    """Return two where rows had better be added up by a thread beside the one that fits them.
-
-    That is where they are many numbers, or where several scores are searched, which takes longer.
-    """
-    if not isinstance(outputs, Outputs) or outputs.on_device:
-        return 1
-    some = min(outputs.n, MOST) * outputs.n_classes // SUMMED
-    entries = outputs.n * outputs.n_classes if n_scores > 1 else some
-    return min(2, threads_for(entries, threads))
-
-
 def rows_of_fit(outputs: Any, key: int, threads: int | None = 1) -> SeenRows:
     """Return what to remember of the rows of a fit.
 
@@ -147,8 +143,11 @@ def hashed(sums: IntArray, key: int) -> IntArray:
 
 def sums_of(outputs: Any, rows: IntArray, threads: int | None = 1) -> IntArray:
     """Return one int64 per row, made of the bits of its outputs, block by block."""
-    row = outputs.rows(slice(0, 1)).models.values()
+    row = list(outputs.rows(slice(0, 1)).models.values())
     width, on_device = sum(values.shape[1] for values in row), any(map(is_tensor, row))
+    kernel = None if on_device else loops("digests", len(rows) * width)
+    if kernel is not None and all(map(_is_usual, outputs.models.values())):
+        return _added_up(kernel, outputs, rows, threads)
 
     def of_block(block: slice) -> IntArray:
         part = outputs.rows(rows[block])
@@ -164,6 +163,24 @@ def sums_of(outputs: Any, rows: IntArray, threads: int | None = 1) -> IntArray:
     several = 1 if on_device else threads_for(len(rows) * width, threads)
     found = run_blocks(of_block, row_blocks(len(rows), width, entries), several)
     return np.concatenate([np.empty(0, dtype=np.int64), *found])
+
+
+def _is_usual(values: Any) -> bool:
+    """Whether outputs are an array for which the loop is compiled anyway."""
+    usual = isinstance(values, np.ndarray) and values.dtype == np.float64
+    return bool(usual and values.flags.c_contiguous and values.flags.writeable)
+
+
+def _added_up(kernel: Any, outputs: Any, rows: IntArray, threads: int | None) -> IntArray:
+    """Return the same of rows where they are, in one pass that threads share."""
+    sums = np.zeros(len(rows), dtype=np.int64)
+    for place, values in enumerate(outputs.models.values()):
+        odd = label_seeds(values.shape[1], place).view(np.int64) | 1
+        parts = parts_of_rows(len(rows), values.shape[1] / SUMMED, threads)
+        room = np.empty((parts.threads, values.shape[1]))
+        bits = kernel.Bits(values, rows, odd, sums, room, room.view(np.int64), parts.step)
+        run_parts(kernel.add_bits, parts, bits)
+    return sums
 
 
 def _summed(values: Any, seeds: Any) -> Any:

@@ -81,14 +81,22 @@ class TuningRows:
         # A normaliser of the library says which rows it looks at; one of the user's sees all.
         looks_at = getattr(normalizer, "rows", None)
         some = slice(None) if looks_at is None else looks_at(*source.shape[:2])
-        threaded = getattr(normalizer, "threaded", False)
-        options = {"threads": source.threads} if threaded else {}
-        self.transform: Transform = normalizer.fit(source.some(some), columns, **options)
+        self.transform: Transform = self._learnt(normalizer, source, some, columns)
         self.true_scores: FloatArray = self.transform(source.true_scores(y))
         # A transform of the user's may hold on to the rows that it was learnt from.
         self._ours = not getattr(self.transform, "holds_rows", True)
         self.in_order = self._ours and source.ordered is not None
         self.here = source.here
+
+    @staticmethod
+    def _learnt(normalizer: Any, source: Any, some: slice, columns: Sequence[Column]) -> Transform:
+        """Return the scale that some of the rows teach."""
+        rises = getattr(normalizer, "of_rising", None)
+        if rises is not None and source.ordered is not None and source.ordered.compiled:
+            return rises(source.ordered.planes(source.rows[some]), source.threads)  # type: ignore[no-any-return]
+        threaded = getattr(normalizer, "threaded", False)
+        options = {"threads": source.threads} if threaded else {}
+        return normalizer.fit(source.some(some), columns, **options)  # type: ignore[no-any-return]
 
     @cached_property
     def scores(self) -> FloatArray:

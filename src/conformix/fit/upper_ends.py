@@ -23,13 +23,12 @@ from conformix.kernels.arrays import (
     FloatArray,
     IntArray,
     beside,
-    falling_labels,
     is_tensor,
     to_device,
     to_host,
-    write_reached,
 )
 from conformix.kernels.blocks import row_blocks
+from conformix.kernels.order import falling_labels
 from conformix.scores.names import Column
 from conformix.scores.sorted_rows import (
     SortedRows,
@@ -42,7 +41,7 @@ from conformix.scores.upper_rows import SortedOutputs, UpperRows
 # Outputs from which on sorting and bisecting is quicker than scoring all labels.
 WORTHWHILE = 2**14
 # About so many members of sets are put in order at once: each costs up to eighty bytes.
-MEMBERS = 2**14
+MEMBERS = 2**16
 
 
 @dataclass(frozen=True)
@@ -89,9 +88,10 @@ class UpperEnds:
         starts = np.unique(np.searchsorted(upto, np.arange(0, upto[-1] + 1, MEMBERS)))
         parts = [slice(*pair) for pair in pairwise([*starts.tolist(), len(mask)])]
         found = []
+        threads = self.scoring.threads
         for part in parts:
-            write_reached(block.block[part], lowest[part], mask[part])
-            labels = falling_labels(block.block[part], mask[part])
+            own = lowest[part], sizes[part]
+            labels = falling_labels(block.block[part], mask[part], own, threads)
             found.append(self._in_order(block, labels, first, alike, part))
         return np.concatenate(found)
 

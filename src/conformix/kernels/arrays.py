@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from conformix.errors import InvalidInput, shown
-from conformix.kernels.twins import loops
 
 FloatArray: TypeAlias = NDArray[np.floating[Any]]
 IntArray: TypeAlias = NDArray[np.integer[Any]]
@@ -256,62 +255,3 @@ def as_tensor(values: Any) -> Any:
     # PyTorch takes no negative strides, and warns of arrays that may not be written to.
     fine = values.flags.writeable and all(stride >= 0 for stride in values.strides)
     return torch.from_numpy(values if fine else np.array(values))
-
-
-def falling_within_rows(values: FloatArray, sizes: IntArray) -> IntArray:
-    """Return the permutation that sorts every row downwards; equal values keep their order."""
-    if len(sizes) == 1:
-        return np.argsort(-values, kind="stable")
-    order, longest = np.arange(len(values)), sizes.max(initial=0)
-    kernel = loops("order", len(values))
-    if kernel is not None:
-        spare = np.empty(longest, dtype=np.int64)
-        kernel.falling(values.astype(np.float64), sizes.astype(np.int64), order, spare)
-    if kernel is not None or longest < 2:
-        return order
-    starts = np.cumsum(sizes) - sizes
-    # Rows of like length are sorted as one matrix, padded to the next power of two: many times
-    # faster than one long sort by two keys, and at most twice the memory.
-    widths = 2 ** np.ceil(np.log2(np.maximum(sizes, 1))).astype(np.int64)
-    for width in np.unique(widths[sizes > 1]).tolist():
-        rows = np.flatnonzero((widths == width) & (sizes > 1))
-        places = starts[rows, None] + np.arange(width)
-        inside = np.arange(width) < sizes[rows, None]
-        padded = np.full(places.shape, np.inf)
-        padded[inside] = -values[places[inside]]
-        within = np.argsort(padded, axis=1, kind="stable")
-        order[places[inside]] = (starts[rows, None] + within)[inside]
-    return order
-
-
-def write_reached(values: FloatArray, lowest: FloatArray, mask: BoolArray) -> None:
-    """Write to `mask` (n, K) which values reach the number of their row in `lowest` (n,)."""
-    kernel = _for_rows(values)
-    if kernel is None:
-        np.greater_equal(values, lowest[:, None], out=mask)
-    else:
-        kernel.reached(values, lowest, mask)
-
-
-def falling_labels(values: FloatArray, mask: BoolArray) -> IntArray:
-    """Return the labels in a mask (n, K), row after row, by falling values (n, K), ties by label.
-
-    Examples
-    --------
-    >>> falling_labels(np.array([[0.1, 0.9, 0.5]]), np.array([[True, True, False]]))
-    array([1, 0])
-    """
-    n_classes, kernel = mask.shape[1], _for_rows(values)
-    if kernel is not None:
-        labels = np.empty(np.count_nonzero(mask) + 1, dtype=np.int64)
-        kernel.members(values, mask, labels, np.empty(n_classes, dtype=np.int64))
-        return labels[:-1]
-    rows, labels = np.divmod(np.flatnonzero(mask), n_classes)
-    sizes = np.bincount(rows, minlength=len(mask))
-    return labels[falling_within_rows(values[rows, labels], sizes)]  # type: ignore[no-any-return]
-
-
-def _for_rows(values: FloatArray) -> Any:
-    """Return loops over rows of values; None where NumPy is as fast, or they would be compiled."""
-    usual = values.flags.c_contiguous and values.flags.writeable
-    return loops("order", values.size) if usual else None

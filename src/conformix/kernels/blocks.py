@@ -1,7 +1,7 @@
 """Work in blocks of rows: how many numbers at once, in which threads, in whose memory.
 
 Whoever asks for threads works too, beside helpers that are kept (`conformix.kernels.helpers`). The
-compiled kernels release the interpreter lock.
+compiled kernels release the interpreter lock. Some share their work by themselves (`run_parts`).
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from conformix.errors import InvalidInput, shown
 from conformix.kernels.arrays import on_device
 from conformix.kernels.helpers import HELPERS, Call
+from conformix.kernels.twins import loops
 
 # Entries held at once while a block of rows is worked on (8 MiB of float64).
 BLOCK_ENTRIES = 2**20
@@ -171,36 +172,59 @@ def run_blocks(work: Callable[[T], R], blocks: Iterable[T], threads: int) -> lis
     return [done[which] for which in range(len(todo))]
 
 
-def at_once(first: Callable[[], T], second: Callable[[], R], threads: int) -> tuple[T, R]:
-    """Return what two functions return; whoever asks has the first, a helper the second.
+# Outputs that are worth a thread of a kernel whose parts need no interpreter.
+PART_OUTPUTS = 2**13
+# Parts of a thread: whoever is held up leaves the others the rest.
+PARTS_PER_THREAD = 8
 
-    The first may call what the user wrote, and warn whoever called: both belong to this thread.
+
+class Parts(NamedTuple):
+    """Rows cut into so many parts, of `step` rows each but for the last, for some threads."""
+
+    n: int
+    step: int
+    threads: int
+
+
+def parts_of_rows(n: int, width: float, threads: int | None) -> Parts:
+    """Return the parts of `n` rows, each of which takes as long as `width` outputs.
 
     Examples
     --------
-    >>> at_once(lambda: 1, lambda: "two", threads=2)
-    (1, 'two')
+    >>> parts_of_rows(1_000, 100, threads=2)
+    Parts(n=16, step=63, threads=2)
+    >>> parts_of_rows(10, 100, threads=2)
+    Parts(n=1, step=10, threads=1)
     """
-    if threads < 2:
-        return first(), second()
-    done: list[R] = []
-    errors: list[BaseException] = []
+    several = max(1, min(available_threads(threads), int(n * width) // PART_OUTPUTS))
+    step = max(1, n if several == 1 else -(-n // (several * PARTS_PER_THREAD)))
+    return Parts(-(-n // step), step, several)
 
-    def share() -> None:
-        try:
-            done.append(second())
-        except BaseException as error:
-            errors.append(error)
 
-    call = Call(share)
-    try:
-        HELPERS.ask(call, 1)
-        one = first()
-    finally:
-        joined = call.close()
-    if errors:
-        raise errors[0]
-    return one, done[0] if joined else second()
+def run_parts(kernel: Any, parts: Parts, task: Any) -> None:
+    """Do all parts of a task by a kernel, in threads that take them from a board.
+
+    The kernel is a door of `conformix.kernels.host`: compiled, with ``(board, helpers, n, task,
+    part, worker)``. Its task has room for as many workers as there are threads.
+    """
+    helpers = min(parts.threads, parts.n) - 1
+    if helpers > 0:
+        HELPERS.rouse(helpers)
+    if kernel(HELPERS.board, helpers, parts.n, task, -1, 0):
+        raise MemoryError("a compiled loop found no room for its numbers.")
+
+
+def wake_helpers(outputs: Any, threads: int | None) -> None:
+    """Wake threads that a call with these outputs will ask for, while it does other things.
+
+    Those of a device, or of rows that are elsewhere, are worked on there; and where nothing is
+    compiled nobody is awake for long.
+    """
+    if getattr(outputs, "on_device", True) or loops("board", PART_OUTPUTS) is None:
+        return
+    helpers = parts_of_rows(outputs.n, outputs.n_classes, threads).threads - 1
+    if helpers > 0:
+        HELPERS.rouse(helpers)
 
 
 class Buffers:

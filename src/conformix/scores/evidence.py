@@ -34,7 +34,14 @@ import numpy as np
 from conformix.errors import InvalidInput
 from conformix.kernels import elementary
 from conformix.kernels.arrays import FloatArray, IntArray, is_tensor, of_labels, to_device, to_host
-from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks, run_blocks, threads_for
+from conformix.kernels.blocks import (
+    DEVICE_ENTRIES,
+    parts_of_rows,
+    row_blocks,
+    run_blocks,
+    run_parts,
+    threads_for,
+)
 from conformix.kernels.patterns import CACHE_ENTRIES, spreads
 from conformix.kernels.twins import loops
 from conformix.scores.likelihood import might_round_otherwise, rounded
@@ -220,12 +227,14 @@ class Odds:
     def _sums(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the sums (n,) over labels of ``v = u o / (1 + u o)``, and of ``v (1 - v)``."""
         first, second = np.empty(len(u)), np.empty(len(u))
+        if self._loop is not None:
+            n, n_classes = self._of_labels.shape
+            parts = parts_of_rows(n, n_classes, self._threads)
+            task = self._loop.Odds(self._of_labels, u, first, second, parts.step)
+            run_parts(self._loop.logistic_sums, parts, task)
+            return first, second
 
         def add_up(rows: slice) -> None:
-            if self._loop is not None:
-                own = self._of_labels[rows], u[rows]
-                self._loop.logistic_sums(*own, first[rows], second[rows])
-                return
             odds = self._of_labels[rows] * to_device(u[rows], self._of_labels)[:, None]
             values = odds / (1 + odds)
             first[rows], second[rows] = (

@@ -16,7 +16,7 @@ import numpy as np
 
 from conformix.kernels import available_threads, run_blocks
 from conformix.kernels.arrays import FloatArray, IntArray, is_tensor, of_labels, to_host
-from conformix.kernels.blocks import DEVICE_ENTRIES, shares
+from conformix.kernels.blocks import DEVICE_ENTRIES, Parts, run_parts, shares
 from conformix.kernels.twins import compile_for, loops
 
 STEPS = 40
@@ -28,9 +28,8 @@ UNSURE = 0.01
 LIKELIHOOD_ENTRIES = 2**18
 MOST_BLOCKS = 32
 COMPILED_NUMBERS = 2**20
-# Such a loop is given this part of them: what is between takes no room there, and threads that have
-# many blocks end together.
-LOOPED = 2
+# Scores of a part of such a loop, and the most parts.
+PART_NUMBERS, MOST_PARTS = 2**14, 64
 # The first steps are made with one of so many rows, where that leaves so many.
 FIRST_ROWS, FEWEST_FIRST = 8, 64
 # A slope of the mean over rows that is none: sums in another order differ by less.
@@ -184,20 +183,18 @@ class Likelihood:
         p, _, n_classes = self.planes.shape
         value, first, second = 0.0, np.zeros(p), np.zeros((p, p))
         columns = columns if self.by_columns and columns is not None else np.arange(p)
-        entries = self._entries // (LOOPED if self._loop is not None else 1)
-        n_blocks = min(-(-self.n * n_classes * p // entries), MOST_BLOCKS)
-        blocks = [
-            slice(rows.start * self._every, rows.stop * self._every, self._every)
-            for rows in shares(self.n, max(n_blocks, 1))
-        ]
-        for part in run_blocks(
-            lambda rows: self._of_block(rows, c, columns), blocks, self._threads
-        ):
-            value += part[0]
-            first += part[1]
-            second += part[2]
         if self._loop is not None:
-            second += np.tril(second, -1).T
+            value, first, second = self._added_up(c, columns)
+        else:
+            n_blocks = min(-(-self.n * n_classes * p // self._entries), MOST_BLOCKS)
+            blocks = [
+                slice(rows.start * self._every, rows.stop * self._every, self._every)
+                for rows in shares(self.n, max(n_blocks, 1))
+            ]
+            for part in run_blocks(lambda rows: self._of_block(rows, c), blocks, self._threads):
+                value += part[0]
+                first += part[1]
+                second += part[2]
         # A trace of ridge keeps scores that are constant within rows from dividing by zero.
         second += 2 * self.ridge + 1e-9 * np.eye(p)
         away = c - self.prior
@@ -205,15 +202,23 @@ class Likelihood:
         value += float(away @ pull) - float(self.of_labels @ c)
         return value, first - self.of_labels + 2 * pull, second
 
-    def _of_block(
-        self, rows: slice, c: FloatArray, columns: IntArray
-    ) -> tuple[float, FloatArray, FloatArray]:
+    def _added_up(self, c: FloatArray, columns: IntArray) -> tuple[float, FloatArray, FloatArray]:
+        """Return the sums over rows, by the compiled loop."""
+        p, _, n_classes = self.planes.shape
+        step = -(-self.n // min(-(-self.n * n_classes * p // PART_NUMBERS), MOST_PARTS))
+        parts = Parts(-(-self.n // step), step, self._threads)
+        value, first = np.empty(parts.n), np.zeros((parts.n, p))
+        second = np.zeros((parts.n, p, p))
+        room = self._loop.room(self._threads, p, n_classes)
+        sums = value, first, second
+        task = self._loop.Rows(self.planes, self._every, c, columns, *sums, *room, step)
+        run_parts(self._loop.likelihood, parts, task)
+        lower = np.add.reduce(second)
+        return float(np.add.reduce(value)), np.add.reduce(first), lower + np.tril(lower, -1).T
+
+    def _of_block(self, rows: slice, c: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         if self._on_device is not None:
             return self._on_device(self.planes[:, rows], c)  # type: ignore[no-any-return]
-        if self._loop is not None:
-            first, lower = np.zeros(len(c)), np.zeros((len(c), len(c)))
-            some = rows.start, min(rows.stop, self.planes.shape[1]), rows.step
-            return self._loop.likelihood(self.planes, some, c, columns, first, lower), first, lower
         block = np.ascontiguousarray(self.planes[:, rows])
         z = np.tensordot(c, block, 1)
         top = z.max(axis=1, keepdims=True)

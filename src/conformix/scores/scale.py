@@ -17,7 +17,7 @@ import sys
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from importlib import import_module
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -35,7 +35,13 @@ from conformix.kernels.arrays import (
     to_host,
     torch_module,
 )
-from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks, run_blocks, threads_for
+from conformix.kernels.blocks import (
+    DEVICE_ENTRIES,
+    available_threads,
+    row_blocks,
+    run_blocks,
+    threads_for,
+)
 from conformix.kernels.cached import cached_property
 from conformix.kernels.twins import loops
 from conformix.registry import unknown_name
@@ -60,6 +66,8 @@ MAX_VALUES = 2**22
 SORTED = 16
 # Values that a thread sorts at least; of so many for each of them a sample says where to cut.
 FEWEST_SORTED, SAMPLED = 2**14, 32
+# Values of sorted rows that are put together at once, about: a core's cache holds them.
+MERGED = 2**15
 # Values normalised at once: the eight arrays on the way stay in a core's cache.
 CACHE_ENTRIES = 2**15
 # Scores from which on tables of buckets are made (their kernel compiles at its first call), and the
@@ -394,19 +402,27 @@ class Ecdf:
         curves = run_blocks(curve, planes, several)
         return Interpolated(tuple(c[0] for c in curves), tuple(c[1] for c in curves))
 
+    def of_rising(self, planes: Sequence[FloatArray], threads: int | None = 1) -> Transform:
+        """Return the same from the scores (r, K) of sorted rows, which rise: one array per score.
 
-def _curve(values: FloatArray, threads: int = 1) -> tuple[FloatArray, FloatArray]:
+        Examples
+        --------
+        >>> rising = np.array([[1.0, 3.0], [2.0, 4.0]])
+        >>> Ecdf().of_rising([rising])(np.array([[1.0], [2.5], [9.0]])).ravel()
+        array([0.25 , 0.625, 1.   ])
+        """
+        several = available_threads(threads)
+        curves = [_curve(plane, several, rises=True) for plane in planes]
+        return Interpolated(tuple(c[0] for c in curves), tuple(c[1] for c in curves))
+
+
+def _curve(
+    values: FloatArray, threads: int = 1, *, rises: bool = False
+) -> tuple[FloatArray, FloatArray]:
     """Return knots and levels of a distribution function: where it bends, and how high."""
-    parts = _distinct(values, threads)
+    parts = _distinct(values, threads, rises=rises)
     n_knots = sum(len(part.first) for part in parts)
-    knots = np.arange(n_knots)
-    if n_knots > MAX_KNOTS:
-        even = np.linspace(0, 1, MAX_KNOTS // 2)
-        towards_top = 1 - (1.0 / n_knots) ** even
-        places = np.concatenate([even, towards_top]) * (n_knots - 1)
-        chosen = np.zeros(n_knots, dtype=bool)
-        chosen[places.round().astype(np.intp)] = True
-        knots = np.flatnonzero(chosen)
+    knots = _kept(n_knots)
     found, counts, below, n_values = [], [], 0, 0
     for part in parts:
         start, stop = np.searchsorted(knots, [below, below + len(part.first)])
@@ -419,6 +435,18 @@ def _curve(values: FloatArray, threads: int = 1) -> tuple[FloatArray, FloatArray
     return np.concatenate(found) + 0.0, np.concatenate(counts) / n_values
 
 
+@lru_cache(maxsize=8)
+def _kept(n: int) -> IntArray:
+    """Return which of n distinct values are knots: rising numbers, for nobody to change."""
+    if n <= MAX_KNOTS:
+        return np.arange(n)
+    even = np.linspace(0, 1, MAX_KNOTS // 2)
+    towards_top = 1 - (1.0 / n) ** even
+    places = np.concatenate([even, towards_top]) * (n - 1)
+    chosen = np.sort(places.round().astype(np.intp))
+    return chosen[np.concatenate([[True], chosen[1:] != chosen[:-1]])]
+
+
 class Part(NamedTuple):
     """Values (m,), rising; where each distinct one begins; how many of them are no larger."""
 
@@ -427,23 +455,47 @@ class Part(NamedTuple):
     counts: IntArray  # (u,)
 
 
-def _distinct(values: FloatArray, threads: int) -> list[Part]:
+def _distinct(values: FloatArray, threads: int, *, rises: bool) -> list[Part]:
     """Return the values of rows (r, K), rising, in parts that threads have sorted.
 
-    Rows that repeat are among the values once, and are counted as often as they come.
+    Rows that repeat are among the values once, and are counted as often as they come. `rises` says
+    that the values of every row do already.
     """
     if is_tensor(values):
         return [_grouped(values.double().reshape(-1).sort().values)]  # type: ignore[attr-defined]
     # Ranks are the same numbers in all sorted rows without ties: most are counted unsorted.
     alike = values[:, 0] == values[0, 0]
-    if 2 * np.count_nonzero(alike) > len(values):
+    if values.strides[0] and 2 * np.count_nonzero(alike) > len(values):
         alike = (values == values[:1]).all(axis=1)
     n_alike = np.count_nonzero(alike)
     if 2 * n_alike <= len(values):
-        return _sorted(values, threads)
+        return _merged(values, threads) if rises else _sorted(values, threads)
     (part,) = _sorted(np.concatenate([values[:1], values[~alike]]), 1)
     one_row = np.searchsorted(np.sort(values[0]), part.rising[part.first], side="right")
     return [part._replace(counts=part.counts + (n_alike - 1) * one_row)]
+
+
+def _merged(values: FloatArray, threads: int) -> list[Part]:
+    """Return all numbers of an array (r, K) whose rows rise: every part has those between two."""
+    kernel: Any = loops("rising", values.size)
+    usual = values.flags.c_contiguous and values.flags.writeable
+    if kernel is None or not usual:
+        return _sorted(values, threads)
+    several = max(1, min(threads, values.size // FEWEST_SORTED))
+    n_parts = max(several, values.size // MERGED)
+    found = kernel.merged(values, _edges(values.reshape(-1), n_parts), several)
+    parts = []
+    for which, (begin, size, distinct) in enumerate(found.sizes.tolist()):
+        if size:
+            starts = found.starts[begin + which :][: distinct + 1]
+            parts.append(Part(found.out[begin : begin + size], starts[:-1], starts[1:]))
+    return parts
+
+
+def _edges(numbers: FloatArray, parts: int) -> FloatArray:
+    """Return where numbers are cut into so many parts of about the same length, by a sample."""
+    step = max(1, len(numbers) // (parts * SAMPLED))
+    return np.sort(numbers[::step])[SAMPLED::SAMPLED][: parts - 1]
 
 
 def _sorted(values: FloatArray, threads: int) -> list[Part]:
@@ -454,8 +506,7 @@ def _sorted(values: FloatArray, threads: int) -> list[Part]:
     several = min(threads, len(numbers) // FEWEST_SORTED)
     if several < 2:
         return [_grouped(sort(numbers))]
-    step = len(numbers) // (several * SAMPLED)
-    edges = np.sort(numbers[::step])[SAMPLED::SAMPLED][: several - 1]
+    edges = _edges(numbers, several)
 
     def between(which: int) -> Part | None:
         inside = numbers >= edges[which - 1] if which else numbers < edges[0]

@@ -33,9 +33,11 @@ from conformix.kernels.arrays import (
 )
 from conformix.kernels.blocks import (
     DEVICE_ENTRIES,
-    SHORT_CALLERS,
+    Parts,
     batched,
+    parts_of_rows,
     row_blocks,
+    run_parts,
     shares,
     threads_for,
 )
@@ -57,8 +59,9 @@ from conformix.scores.sorted_rows import (
 )
 from conformix.scores.tensor import fill_tensor
 
-# Outputs of the rows that a thread has in hand, at most, and of those that it sorts at once.
-BLOCK_OUTPUTS, CACHED_OUTPUTS = 2**20, 2**17
+# Outputs of the rows that a thread has in hand, at most, that all of them share at least, and of
+# those that one sorts at once.
+BLOCK_OUTPUTS, SHARED_OUTPUTS, CACHED_OUTPUTS = 2**20, 2**23, 2**17
 NO_VALUES = np.empty(0)
 # Where calls are long, threads wait for each other as if outputs were so many times as many.
 LONG_CALLS = 2
@@ -112,6 +115,8 @@ class UpperRows:
         How many places are held.
     known : Readings, optional
         How the scores are had, where that is known.
+    threads : int or None
+        Threads that share the rows, here and wherever they are looked at.
     """
 
     at_once: ClassVar[int] = 2**16  # labels of a window whose scores are held
@@ -124,7 +129,10 @@ class UpperRows:
         y: IntArray | None,
         width: int = HELD_PLACES,
         known: Readings | None = None,
+        *,
+        threads: int | None = 1,
     ) -> None:
+        self._threads = threads
         self.block, self._source, self._columns = source.block, source, tuple(columns)
         n, n_classes = self.block.shape
         self._start = max(n_classes - width, 0)
@@ -146,39 +154,51 @@ class UpperRows:
             with np.errstate(invalid="ignore"):  # they may not be checked yet
                 self._values = self.block[np.arange(n), y].astype(np.float64)
         self._computed_true = np.empty((n_labels, len(columns)))
-        self._ties: list[bool] = []
+        self._ties = False
 
     def filled(self) -> UpperRows:
-        """Return this, with all rows sorted."""
-        self.fill(slice(0, len(self.block)))
-        return self
-
-    def fill(self, rows: slice) -> None:
-        """Sort some of the rows, and keep what is wanted of them. Threads may share the rows."""
+        """Return this, with all rows sorted, and what is wanted of them kept."""
         # Compiled loops have one type of memory; scores that are computed ask for sorted rows.
         usual = self.block.flags.c_contiguous and self.block.flags.writeable
+        n, n_classes = self.block.shape
         if usual and not self._readings.computed:
-            self._hold(rows, self.block[rows])
-            return
-        for part in row_blocks(rows.stop - rows.start, self.block.shape[1], CACHED_OUTPUTS):
-            own = slice(rows.start + part.start, rows.start + part.stop)
-            self._hold(own, self.block[own] if usual else self.block[own].copy())
+            self._hold(slice(0, n), self.block, self._parts(n, n_classes))
+            return self
 
-    def _hold(self, rows: slice, some: FloatArray) -> None:
+        def fill(rows: slice) -> None:
+            some = self.block[rows] if usual else self.block[rows].copy()
+            self._hold(rows, some, Parts(1, len(some), 1))
+
+        several = threads_for(LONG_CALLS * self.block.size, self._threads)
+        share = -(-self.block.size // several)
+        run_blocks(fill, row_blocks(n, n_classes, min(share, CACHED_OUTPUTS)), several)
+        return self
+
+    def _parts(self, n: int, width: float) -> Parts:
+        """Return the parts of `n` rows that threads share, each as long as so many outputs."""
+        return parts_of_rows(n, width, self._threads)
+
+    def _hold(self, rows: slice, some: FloatArray, parts: Parts) -> None:
         r, n_classes = some.shape
-        shape = (r if self._readings.computed else min(r, 4)), n_classes
+        # Four rows of a thread are sorted at once; scores that are computed ask for all.
+        keeps = bool(self._readings.computed)
+        shape = (1, max(r, 5), n_classes) if keeps else (parts.threads, 4, n_classes)
         found = np.empty(shape, some.dtype)
         numbers = found if some.dtype == np.float64 else np.empty(shape)
         probs = np.empty(shape) if self._source.kind == "logits" else numbers
         own, values = self._walked.part(rows), self._values[rows]
-        ends = self._outputs[rows] if self._outputs is not self._walked.probs else found[:0]
-        tied = self._walks.hold(
-            some, self._how, values, own, ends, self._least[rows], (found, numbers, probs)
-        )
-        self._ties.append(tied)
+        ends = self._outputs[rows] if self._outputs is not self._walked.probs else found[0, :0]
+        ties = np.empty(parts.n, dtype=bool)
+        task = self._walks.Holding(
+            some, self._how, values, own, ends, self._least[rows], (found, numbers, probs),
+            self._walks.spare(parts.threads, n_classes, self._how), ties, parts.step,
+        )  # fmt: skip
+        run_parts(self._walks.hold, parts, task)
+        tied = bool(ties.any())
+        self._ties |= tied
         if self._readings.computed:
-            rising = self._source.rising(numbers, rows)
-            rising.probs = probs
+            rising = self._source.rising(numbers[0, :r], rows)
+            rising.probs = probs[0, :r]
             self._compute(rows, rising, Walk(self._walks, rising, self._start, own, tied))
 
     def _compute(self, rows: slice, rising: Rising, walk: Walk) -> None:
@@ -213,8 +233,11 @@ class UpperRows:
             return probs
         if kind == self._lookup.MASS:
             return mass
-        by_below = kind == self._lookup.BELOW
-        return table[first if by_below else self.block.shape[1] - last]  # type: ignore[no-any-return]
+        if kind == self._lookup.RANK:
+            table, first = table[::-1], last
+        if first.ndim == 2 and not first.strides[0]:  # the same of all rows, without ties
+            return np.broadcast_to(table[first[0]], first.shape)
+        return table[first]  # type: ignore[no-any-return]
 
     def are_fine(self, tolerance: float) -> bool:
         """Whether the numbers are seen to be outputs of a model; others may be fine, too.
@@ -255,22 +278,40 @@ class UpperRows:
             self._copy_into(planes, places)
         else:
             which = np.arange(n_rows) if rows is None else rows
-            self._lookup.scores_into(self._upper, which, places.start - self._start, planes)
+            parts = self._parts(n_rows, planes.shape[2] / LOOKED_UP)
+            start = places.start - self._start
+            task = self._lookup.Reading(self._upper, which, start, planes, self._desk(parts))
+            run_parts(self._lookup.scores_into, parts, task)
         return np.moveaxis(planes, 0, -1)
 
     def _copy_into(self, planes: FloatArray, places: slice) -> None:
         """Write the scores of neighbouring places of all rows, where all places are held."""
-        first = last = np.arange(places.start, places.stop)
-        if any(self._ties):
-            first, last = np.empty((2, *planes.shape[1:]), np.int64)
+        for plane, own in zip(planes, self._by_score(places), strict=True):
+            plane[:] = own
+
+    def planes(self, rows: IntArray) -> list[FloatArray]:
+        """Return the scores (m, K) of all places of some rows: one array per score, not to change.
+
+        Those that are held are no copies.
+        """
+        every = slice(0, self.block.shape[1])
+        whole = self if not self._start and len(rows) == len(self.block) else self._whole(rows)
+        return list(whole._by_score(every))
+
+    def _by_score(self, places: slice) -> Iterator[FloatArray]:
+        """Yield the scores (n, w) of neighbouring places, where all are held, one by one."""
+        shape = len(self.block), places.stop - places.start
+        first = last = np.broadcast_to(np.arange(places.start, places.stop), shape)
+        if self._ties:
+            first, last = np.empty((2, *shape), np.int64)
             every = np.arange(len(self.block))
             self._walks.tie_ends(self._walked.probs, every, places.start, first, last)
         probs, mass = self._walked.probs[:, places], self._walked.mass[:, places]
         for j, kind in enumerate(self._readings.kinds.tolist()):
             if kind < self._lookup.PLANE:
-                planes[j] = self._read(j, probs, mass, first, last)
+                yield self._read(j, probs, mass, first, last)
             else:
-                planes[j] = self._planes[kind - self._lookup.PLANE][:, places]
+                yield self._planes[kind - self._lookup.PLANE][:, places]
 
     def some(self, rows: IntArray) -> SortedRows:
         """Return some of the rows, not sorted yet."""
@@ -304,7 +345,11 @@ class UpperRows:
         """
         first = np.full(len(rows), self.block.shape[1])
         alike = np.zeros(len(rows), dtype=bool)
-        self._lookup.reach(self._upper, rows, lines, weights, floors, cuts, first, alike)
+        parts = self._parts(len(rows), HELD_PLACES / LOOKED_UP)
+        task = self._lookup.Reaching(
+            self._upper, rows, lines, weights, floors, cuts, first, alike, self._desk(parts)
+        )
+        run_parts(self._lookup.reach, parts, task)
         if self._start:
             for deep, whole in self._deep(rows, np.flatnonzero(first == self._start)):
                 every = np.arange(len(deep))
@@ -320,16 +365,27 @@ class UpperRows:
 
         Without so many places from the top as are `skipped`.
         """
-        shape = len(self._columns), len(rows) * max(self._width - skipped, 1)
-        labels, deeper = np.empty(shape), np.empty(len(rows), dtype=bool)
-        count = self._lookup.within(
-            self._upper, rows, skipped, lines, floors, labels, labels.view(np.int64), deeper
-        )
-        found: list[FloatArray] = [labels[:, :count]]
+        width = max(self._width - skipped, 1)
+        labels = np.empty((len(self._columns), len(rows) * width))
+        deeper = np.empty(len(rows), dtype=bool)
+        parts = self._parts(len(rows), HELD_PLACES / LOOKED_UP)
+        counts = np.zeros(parts.n, dtype=np.int64)
+        task = self._lookup.Within(
+            self._upper, rows, skipped, lines, floors, labels, labels.view(np.int64), deeper,
+            counts, self._desk(parts),
+        )  # fmt: skip
+        run_parts(self._lookup.within, parts, task)
+        found: list[FloatArray] = [
+            labels[:, part * parts.step * width :][:, :count] for part, count in enumerate(counts)
+        ]
         if self._start:
             for deep, whole in self._deep(rows, np.flatnonzero(deeper)):
                 found.append(whole.within(np.arange(len(deep)), lines, floors, self._width))
         return joined(found, axis=1)
+
+    def _desk(self, parts: Parts) -> Any:
+        """Return what walks down rows need beside them."""
+        return self._lookup.desk(parts.threads, len(self._columns), parts.step)
 
     @property
     def _width(self) -> int:
@@ -342,8 +398,8 @@ class UpperRows:
 
     def _whole(self, rows: IntArray) -> UpperRows:
         """Return some of the rows, sorted again, with all places."""
-        n_classes, known = self.block.shape[1], self._readings
-        return UpperRows(self.some(rows), self._columns, None, n_classes, known).filled()
+        how = self.block.shape[1], self._readings
+        return UpperRows(self.some(rows), self._columns, None, *how, threads=self._threads).filled()
 
 
 def are_compiled(outputs: Outputs) -> bool:
@@ -415,6 +471,8 @@ class SortedOutputs:
         places = [slice(*pair) for pair in pairwise(ends)]
         within = [rows[place] - start for place, start in zip(places, starts, strict=True)]
         some = [i for i in range(len(starts)) if len(within[i])]
+        if self.compiled:  # loops share the rows of a block
+            return [of_block(i) for i in some]
         several = threads_for(len(rows) * width // LOOKED_UP, self._asked)
         return run_blocks(of_block, some, several)
 
@@ -433,6 +491,14 @@ class SortedOutputs:
 
         n_classes = self._blocks[0].block.shape[1]
         return np.concatenate(self.map(of_block, rows, n_classes))
+
+    def planes(self, rows: IntArray) -> list[FloatArray]:
+        """Return the scores (m, K) of some rows, labels in sorted order, as d arrays to look at.
+
+        Where compiled loops have sorted the rows; those that these hold are no copies.
+        """
+        found = self.map(lambda block, within, _: block.planes(within), rows)
+        return found[0] if len(found) == 1 else [joined(some) for some in zip(*found, strict=True)]
 
     def scores(self, rows: IntArray) -> FloatArray:
         """Return the scores (m, K, d) of some rows, labels in sorted order, as d planes."""
@@ -465,8 +531,8 @@ def over_sorted(
 ) -> Iterator[tuple[slice, T]]:
     """Yield what a function says of blocks of rows, checked and sorted, one after the other.
 
-    Rows are sorted by all threads: these are few long calls. The function makes many short ones,
-    between which threads wait for each other, so a few threads have a block each.
+    Compiled loops share the rows of a block, which are sorted and looked at by all threads; else
+    threads have blocks of their own.
 
     Parameters
     ----------
@@ -487,55 +553,32 @@ def over_sorted(
     """
     entries = outputs.n * outputs.n_classes
     several = 1 if outputs.on_device else threads_for(LONG_CALLS * entries, threads)
-    few, compiled = min(several, SHORT_CALLERS), are_compiled(outputs)
+    compiled = are_compiled(outputs)
+    together = compiled and over is None  # else every thread has a blend to make
     known = readings(columns, outputs.n_classes) if compiled else None
     checks = Checks(outputs, columns, before=over is not None)
 
-    def opened(rows: slice) -> Any:
+    def opened(rows: slice) -> SortedRows:
+        checks.begin(rows)
         part = outputs.rows(rows)
         part = part if over is None else over(part)
-        block = sorted_rows(part, slice(0, part.n), columns, key)[columns[0].model]
-        own = None if y is None else y[rows]
-        if compiled:
-            return UpperRows(block, columns, own, known=known)
-        return block.upper(columns, own)
+        return sorted_rows(part, slice(0, part.n), columns, key)[columns[0].model]
 
     def alone(rows: slice) -> T:
-        checks.begin(rows)
-        block = opened(rows)
+        own = None if y is None else y[rows]
+        block: Any = opened(rows)
         if compiled:
-            block.fill(slice(0, len(block.block)))
+            several_or_one = threads if together else 1
+            block = UpperRows(block, columns, own, known=known, threads=several_or_one).filled()
+        else:
+            block = block.upper(columns, own)
         checks.end(rows, block)
         return function(block, rows)
 
-    def together(some: Sequence[slice]) -> list[T]:
-        blocks = run_blocks(opened, some, few)
-        share = -(-sum(rows.stop - rows.start for rows in some) // several)
-        pieces = [
-            (which, piece)
-            for which, rows in enumerate(some)
-            for piece in row_blocks(rows.stop - rows.start, 1, share)
-        ]
-
-        def fill(piece: tuple[int, slice]) -> None:
-            which, rows = piece
-            first = some[which].start
-            checks.begin(slice(first + rows.start, first + rows.stop))
-            blocks[which].fill(rows)
-
-        def ask(which: int) -> T:
-            checks.end(some[which], blocks[which])
-            return function(blocks[which], some[which])
-
-        run_blocks(fill, pieces, several)
-        return run_blocks(ask, range(len(blocks)), few)
-
     # Pages of a mapped file are given back now and then.
-    shared = compiled and several > few
-    at_once = few * (1 if shared else BLOCKS_PER_THREAD)
-    for some in batched(list(sorted_slices(outputs, several)), at_once):
-        found = together(some) if shared else run_blocks(alone, some, several)
-        yield from zip(some, found, strict=True)
+    slices = list(sorted_slices(outputs, several, together=together))
+    for some in batched(slices, 1 if together else several * BLOCKS_PER_THREAD):
+        yield from zip(some, run_blocks(alone, some, several), strict=True)
         outputs.release_pages()
 
 
@@ -575,16 +618,17 @@ class Checks:
             self._outputs.read(rows)
 
 
-def sorted_slices(outputs: Outputs, threads: int) -> Iterator[slice]:
-    """Yield blocks of rows of which a few are sorted at once: by all threads, or by a device.
+def sorted_slices(outputs: Outputs, threads: int, *, together: bool) -> Iterator[slice]:
+    """Yield blocks of rows that are sorted at once: by all threads together, or one by each.
 
-    On the host as many for each of the few, which end together.
+    Those of a device are as large as it has room for.
     """
-    n, n_classes, few = outputs.n, outputs.n_classes, min(threads, SHORT_CALLERS)
+    n, n_classes = outputs.n, outputs.n_classes
     if outputs.on_device:
         return row_blocks(n, n_classes, DEVICE_ENTRIES)
-    rounds = -(-n * n_classes // (BLOCK_OUTPUTS * threads))
-    return shares(n, few * max(rounds, 1))
+    at_once = max(BLOCK_OUTPUTS * threads, SHARED_OUTPUTS if together else 0)
+    rounds = max(-(-n * n_classes // at_once), 1)
+    return shares(n, rounds if together else rounds * threads)
 
 
 def true_label_scores(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
-from conformix.kernels.host.compiled import compiled, regrouped
+from conformix.kernels.host.board import itself, run
+from conformix.kernels.host.compiled import compiled, inlined, regrouped
 from conformix.kernels.host.elementary import (
     AT_ONCE,
     _added_up,
@@ -29,34 +32,56 @@ def _sums(
     return at_a, at_b, at_c, at_d
 
 
-@compiled
-def likelihood(
-    planes: FloatArray,
-    rows: tuple[int, int, int],
-    c: FloatArray,
-    columns: IntArray,
-    first: FloatArray,
-    second: FloatArray,
-) -> float:
-    """Return ``sum_i log sum_y exp(z_iy)`` over some rows of planes (p, n, K), ``z = c . planes``.
+@inlined
+def _combine_row(planes: FloatArray, i: int, c: FloatArray, z: FloatArray) -> None:
+    """Write ``c . planes`` of a row to `z`."""
+    for k in range(len(z)):
+        z[k] = c[0] * planes[0, i, k]
+    for j in range(1, len(c)):
+        factor = c[j]
+        if factor != 0.0:
+            for k in range(len(z)):
+                z[k] += factor * planes[j, i, k]
 
-    `rows` are the first one, the end and the distance. The first derivatives are added to `first`
-    (p,), the second ones of some columns to the lower triangle of `second` (p, p), four at a time:
-    what is read of the weighted scores serves four sums. Columns whose coefficient is zero may be
-    left out there.
+
+class Rows(NamedTuple):
+    """Rows of scores whose likelihood is added up, part by part."""
+
+    planes: FloatArray  # (p, n, K)
+    every: int  # the distance between rows that count
+    c: FloatArray  # (p,) coefficients: ``z = c . planes``
+    columns: IntArray  # of the second derivatives; those whose coefficient is zero may be left out
+    value: FloatArray  # (parts,) ``sum_i log sum_y exp(z_iy)``
+    first: FloatArray  # (parts, p) first derivatives
+    second: FloatArray  # (parts, p, p) second derivatives: the lower triangle
+    room: FloatArray  # (workers, 3, K)
+    means: FloatArray  # (workers, p): room
+    powers: FloatArray  # (workers, 3, AT_ONCE): room
+    step: int  # rows of a part that count
+
+
+def room(workers: int, p: int, n_classes: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return room for so many workers, scores and labels."""
+    shapes = (workers, 3, n_classes), (workers, p), (workers, 3, AT_ONCE)
+    return np.empty(shapes[0]), np.empty(shapes[1]), np.empty(shapes[2])
+
+
+@compiled
+def likelihood(board: IntArray, helpers: int, n: int, task: Rows, part: int, worker: int) -> int:
+    """Add up the likelihood of rows, and its derivatives.
+
+    Second derivatives are added up four at a time: what is read of the weighted scores serves four
+    sums.
     """
-    p, _, n_classes = planes.shape
-    z, shares, weighted = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
-    means = np.empty(p)
-    room, value = np.empty((3, AT_ONCE)), 0.0
-    for i in range(rows[0], rows[1], rows[2]):
-        for k in range(n_classes):
-            z[k] = c[0] * planes[0, i, k]
-        for j in range(1, p):
-            factor = c[j]
-            if factor != 0.0:
-                for k in range(n_classes):
-                    z[k] += factor * planes[j, i, k]
+    if part < 0:
+        return run(board, helpers, n, itself(board, helpers, n, task))
+    planes, every, c, columns, values, firsts, seconds, rooms, all_means, powers, step = task
+    first, second, value = firsts[part], seconds[part], 0.0
+    p, n_rows, n_classes = planes.shape
+    z, shares, weighted = rooms[worker, 0], rooms[worker, 1], rooms[worker, 2]
+    means, room = all_means[worker], powers[worker]
+    for i in range(part * step * every, min((part + 1) * step * every, n_rows), every):
+        _combine_row(planes, i, c, z)
         top = _largest(z)
         _exp_of_differences(z, top, shares, room)
         total = _added_up(shares)
@@ -80,7 +105,8 @@ def likelihood(
                 sums = _sums(weighted, planes[u, i], planes[v, i], planes[w, i], planes[x, i])
                 for d in range(b, min(b + 4, a + 1)):
                     second[j, columns[d]] += sums[d - b] - means[j] * means[columns[d]]
-    return value
+    values[part] = value
+    return 0
 
 
 @regrouped
@@ -95,18 +121,30 @@ def _logistic_sums(odds: FloatArray, u: float) -> tuple[float, float]:
     return first, second
 
 
-@compiled
-def logistic_sums(odds: FloatArray, u: FloatArray, first: FloatArray, second: FloatArray) -> None:
-    """Write the sums over labels of ``v = u o / (1 + u o)`` and of ``v (1 - v)``, (n,) each.
+class Odds(NamedTuple):
+    """Rows of odds o with factors u, and sums over their labels."""
 
-    Of rows of odds o (n, K) and factors u (n,).
+    odds: FloatArray  # (n, K)
+    u: FloatArray  # (n,)
+    first: FloatArray  # (n,): of ``v = u o / (1 + u o)``
+    second: FloatArray  # (n,): of ``v (1 - v)``
+    step: int  # rows of a part
+
+
+@compiled
+def logistic_sums(board: IntArray, helpers: int, n: int, task: Odds, part: int, worker: int) -> int:
+    """Add up logistic functions of all labels of rows, and their derivatives.
 
     Examples
     --------
-    >>> first, second = np.empty(1), np.empty(1)
-    >>> logistic_sums(np.array([[1.0, 3.0]]), np.ones(1), first, second)
-    >>> float(first[0]), float(second[0])
-    (1.25, 0.4375)
+    >>> board, first, second = np.zeros(80, dtype=np.int64), np.empty(1), np.empty(1)
+    >>> task = Odds(np.array([[1.0, 3.0]]), np.ones(1), first, second, 1)
+    >>> logistic_sums(board, 0, 1, task, -1, 0), float(first[0]), float(second[0])
+    (0, 1.25, 0.4375)
     """
-    for i in range(len(u)):
+    if part < 0:
+        return run(board, helpers, n, itself(board, helpers, n, task))
+    odds, u, first, second, step = task
+    for i in range(part * step, min((part + 1) * step, len(u))):
         first[i], second[i] = _logistic_sums(odds[i], u[i])
+    return 0

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
+from conformix.kernels.host.board import itself, run
 from conformix.kernels.host.compiled import compiled, inlined
 
 BUCKETS = 4  # per knot
@@ -191,26 +192,44 @@ def _values_into(
             values[j] = upper.planes[kind - PLANE, row, here]
 
 
-@compiled
-def reach(
-    upper: Upper,
-    rows: IntArray,
-    lines: Lines,
-    weights: FloatArray,
-    floors: FloatArray,
-    cuts: FloatArray,
-    first: IntArray,
-    alike: BoolArray,
-) -> None:
-    """Walk down some sorted rows (m,) while combined scores on their lines reach the cuts (m,).
+class Desk(NamedTuple):
+    """Rows of a part, and room for the numbers of a place, for every worker."""
 
-    `first` (m,) falls by the labels that are in, and `alike` (m,) says that two of them score
-    alike. Scores up to `floors` (d,) are out whatever the others are.
-    """
-    d, width = len(upper.kinds), upper.probs.shape[1]
-    values, ends = np.empty(d), np.empty(2, np.int64)
-    bits = values.view(np.int64)
-    for i in range(len(rows)):
+    step: int
+    values: FloatArray  # (workers, d)
+    bits: IntArray  # the same memory as integers
+    ends: IntArray  # (workers, 2)
+
+
+def desk(workers: int, d: int, step: int) -> Desk:
+    """Return room for so many workers and scores."""
+    values = np.empty((workers, d))
+    return Desk(step, values, values.view(np.int64), np.empty((workers, 2), np.int64))
+
+
+class Reaching(NamedTuple):
+    """Where sets begin: combined scores that reach cuts."""
+
+    upper: Upper
+    rows: IntArray  # (m,) of the sorted rows
+    lines: Lines
+    weights: FloatArray  # (d,)
+    floors: FloatArray  # (d,): scores up to these are out, whatever the others are
+    cuts: FloatArray  # (m,)
+    first: IntArray  # (m,): falls by the labels that are in
+    alike: BoolArray  # (m,): whether two of these score alike
+    desk: Desk
+
+
+@compiled
+def reach(board: IntArray, helpers: int, n: int, task: Reaching, part: int, worker: int) -> int:
+    """Find where the sets of sorted rows begin."""
+    if part < 0:
+        return run(board, helpers, n, itself(board, helpers, n, task))
+    upper, rows, lines, weights, floors, cuts, first, alike, own = task
+    d, width, step = len(upper.kinds), upper.probs.shape[1], own.step
+    values, bits, ends = own.values[worker], own.bits[worker], own.ends[worker]
+    for i in range(part * step, min((part + 1) * step, len(rows))):
         row, cut, above = rows[i], cuts[i], np.nan
         for here in range(width - 1, -1, -1):
             _values_into(upper, row, here, here == width - 1, ends, values)
@@ -228,28 +247,34 @@ def reach(
             alike[i] |= total == above
             above = total
             first[i] -= 1
+    return 0
+
+
+class Within(NamedTuple):
+    """Labels with a score above its floor, and their scores on their lines."""
+
+    upper: Upper
+    rows: IntArray  # (m,) of the sorted rows
+    skipped: int  # so many places from the top are left out
+    lines: Lines
+    floors: FloatArray  # (d,)
+    out: FloatArray  # (d, m w), a part's from its first row on
+    bits: IntArray  # the same memory as integers
+    deeper: BoolArray  # (m,): whether the lowest place is among them
+    counts: IntArray  # (parts,): how many there are
+    desk: Desk
 
 
 @compiled
-def within(
-    upper: Upper,
-    rows: IntArray,
-    skipped: int,
-    lines: Lines,
-    floors: FloatArray,
-    out: FloatArray,
-    bits: IntArray,
-    deeper: BoolArray,
-) -> int:
-    """Walk down some sorted rows (m,) while a score exceeds its floor; write these labels' lines.
-
-    Without the first places from the top, so many as are `skipped`. To `out` (d, m w), whose memory
-    as integers is `bits`, the scores of the labels on their lines, whose number is returned.
-    `deeper` (m,) says where the lowest place is among them.
-    """
-    d, width, count = len(upper.kinds), upper.probs.shape[1], 0
-    values, ends = np.empty(d), np.empty(2, np.int64)
-    for i in range(len(rows)):
+def within(board: IntArray, helpers: int, n: int, task: Within, part: int, worker: int) -> int:
+    """Find the labels of sorted rows that have a score above its floor."""
+    if part < 0:
+        return run(board, helpers, n, itself(board, helpers, n, task))
+    upper, rows, skipped, lines, floors, out, bits, deeper, counts, own = task
+    d, width, step = len(upper.kinds), upper.probs.shape[1], own.step
+    values, ends = own.values[worker], own.ends[worker]
+    count = begin = part * step * max(width - skipped, 1)
+    for i in range(part * step, min((part + 1) * step, len(rows))):
         deeper[i] = True
         for here in range(width - 1 - skipped, -1, -1):
             _values_into(upper, rows[i], here, here == width - 1 - skipped, ends, values)
@@ -262,21 +287,35 @@ def within(
                 break
             count += 1
     for j in range(d):
-        for i in range(count):
+        for i in range(begin, count):
             out[j, i] = _on_line(out[j, i], bits[j, i], j, lines)
-    return count
+    counts[part] = count - begin
+    return 0
+
+
+class Reading(NamedTuple):
+    """The scores of neighbouring places."""
+
+    upper: Upper
+    rows: IntArray  # (m,) of the sorted rows
+    start: int  # the first place, counted from the first that is held
+    planes: FloatArray  # (d, m, v)
+    desk: Desk
 
 
 @compiled
-def scores_into(upper: Upper, rows: IntArray, start: int, planes: FloatArray) -> None:
-    """Write the scores of neighbouring places of some sorted rows (m,) to `planes` (d, m, v).
-
-    The first of them is `start`, counted from the first that is held.
-    """
-    values, ends = np.empty(len(planes)), np.empty(2, np.int64)
-    for i in range(len(rows)):
+def scores_into(
+    board: IntArray, helpers: int, n: int, task: Reading, part: int, worker: int
+) -> int:
+    """Write the scores of neighbouring places of sorted rows."""
+    if part < 0:
+        return run(board, helpers, n, itself(board, helpers, n, task))
+    upper, rows, start, planes, own = task
+    values, ends, step = own.values[worker], own.ends[worker], own.step
+    for i in range(part * step, min((part + 1) * step, len(rows))):
         for k in range(planes.shape[2] - 1, -1, -1):
             entered = k == planes.shape[2] - 1
             _values_into(upper, rows[i], start + k, entered, ends, values)
             for j in range(len(planes)):
                 planes[j, i, k] = values[j]
+    return 0

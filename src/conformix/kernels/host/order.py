@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
-from conformix.kernels.host.compiled import compiled, inner
+from conformix.kernels.host.board import itself, run
+from conformix.kernels.host.compiled import compiled, inlined, inner
 
 # Sets that hold so small a part of the labels are found sooner label by label.
 FEW = 16
@@ -63,35 +66,61 @@ def falling(values: FloatArray, sizes: IntArray, order: IntArray, spare: IntArra
         start = stop
 
 
-@compiled
-def reached(values: FloatArray, lowest: FloatArray, mask: BoolArray) -> None:
-    """Write to `mask` (n, K) which values reach the number of their row in `lowest` (n,)."""
-    for row in range(len(values)):
-        for label in range(values.shape[1]):
-            mask[row, label] = values[row, label] >= lowest[row]
+class Sets(NamedTuple):
+    """Sets of labels, and where their members are written."""
+
+    values: FloatArray  # (n, K)
+    lowest: FloatArray  # (n,) of the same type: labels that reach it are in; or none
+    mask: BoolArray  # (n, K), written where there are such numbers
+    starts: IntArray  # (n + 1,): where the members of a row begin; none, where one part has all
+    labels: IntArray
+    # (workers, 2, K + 1): labels that are out are written, too, one after the last that is in.
+    found: IntArray
+    room: FloatArray  # (workers, RUN)
+    step: int  # rows of a part
+
+
+@inlined
+def _write_inside(inside: BoolArray, size: int, found: IntArray) -> None:
+    """Write the labels in a set, so many as there are, in their order."""
+    count, n_labels = 0, len(inside)
+    if size * FEW <= n_labels:
+        label = 0
+        while count < size and label < n_labels:
+            if inside[label]:
+                found[count] = label
+                count += 1
+            label += 1
+    else:
+        for label in range(n_labels):
+            found[count] = label
+            count += inside[label]
 
 
 @compiled
-def members(values: FloatArray, mask: BoolArray, labels: IntArray, spare: IntArray) -> None:
-    """Write to `labels` those in the mask (n, K), row after row, by falling values (n, K).
-
-    Equal ones by label. There is room for one more than all, and `spare` (K,).
-    """
-    count, n_classes, room = 0, values.shape[1], np.empty(RUN)
-    for row in range(len(values)):
-        size, first = 0, count
-        for label in range(n_classes):
-            size += mask[row, label]
-        if size * FEW <= n_classes:
-            label = 0
-            while count < first + size:
-                if mask[row, label]:
-                    labels[count] = label
-                    count += 1
-                label += 1
+def members(board: IntArray, helpers: int, n: int, task: Sets, part: int, worker: int) -> int:
+    """Write the labels in sets, row after row, by falling values, equal ones by label."""
+    if part < 0:
+        return run(board, helpers, n, itself(board, helpers, n, task))
+    values, lowest, mask, starts, labels, both, rooms, step = task
+    n_classes, begin = values.shape[1], 0
+    found, spare, room = both[worker, 0], both[worker, 1], rooms[worker]
+    for row in range(part * step, min((part + 1) * step, len(values))):
+        if len(lowest) > 0:
+            limit = lowest[row]
+            for label in range(n_classes):
+                mask[row, label] = values[row, label] >= limit
+        size = 0
+        if len(starts) > 0:
+            begin = starts[row]
+            size = starts[row + 1] - begin
         else:
             for label in range(n_classes):
-                labels[count] = label
-                count += mask[row, label]
+                size += mask[row, label]
+        _write_inside(mask[row], size, found)
         if size > 1:
-            _falling(values[row], labels[first:count], spare, room)
+            _falling(values[row], found[:size], spare, room)
+        for place in range(size):
+            labels[begin + place] = found[place]
+        begin += size
+    return 0

@@ -7,13 +7,15 @@ first; what they leave undone is put right by insertion, which is little unless 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.kernels.blocks import Parts, run_parts
+from conformix.kernels.host.board import itself, run
 from conformix.kernels.host.compiled import compiled, inlined
-from conformix.kernels.host.sorting import SORTS_WIDE
+from conformix.kernels.host.sorting import HOME, SORTS_WIDE, address, sort_row
 
 DIGITS, DIGIT = 3, 11  # so many digits of so many bits
 # Steps of insertion per number after which other sorts are faster.
@@ -36,6 +38,94 @@ def rising(values: FloatArray) -> FloatArray:
     if by_digits(bits, keys, spare, counts):
         return keys.view(np.float64)
     return np.sort(values)
+
+
+def merged(rows: FloatArray, edges: FloatArray, threads: int) -> Merging:
+    """Return the numbers of rising rows (r, K), together, in one part more than there are edges.
+
+    Examples
+    --------
+    >>> found = merged(np.array([[0.1, 0.5, 0.5], [0.2, 0.3, 0.9]]), np.array([0.4]), threads=1)
+    >>> found.out, found.sizes.tolist()
+    (array([0.1, 0.2, 0.3, 0.5, 0.5, 0.9]), [[0, 3, 3], [3, 3, 2]])
+    """
+    n = len(edges) + 1
+    task = Merging(
+        rows, edges, np.empty(rows.size), np.empty(rows.size + n, dtype=np.int64),
+        np.empty((n, 3), dtype=np.int64), np.empty((threads, len(rows), 2), dtype=np.int64),
+        np.empty((threads, DIGITS, 1 << DIGIT), dtype=np.int64), address(rows.dtype), id(HOME),
+    )  # fmt: skip
+    run_parts(merge, Parts(n, 1, threads), task)
+    return task
+
+
+class Merging(NamedTuple):
+    """Rows whose numbers rise, put together: every part has those between two edges."""
+
+    rows: FloatArray  # (r, K)
+    edges: FloatArray  # (parts - 1,), rising: the first number of every part but the first
+    out: FloatArray  # (r K,) all numbers, rising
+    # (r K + parts,): where each distinct number of a part begins in it, and where the part ends; a
+    # part begins where it does in `out`, and one place further for every part before.
+    starts: IntArray
+    sizes: IntArray  # (parts, 3): where it begins, numbers, distinct numbers
+    ends: IntArray  # (workers, r, 2): room
+    counts: IntArray  # (workers, digits, values of a digit): room
+    sort: int  # where the sort is, see `conformix.kernels.host.sorting`
+    home: int
+
+
+@compiled
+def merge(board: IntArray, helpers: int, n: int, task: Merging, part: int, worker: int) -> int:
+    """Sort the numbers of all rows, part by part, and find the distinct ones."""
+    if part < 0:
+        return run(board, helpers, n, itself(board, helpers, n, task))
+    rows, edges, out, starts, sizes, rooms, of_digits, sort, home = task
+    begin, size, ends, counts = 0, 0, rooms[worker], of_digits[worker]
+    for i in range(len(rows)):
+        first, last = _between(rows[i], edges, part)
+        ends[i, 0], ends[i, 1] = first, last
+        begin += first
+        size += last - first
+    some, place = out[begin : begin + size], 0
+    for i in range(len(rows)):
+        row = rows[i]
+        for k in range(ends[i, 0], ends[i, 1]):
+            some[place] = row[k]
+            place += 1
+    keys = np.empty((2, 0 if SORTS_WIDE else size), np.uint64)
+    if not SORTS_WIDE and by_digits(some.view(np.int64), keys[0], keys[1], counts):
+        bits = some.view(np.uint64)
+        for k in range(size):
+            bits[k] = keys[0, k]
+    else:
+        sort_row(sort, some, home)
+    distinct, first = 0, begin + part
+    for k in range(size):
+        if k == 0 or some[k] != some[k - 1]:
+            starts[first + distinct] = k
+            distinct += 1
+    starts[first + distinct] = size
+    sizes[part, 0], sizes[part, 1], sizes[part, 2] = begin, size, distinct
+    return 0
+
+
+@inlined
+def _between(row: FloatArray, edges: FloatArray, part: int) -> tuple[int, int]:
+    """Return where numbers of a rising row are that belong to a part: the first, and the end."""
+    begin, end = 0, len(row)
+    for side in range(2):
+        edge = part - 1 + side
+        if 0 <= edge < len(edges):
+            low, high = 0, len(row)
+            while low < high:
+                middle = (low + high) >> 1
+                if row[middle] < edges[edge]:
+                    low = middle + 1
+                else:
+                    high = middle
+            begin, end = (low, end) if side == 0 else (begin, low)
+    return begin, end
 
 
 @compiled

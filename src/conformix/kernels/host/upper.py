@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
 from conformix.kernels.elementary import cuts
+from conformix.kernels.host.board import itself, run
 from conformix.kernels.host.compiled import compiled, inlined, inner
 from conformix.kernels.host.elementary import AT_ONCE, _exp_of_differences, _largest, _sum
 from conformix.kernels.host.rising import by_digits
@@ -101,32 +102,57 @@ def sorting(dtype: Any, logits: bool, n_classes: int) -> Sorting:
     return Sorting(address(dtype), id(HOME), digits, logits, cuts(n_classes))
 
 
-@compiled
-def hold(
-    block: FloatArray,
-    how: Sorting,
-    values: FloatArray,
-    found: Any,
-    ends: FloatArray,
-    least: FloatArray,
-    room: tuple[FloatArray, FloatArray, FloatArray],
-) -> bool:
-    """Sort rows (n, K), and write what a walk says of them; returns whether a place ties.
+class Spare(NamedTuple):
+    """Room for numbers on the way, for every worker."""
 
-    To `found`, with the fields of `conformix.scores.sorted_rows.WalkedOver`; to `least` (n,) the
-    smallest output of each row, and to `ends` (n, w) those of the places that are held, unless
-    there is no room. `room` is for four rows or all: as they are sorted, in double precision, and
-    their probabilities, which may be the same.
-    """
-    sorted_rows, numbers, rising = room
-    n, n_classes = block.shape
-    start, tied = n_classes - found.mass.shape[1], False
-    sums, powers = np.empty((4, n_classes)), np.empty((3, AT_ONCE))
-    labelled = len(values) > 0
-    keys, counts = np.empty((2, n_classes), np.uint64), np.empty((how.digits, 1 << DIGIT), np.int64)
-    for first in range(0, n, 4):
-        some = min(4, n - first)
-        base = first if len(numbers) > 4 else 0
+    sums: FloatArray  # (workers, 4, K)
+    powers: FloatArray  # (workers, 3, AT_ONCE)
+    keys: IntArray  # (workers, 2, K)
+    counts: IntArray  # (workers, digits, values of a digit)
+
+
+def spare(workers: int, n_classes: int, how: Sorting) -> Spare:
+    """Return room for so many workers."""
+    return Spare(
+        np.empty((workers, 4, n_classes)), np.empty((workers, 3, AT_ONCE)),
+        np.empty((workers, 2, n_classes), np.uint64),
+        np.empty((workers, how.digits, 1 << DIGIT), np.int64),
+    )  # fmt: skip
+
+
+class Holding(NamedTuple):
+    """Rows that are sorted, what is kept of them, and how they are shared by threads."""
+
+    block: FloatArray  # (n, K)
+    how: Sorting
+    values: FloatArray  # (n,) the outputs of labels, or none
+    found: Any  # with the fields of `conformix.scores.sorted_rows.WalkedOver`
+    ends: FloatArray  # (n, w) the outputs of the places that are held, or no room
+    least: FloatArray  # (n,) the smallest outputs
+    # Rows as they are sorted, in double precision, and their probabilities, which may be the same:
+    # four of every worker, (workers, 4, K), or all, (1, n, K).
+    room: tuple[FloatArray, FloatArray, FloatArray]
+    spare: Spare
+    ties: BoolArray  # (parts,) whether a place of a part ties
+    step: int  # rows of a part
+
+
+@compiled
+def hold(board: IntArray, helpers: int, n: int, task: Holding, part: int, worker: int) -> int:
+    """Sort rows, and write what a walk says of them."""
+    if part < 0:
+        return run(board, helpers, n, itself(board, helpers, n, task))
+    block, how, values, found, ends, least, room, own_room, ties, step = task
+    n_classes, tied = block.shape[1], False
+    start, labelled, keeps = n_classes - found.mass.shape[1], len(values) > 0, room[0].shape[1] > 4
+    own_rows = 0 if keeps else worker
+    sorted_rows, numbers, rising = room[0][own_rows], room[1][own_rows], room[2][own_rows]
+    sums, powers = own_room.sums[worker], own_room.powers[worker]
+    keys, counts = own_room.keys[worker], own_room.counts[worker]
+    stop = min((part + 1) * step, len(block))
+    for first in range(part * step, stop, 4):
+        some = min(4, stop - first)
+        base = first if keeps else 0
         for i in range(some):
             own, wide, probs = sorted_rows[base + i], numbers[base + i], rising[base + i]
             for k in range(n_classes):
@@ -156,7 +182,8 @@ def hold(
             numbers[base : base + some], values[label], found.labels[label],
             found.label_numbers[label], sums, found.probs[first:last], found.lowest[first:last],
         )  # fmt: skip
-    return tied
+    ties[part] = tied
+    return 0
 
 
 @inlined

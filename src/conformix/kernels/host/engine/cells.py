@@ -212,9 +212,9 @@ def _divide(weights: FloatArray, members: IntArray, axis: int, cut: float, spare
     return n_low
 
 
-SAMPLE_ROWS = 256
+SAMPLE_ROWS = 96
 SAMPLE_LABELS = 8
-TRUE_ROWS = 1024
+TRUE_ROWS = 384
 NEAR_SHARE = 16
 NEAR_PAIRS = 32
 
