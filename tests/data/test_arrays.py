@@ -12,7 +12,6 @@ from conformix.errors import InvalidInput
 from conformix.kernels import twins
 from conformix.kernels.arrays import (
     as_generator,
-    falling_within_rows,
     host_array,
     of_labels,
     places,
@@ -21,6 +20,7 @@ from conformix.kernels.arrays import (
 )
 from conformix.kernels.blocks import Buffers, row_blocks
 from conformix.kernels.combine import RankLimits, true_ranks
+from conformix.kernels.order import falling_within_rows
 from conformix.kernels.simplex import preference
 
 same = np.testing.assert_array_equal

@@ -36,11 +36,18 @@ def tuned(digits: int | None, spread: float) -> tuple[TuningRows, np.ndarray, np
     return TuningRows(held, y, NORMALIZERS["ecdf"], THREE), logits, y
 
 
+@pytest.fixture(autouse=True, params=[1, 3], ids=["one thread", "three threads"])
+def threads(request, monkeypatch) -> int:
+    """As many threads share the rows of every block, however few."""
+    monkeypatch.setattr("conformix.kernels.blocks.PART_OUTPUTS", 64)
+    return request.param
+
+
 @pytest.mark.parametrize("allow_empty", [True, False])
 @pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS)
 @pytest.mark.parametrize(("digits", "spread"), [(None, 1.5), (0, 1.5), (None, 0.1)])
 def test_first_places_and_labels_that_score_alike(
-    monkeypatch, digits, spread, weights, allow_empty
+    monkeypatch, digits, spread, weights, allow_empty, threads
 ) -> None:
     compile_for(COMPILED)
     rows, logits, _ = tuned(digits, spread)
@@ -62,7 +69,8 @@ def test_first_places_and_labels_that_score_alike(
     plain = answers(SortedRows(logits, "logits"))
     for width in (1, HELD_PLACES, 60):
         monkeypatch.setattr(UpperRows, "at_once", 60 * 7 + width)  # few deep rows at a time
-        compiled = answers(UpperRows(SortedRows(logits, "logits"), THREE, None, width).filled())
+        rows_of = SortedRows(logits, "logits")
+        compiled = answers(UpperRows(rows_of, THREE, None, width, threads=threads).filled())
         for ours, theirs in zip(compiled, plain, strict=True):
             assert_array_equal(ours, theirs)
     assert not any(weights) or len({len(np.unique(first)) for first in compiled[::2]}) > 1
@@ -71,9 +79,7 @@ def test_first_places_and_labels_that_score_alike(
 @pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("layout", ["float64", "float32", "by columns", "read only"])
 @pytest.mark.parametrize("digits", [None, 1], ids=["no ties", "ties"])
-@pytest.mark.parametrize("threads", [1, 3])
-def test_labels_of_sets_of_any_size(layout, digits, compiled, threads, monkeypatch) -> None:
-    monkeypatch.setattr("conformix.kernels.blocks.PART_OUTPUTS", 64)  # threads share few rows, too
+def test_labels_of_sets_of_any_size(layout, digits, compiled, threads) -> None:
     if compiled:
         compile_for(COMPILED)
     outputs = np.random.default_rng(1).normal(0, 1, (202, 100))
@@ -102,7 +108,7 @@ def test_labels_of_sets_of_any_size(layout, digits, compiled, threads, monkeypat
 @pytest.mark.parametrize("best", [True, False])
 @pytest.mark.parametrize("scores", [("thr", "aps", "rank"), ("logrank", "logp", "invrank")])
 @pytest.mark.parametrize(("digits", "spread"), [(None, 1.5), (0, 1.5), (None, 0.1)])
-def test_labels_within_reach(digits, spread, scores, best: bool) -> None:
+def test_labels_within_reach(digits, spread, scores, best: bool, threads) -> None:
     compile_for(COMPILED)
     rows, logits, y = tuned(digits, spread)
     columns = score_columns(("",), scores)

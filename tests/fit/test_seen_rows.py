@@ -18,8 +18,9 @@ from conformix.fit.seen import (
     SeenRows,
     digests_of,
     spread,
-    threads_to_remember,
+    sums_of,
 )
+from conformix.kernels.twins import compile_for
 from conformix.scores.scale import Scaled
 from memory import peak_bytes
 
@@ -239,25 +240,25 @@ def test_rows_of_powers_of_two_have_digests_of_their_own():
     assert len(set(digests_of(checked, np.arange(len(rows)), 5))) == len(rows) > 3000
 
 
-@pytest.mark.parametrize(
-    ("shape", "n_scores", "asked", "threads"),
-    [
-        ((5000, 100), 3, 16, 2),  # a search takes longer
-        ((5000, 100), 3, 1, 1),
-        ((5000, 100), 1, 16, 1),  # done sooner than another thread begins
-        ((5000, 1000), 1, 16, 2),
-        ((50, 10), 3, 16, 1),
-    ],
-)
-def test_rows_are_remembered_by_a_second_thread_where_it_pays(
-    shape: tuple[int, int], n_scores: int, asked: int, threads: int
-) -> None:
-    outputs = check_outputs(np.full(shape, 1 / shape[1]))
-    assert threads_to_remember(outputs, n_scores, asked) == threads
-
-
-def test_what_is_not_in_memory_is_remembered_by_nobody() -> None:
-    assert threads_to_remember(iter([]), 3, 16) == 1
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_compiled_loops_digest_rows_as_numpy_does(monkeypatch, dtype, threads: int) -> None:
+    rng = np.random.default_rng(0)
+    one, two = rng.normal(size=(500, 30)).astype(dtype), rng.normal(size=(500, 30))
+    one[7, 3], one[8, 3], two[9] = 0.0, -0.0, two[7]
+    one[8], two[8] = np.where(np.arange(30) == 3, -0.0, one[7]), two[7]  # of two zeros one
+    outputs = check_outputs({"one": one, "two": two}, "logits")
+    rows = np.arange(7, 500, 2)
+    rows[0:2] = 7, 8
+    monkeypatch.setattr("conformix.fit.seen.loops", lambda name, numbers: None)
+    expected = sums_of(outputs, rows)
+    monkeypatch.undo()
+    monkeypatch.setattr("conformix.kernels.blocks.PART_OUTPUTS", 64)
+    compile_for(2**17)
+    found = sums_of(outputs, rows, threads)
+    assert found.tobytes() == expected.tobytes()
+    assert found[0] == found[1]
+    assert len(set(found.tolist())) == len(rows) - 1
 
 
 def test_what_the_user_wrote_is_called_by_the_thread_that_fits() -> None:
@@ -271,8 +272,6 @@ def test_what_the_user_wrote_is_called_by_the_thread_that_fits() -> None:
             return Scaled((1.0,) * scores.shape[-1])
 
     probs = np.random.default_rng(0).dirichlet(np.ones(100), 1000)
-    outputs = check_outputs(probs)
-    assert threads_to_remember(outputs, 2, 2) == 2
     for _ in range(5):
         cx.ScoreAverage(("thr", "aps"), normalize=Noted(), threads=2, random_state=0).fit(
             probs, np.arange(1000) % 100

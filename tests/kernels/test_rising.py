@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_array_equal
 
 from conformix.kernels.host import rising as module
-from conformix.kernels.host.rising import DIGIT, DIGITS, by_digits, rising
+from conformix.kernels.host.rising import DIGIT, DIGITS, by_digits, merged, rising
 
 RNG = np.random.default_rng(3)
 DRAWN = {
@@ -79,3 +79,25 @@ def test_insertion_puts_right_what_the_digits_leave() -> None:
     few = np.append(0.0, 1 + RNG.permutation(8) * 2.0**-52)  # alike in their first bits
     assert sorted_by_digits(few)
     assert_array_equal(rising(few), np.sort(few))
+
+
+@pytest.mark.parametrize("wide", [False, True], ids=["digits", "NumPy"])
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("n_edges", [0, 1, 4])
+@pytest.mark.parametrize("name", ["even", "both signs", "ties", "masses", "one number"])
+def test_rising_rows_are_put_together(monkeypatch, name, n_edges, threads, wide) -> None:
+    monkeypatch.setattr(module, "SORTS_WIDE", wide)
+    rows = np.sort(DRAWN[name].reshape(100, 50), axis=1)
+    edges = np.sort(np.random.default_rng(n_edges).choice(DRAWN[name], n_edges))
+    found = merged(rows, edges, threads)
+    assert_array_equal(found.out, np.sort(rows, axis=None))
+    values, counts = [], []
+    for part, (begin, size, distinct) in enumerate(found.sizes.tolist()):
+        own, starts = found.out[begin : begin + size], found.starts[begin + part :][: distinct + 1]
+        assert part == 0 or (own >= edges[part - 1]).all()
+        assert part == n_edges or (own < edges[part]).all()
+        values.append(own[starts[:-1]])
+        counts.append(np.diff(starts))
+    expected = np.unique(rows, return_counts=True)
+    assert_array_equal(np.concatenate(values), expected[0])
+    assert_array_equal(np.concatenate(counts), expected[1])

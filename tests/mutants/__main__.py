@@ -48,6 +48,11 @@ ROLES, EXACT = "guarantees/test_roles.py", "fit/test_exact_split.py"
 BY_CELL = "fit/test_exact_by_cell.py"
 TEACHERS, LEARNT = "guarantees/test_rows_that_teach_scores.py", "guarantees/test_learnt_scores.py"
 NEAR = [
+    ("kernels/host/board.py", "kernels/test_board.py"),
+    ("kernels/helpers.py", "kernels/test_helpers.py"),
+    ("kernels/helpers.py", "kernels/test_board.py"),
+    ("kernels/host/digests.py", "fit/test_seen_rows.py"),
+    ("kernels/host/rising.py", "kernels/test_rising.py"),
     ("kernels/host/bands.py", "regression/test_bands.py"),
     ("kernels/plain/bands.py", "regression/test_bands.py"),
     ("kernels/device/bands.py", "regression/test_tensors.py"),

@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 
 import conformix as cx
 from conformix.errors import InvalidInput
-from conformix.kernels.arrays import falling_within_rows
+from conformix.kernels.order import falling_within_rows
 from conformix.search import GridSearch
 
 MASK = np.array([[True, False, True], [False, False, False], [True, True, True]])

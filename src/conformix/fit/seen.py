@@ -180,6 +180,8 @@ def _added_up(kernel: Any, outputs: Any, rows: IntArray, threads: int | None) ->
         room = np.empty((parts.threads, values.shape[1]))
         bits = kernel.Bits(values, rows, odd, sums, room, room.view(np.int64), parts.step)
         run_parts(kernel.add_bits, parts, bits)
+    if isinstance(outputs, Outputs):
+        outputs.release_pages()
     return sums
 
 

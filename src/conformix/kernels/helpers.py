@@ -32,7 +32,7 @@ from conformix.kernels.arrays import IntArray
 from conformix.kernels.twins import MANY, loops
 
 # Looks in vain before a thread sleeps: one or two milliseconds, what a fit does between calls.
-LOOKS = 600
+LOOKS = 350
 # How often whoever wakes others lets them run first: one that was woken on this core leaves it.
 GIVE_WAY = 3
 # Seconds for which a helper naps where a bell wakes it, before it sleeps as any thread of Python.
