@@ -212,7 +212,6 @@ def test_a_few_blocks_per_thread_are_in_memory_at_once(monkeypatch) -> None:
     cp = cx.ScoreAverage(THREE, kind="logits", random_state=0, threads=3).fit(logits, y)
     monkeypatch.setattr("conformix.kernels.blocks.OUTPUTS_PER_WAIT", 1)
     monkeypatch.setattr(uppers, "BLOCK_OUTPUTS", logits[:8].size)
-    monkeypatch.setattr(uppers, "SHARED_OUTPUTS", logits[:50].size)
     sizes, entries = [], []
 
     def spied(work, blocks, threads):
@@ -223,7 +222,7 @@ def test_a_few_blocks_per_thread_are_in_memory_at_once(monkeypatch) -> None:
     monkeypatch.setattr("conformix.fit.predictor.compile_for", entries.append)
     cp.predict_set(logits)
     assert entries == [logits.size]
-    assert sizes == [(1, 3)] * 10  # one block after the other, whose rows all threads share
+    assert sizes == [(1, 3)] * 21  # blocks of 24 rows, one after the other, that all threads share
     sizes.clear()
     monkeypatch.setattr(uppers, "are_compiled", lambda outputs: False)
     cp.predict_set(logits)

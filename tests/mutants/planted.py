@@ -842,7 +842,7 @@ BUGS = [
     Bug("a score taken in by second derivatives that are not known", "scores/likelihood.py",
         "known = second, free if problem.by_columns else known", "known = second, known"),
     Bug("one thread that sorts rows when all others are done", "scores/upper_rows.py",
-        "return shares(n, rounds if together else rounds * threads)", "return shares(n, rounds)"),
+        "return shares(n, rounds if shared else rounds * threads)", "return shares(n, rounds)"),
     Bug("a tensor's root that is off by a last bit", "kernels/arrays.py",
         "return torch_module().from_numpy(np.sqrt(values.numpy()))", "return values.sqrt()"),
     Bug("tuning rows searched by what they taught", "fit/fit.py",

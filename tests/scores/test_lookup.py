@@ -78,8 +78,23 @@ def test_any_knots(knots) -> None:
         assert table(numbers).tobytes() == rising_line(numbers, knots, levels).tobytes()
 
 
-def test_few_knots_and_knots_without_end_need_no_table() -> None:
-    assert lookup(np.arange(5.0), np.arange(5.0)) is None
+@pytest.mark.parametrize("n_knots", [2, 3, 5, 15])
+@pytest.mark.parametrize("name", ["even", "both signs", "tiny"])
+def test_few_knots_have_a_table_too(n_knots: int, name: str) -> None:
+    rng = np.random.default_rng(n_knots)
+    drawn = rng.random(n_knots) if name == "even" else np.sinh(30 * rng.normal(size=n_knots))
+    knots = np.sort(drawn if name != "tiny" else np.abs(drawn) * 1e-300)
+    levels = np.sort(rng.random(n_knots))
+    between = rng.uniform(knots[0], knots[-1], 500)
+    numbers = np.concatenate([knots, np.nextafter(knots, -np.inf), [0.0, -0.0, 1e9], between])
+    table = lookup(knots, levels)
+    assert table is not None
+    assert table(numbers).tobytes() == rising_line(numbers, knots, levels).tobytes()
+
+
+def test_one_knot_and_knots_without_end_have_no_table() -> None:
+    assert lookup(np.ones(1), np.ones(1)) is None
+    assert lookup(np.ones(3), np.arange(3.0)) is None
     assert lookup(np.append(np.arange(50.0), np.inf), np.arange(51.0)) is None
     assert lookup(np.arange(-20.0, 20.0) * 8.5e306, np.arange(40.0)) is None  # too wide
 

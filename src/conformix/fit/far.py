@@ -137,6 +137,12 @@ class Reach:
         def of_block(block: Any, some: IntArray, places: slice) -> FloatArray:
             if lines is not None:
                 return block.within(some, lines, floors, 0 if best else 1)  # type: ignore[no-any-return]
+            if ordered.compiled:
+                found = block.in_pieces(lambda own, _: of_windows(block, own), some)
+                return joined(found, axis=1)  # type: ignore[no-any-return]
+            return of_windows(block, some)
+
+        def of_windows(block: Any, some: IntArray) -> FloatArray:
             planes: list[list[FloatArray]] = [[] for _ in range(d)]
             seen = np.zeros(len(some), dtype=bool)
             for which, scores, inside in upper_windows(block, columns, self._may_be_in, some):

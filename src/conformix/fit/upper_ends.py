@@ -177,6 +177,33 @@ def first_places(
         limits[:] = cuts
         some = every if rows is None else rows
         return block.first_places(some, lines, weights, low, limits.reshape(-1))
+    if isinstance(block, UpperRows):
+        found = block.in_pieces(
+            lambda own, piece: _by_windows(
+                block,
+                columns,
+                (rule, floors),
+                cuts if isinstance(cuts, float) else cuts[piece],
+                own,
+            ),
+            every if rows is None else rows,
+        )
+        firsts, alikes = zip(*found, strict=True)
+        return np.concatenate(firsts), np.concatenate(alikes)
+    return _by_windows(block, columns, (rule, floors), cuts, rows)
+
+
+def _by_windows(
+    block: Any,
+    columns: Sequence[Column],
+    how: tuple[Rule, FloatArray | None],
+    cuts: Any,
+    rows: IntArray | None,
+) -> tuple[IntArray, BoolArray]:
+    """Return the same by a rule, and scores at or below which it lets nothing in."""
+    rule, floors = how
+    every = block.numbers(len(block.block) if rows is None else len(rows))
+    on_host = not is_tensor(every)
     alike = np.zeros(len(every), dtype=bool)
     above = np.full(len(every), np.nan)  # what the lowest label of the window above scores
 

@@ -33,6 +33,7 @@ from conformix.kernels.arrays import (
 )
 from conformix.kernels.blocks import (
     DEVICE_ENTRIES,
+    SHORT_CALLERS,
     Parts,
     batched,
     parts_of_rows,
@@ -59,9 +60,9 @@ from conformix.scores.sorted_rows import (
 )
 from conformix.scores.tensor import fill_tensor
 
-# Outputs of the rows that a thread has in hand, at most, that all of them share at least, and of
-# those that one sorts at once.
-BLOCK_OUTPUTS, SHARED_OUTPUTS, CACHED_OUTPUTS = 2**20, 2**23, 2**17
+# Outputs of the rows that a thread has in hand, at most, and as many for each of a few that share
+# them; that are shared where all rows are held; and of those that one sorts at once.
+BLOCK_OUTPUTS, HELD_OUTPUTS, CACHED_OUTPUTS = 2**20, 2**23, 2**17
 NO_VALUES = np.empty(0)
 # Where calls are long, threads wait for each other as if outputs were so many times as many.
 LONG_CALLS = 2
@@ -69,6 +70,9 @@ LONG_CALLS = 2
 LOOKED_UP = 2
 # Blocks that a thread sorts between two looks at the memory of a mapped file.
 BLOCKS_PER_THREAD = 8
+
+
+T = TypeVar("T")
 
 
 class Readings(NamedTuple):
@@ -383,6 +387,15 @@ class UpperRows:
                 found.append(whole.within(np.arange(len(deep)), lines, floors, self._width))
         return joined(found, axis=1)
 
+    def in_pieces(self, function: Callable[[IntArray, slice], T], rows: IntArray) -> list[T]:
+        """Return what a function of Python says of pieces of some rows (m,), by threads.
+
+        It is given the rows of a piece, and where they are among those.
+        """
+        several = threads_for(len(rows) * HELD_PLACES // LOOKED_UP, self._threads)
+        pieces = list(shares(len(rows), several)) if len(rows) else [slice(0, 0)]
+        return run_blocks(lambda piece: function(rows[piece], piece), pieces, several)
+
     def _desk(self, parts: Parts) -> Any:
         """Return what walks down rows need beside them."""
         return self._lookup.desk(parts.threads, len(self._columns), parts.step)
@@ -408,9 +421,6 @@ def are_compiled(outputs: Outputs) -> bool:
         return False  # the loops have one exponential
     size = outputs.n * outputs.n_classes
     return loops("upper", size) is not None and loops("lookup", size) is not None
-
-
-T = TypeVar("T")
 
 
 class SortedOutputs:
@@ -445,7 +455,9 @@ class SortedOutputs:
         self._asked = 1 if outputs.on_device else threads
 
         found = list(
-            over_sorted(outputs, columns, lambda block, _: block, key=key, threads=threads, y=y)
+            over_sorted(
+                outputs, columns, lambda block, _: block, key=key, threads=threads, y=y, holds=True
+            )
         )
         self._slices, self._blocks = [rows for rows, _ in found], [block for _, block in found]
         # The scores (n, d) of the labels, where these are known.
@@ -528,6 +540,7 @@ def over_sorted(
     threads: int | None = None,
     y: IntArray | None = None,
     over: Callable[[Outputs], Outputs] | None = None,
+    holds: bool = False,
 ) -> Iterator[tuple[slice, T]]:
     """Yield what a function says of blocks of rows, checked and sorted, one after the other.
 
@@ -550,6 +563,8 @@ def over_sorted(
         Labels that will be asked for, one of every row.
     over : callable, optional
         What is sorted instead of the outputs of a block: their blend.
+    holds : bool
+        Whether all blocks are held: then they may be large. Others find room where the last was.
     """
     entries = outputs.n * outputs.n_classes
     several = 1 if outputs.on_device else threads_for(LONG_CALLS * entries, threads)
@@ -576,7 +591,8 @@ def over_sorted(
         return function(block, rows)
 
     # Pages of a mapped file are given back now and then.
-    slices = list(sorted_slices(outputs, several, together=together))
+    shared = HELD_OUTPUTS if holds else BLOCK_OUTPUTS * min(several, SHORT_CALLERS)
+    slices = list(sorted_slices(outputs, several, shared if together else 0))
     for some in batched(slices, 1 if together else several * BLOCKS_PER_THREAD):
         yield from zip(some, run_blocks(alone, some, several), strict=True)
         outputs.release_pages()
@@ -618,17 +634,17 @@ class Checks:
             self._outputs.read(rows)
 
 
-def sorted_slices(outputs: Outputs, threads: int, *, together: bool) -> Iterator[slice]:
+def sorted_slices(outputs: Outputs, threads: int, shared: int) -> Iterator[slice]:
     """Yield blocks of rows that are sorted at once: by all threads together, or one by each.
 
-    Those of a device are as large as it has room for.
+    With so many outputs as are `shared` at once, or none. Those of a device are as large as it has
+    room for.
     """
     n, n_classes = outputs.n, outputs.n_classes
     if outputs.on_device:
         return row_blocks(n, n_classes, DEVICE_ENTRIES)
-    at_once = max(BLOCK_OUTPUTS * threads, SHARED_OUTPUTS if together else 0)
-    rounds = max(-(-n * n_classes // at_once), 1)
-    return shares(n, rounds if together else rounds * threads)
+    rounds = max(-(-n * n_classes // (shared or BLOCK_OUTPUTS * threads)), 1)
+    return shares(n, rounds if shared else rounds * threads)
 
 
 def true_label_scores(

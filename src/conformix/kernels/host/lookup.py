@@ -50,10 +50,10 @@ class Lookup:
 
 
 def lookup(knots: FloatArray, levels: FloatArray) -> Lookup | None:
-    """Return the table of a line, or None where bisection among all knots is as good."""
+    """Return the table of a line, or None where it does not rise, or has no ends."""
     knots, levels = np.ascontiguousarray(knots), np.ascontiguousarray(levels)
     span = float(knots[-1]) - float(knots[0])
-    if len(knots) < 16 or not 0 < span < np.inf:
+    if len(knots) < 2 or not 0 < span < np.inf:
         return None
     n_buckets = BUCKETS * len(knots)
     tables = []
