@@ -114,16 +114,18 @@ def test_every_part_is_done_once_whoever_is_there(n_looking: int, n_helpers: int
                 assert set(workers.tolist()) <= set(range(n_helpers + 1))
 
 
-def test_those_who_look_take_parts_and_no_more_than_are_wanted() -> None:
-    there = np.zeros(helpers.BOARD, dtype=np.int64)
+@pytest.mark.parametrize("wanted", [1, 2, 3])
+def test_those_who_look_take_parts_each_with_room_of_its_own(wanted: int) -> None:
+    there, seen = np.zeros(helpers.BOARD, dtype=np.int64), set()
     with looking(there, 4):
-        for wanted in (1, 2, 3):
-            seen = set()
-            for _ in range(50):
-                task = notes(64, wanted + 1, length=20_000)
-                note(there, wanted, 64, task, -1, 0)
-                seen |= set(task[1].tolist())
-            assert {0, 1} <= seen <= set(range(wanted + 1))
+        for _ in range(300):
+            task = notes(12, wanted + 1, length=300_000)  # long enough to be interrupted
+            note(there, wanted, 12, task, -1, 0)
+            assert not task[3][0]
+            seen |= set(task[1].tolist())
+            if len(seen) > wanted:
+                break
+    assert seen == set(range(wanted + 1))
 
 
 def test_two_who_call_at_once_both_have_all_their_parts() -> None:

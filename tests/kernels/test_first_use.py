@@ -218,7 +218,7 @@ OURS = "conformix.kernels.host.engine.walk"
 def test_whoever_waits_is_told_once_in_one_line() -> None:
     (line,) = lines_after([0.3, 0.3], of=OURS)
     assert line == (
-        "conformix: compiling for this machine, about ten seconds; kept in /kept for later "
+        "conformix: compiling for this machine, about fifteen seconds; kept in /kept for later "
         "processes."
     )
 

@@ -156,6 +156,26 @@ def test_a_call_that_comes_before_a_helper_sits_down_is_joined(
     assert until(lambda: joined == ["one", "two"])
 
 
+def test_a_call_that_comes_as_a_helper_goes_to_sleep_is_joined(
+    fresh: Helpers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever asks counts on it, and starts no other thread."""
+    monkeypatch.setattr(helpers, "LOOKS", SHORT)
+    first, second, joined = two_calls()
+    look, asked = fresh._is_asked, threading.Event()
+
+    def in_vain() -> bool:
+        found = look()
+        if not found and not asked.is_set():
+            asked.set()
+            fresh._asked.append(second)
+        return found
+
+    monkeypatch.setattr(fresh, "_is_asked", in_vain)
+    fresh.ask(first, 1)
+    assert until(lambda: joined == ["one", "two"])
+
+
 def test_a_helper_that_is_done_joins_a_call_that_found_it_busy(fresh: Helpers) -> None:
     go_on, joined = threading.Event(), threading.Event()
     first, second = Call(lambda: go_on.wait(20) and None), Call(joined.set)

@@ -121,7 +121,7 @@ class Notice(event.Listener):  # type: ignore[misc]
             else "by every process, because numba finds no folder to keep it in (NUMBA_CACHE_DIR)"
         )
         logging.getLogger("conformix").warning(
-            "conformix: compiling for this machine, about ten seconds; %s.", kept
+            "conformix: compiling for this machine, about fifteen seconds; %s.", kept
         )
 
 
