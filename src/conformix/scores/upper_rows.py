@@ -158,7 +158,7 @@ class UpperRows:
             with np.errstate(invalid="ignore"):  # they may not be checked yet
                 self._values = self.block[np.arange(n), y].astype(np.float64)
         self._computed_true = np.empty((n_labels, len(columns)))
-        self._ties = False
+        self._ties: list[bool] = []  # of every piece, which threads may add at once
 
     def filled(self) -> UpperRows:
         """Return this, with all rows sorted, and what is wanted of them kept."""
@@ -199,7 +199,7 @@ class UpperRows:
         )  # fmt: skip
         run_parts(self._walks.hold, parts, task)
         tied = bool(ties.any())
-        self._ties |= tied
+        self._ties.append(tied)
         if self._readings.computed:
             rising = self._source.rising(numbers[0, :r], rows)
             rising.probs = probs[0, :r]
@@ -306,7 +306,7 @@ class UpperRows:
         """Yield the scores (n, w) of neighbouring places, where all are held, one by one."""
         shape = len(self.block), places.stop - places.start
         first = last = np.broadcast_to(np.arange(places.start, places.stop), shape)
-        if self._ties:
+        if any(self._ties):
             first, last = np.empty((2, *shape), np.int64)
             every = np.arange(len(self.block))
             self._walks.tie_ends(self._walked.probs, every, places.start, first, last)
@@ -574,7 +574,7 @@ def over_sorted(
     checks = Checks(outputs, columns, before=over is not None)
 
     def opened(rows: slice) -> SortedRows:
-        checks.begin(rows)
+        checks.begin(rows, several if together else 1)
         part = outputs.rows(rows)
         part = part if over is None else over(part)
         return sorted_rows(part, slice(0, part.n), columns, key)[columns[0].model]
@@ -583,8 +583,8 @@ def over_sorted(
         own = None if y is None else y[rows]
         block: Any = opened(rows)
         if compiled:
-            several_or_one = threads if together else 1
-            block = UpperRows(block, columns, own, known=known, threads=several_or_one).filled()
+            shared_by = threads if together else 1
+            block = UpperRows(block, columns, own, known=known, threads=shared_by).filled()
         else:
             block = block.upper(columns, own)
         checks.end(rows, block)
@@ -623,10 +623,18 @@ class Checks:
             if are_compiled(outputs) and alone and unchecked.form in ("probs", "logits"):
                 self._tolerance = unchecked.tolerances[model]
 
-    def begin(self, rows: slice) -> None:
-        """Check some rows, unless they are checked when they are sorted."""
-        if self._tolerance is None:
+    def begin(self, rows: slice, threads: int) -> None:
+        """Check some rows by threads, unless they are checked when they are sorted."""
+        if self._tolerance is not None or self._outputs.unchecked is None:
+            return
+        if threads < 2:
             self._outputs.read(rows)
+            return
+        pieces = [
+            slice(rows.start + piece.start, rows.start + piece.stop)
+            for piece in shares(rows.stop - rows.start, threads)
+        ]
+        run_blocks(self._outputs.read, pieces, threads)
 
     def end(self, rows: slice, block: Any) -> None:
         """Check some rows that are sorted by now."""
