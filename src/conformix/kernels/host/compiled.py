@@ -52,6 +52,15 @@ def regrouped(function: F) -> F:
     return _compiled(function, nogil=True, fastmath=grouping, **options)
 
 
+def without_nan(function: F) -> F:
+    """Return an inner function that compares numbers in whatever order is fastest.
+
+    What it returns of numbers that are NaN is anything. It must call no compiled function.
+    """
+    options: Any = {"no_cfunc_wrapper": True, "no_cpython_wrapper": True}
+    return _compiled(function, nogil=True, fastmath={"nnan", "nsz"}, **options)
+
+
 def inlined(function: F) -> F:
     """Return a function that becomes part of those that call it: no code of its own.
 

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
-from conformix.kernels.host.compiled import inlined, inner
+from conformix.kernels.host.compiled import inlined, inner, without_nan
 from conformix.kernels.host.engine.lists import pack_marks
 
 # marks as words and as bytes (see `pack_marks`), positions and values of what lies between two
@@ -85,6 +85,16 @@ def kth_largest_near(values: FloatArray, k: int, low: float, high: float, room: 
     for i in range(n):
         few[i] = values[i]
     return kth_largest(few[:n], k)
+
+
+@without_nan
+def neighbour(values: FloatArray, value: float, sign: float) -> float:
+    """Return the smallest of the values above one or, with a sign of -1, the largest below it."""
+    nearest = np.inf
+    for i in range(len(values)):
+        signed = sign * values[i]
+        nearest = min(nearest, signed if signed > sign * value else np.inf)
+    return sign * nearest
 
 
 @inlined

@@ -15,7 +15,7 @@ from conformix.kernels.host.engine.cells import build_cells, draw_sample
 from conformix.kernels.host.engine.thresholds import all_thresholds
 from conformix.kernels.host.engine.walk import COUNT, LAZY, Problem, run_pass
 
-LEAF_SIZE = 48
+LEAF_SIZE = 96
 
 
 def candidate_counts(

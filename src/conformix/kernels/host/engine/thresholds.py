@@ -26,7 +26,9 @@ from conformix.kernels.host.engine.cells import MAX_DEPTH, Cells, rounding_slack
 from conformix.kernels.host.engine.kth_largest import (
     Room,
     enclose_kth,
+    kth_largest,
     kth_largest_near,
+    neighbour,
     room_for,
 )
 from conformix.kernels.host.engine.lists import bound_run, combine_run, pack_marks, take
@@ -35,6 +37,8 @@ TASKS_PER_THREAD = 2
 # Rows times weights that one thread walks sooner: every subtree begins with all rows.
 SMALL_WALK = 2**23
 TYPICAL_ROWS = 128
+# Steps from one value to the next after which quickselect is faster.
+STEPS = 8
 
 
 def all_thresholds(
@@ -128,7 +132,7 @@ def _walk(
         if skip[cell] == cell + 1:
             row = _select(
                 lists, end, ranks[level + 1], weights, start[cell], stop[cell], out,
-                scratch[0, :n_undecided], means[level + 1], room,
+                scratch[0, :n_undecided], means[level + 1], few,
             )  # fmt: skip
             if row >= 0:
                 for j in range(len(lists)):
@@ -146,47 +150,65 @@ def _select(
     out: FloatArray,
     value: FloatArray,
     mean: FloatArray,
-    room: Room,
+    few: FloatArray,
 ) -> int:
     """Write the thresholds `out` of the weights from `first` to `last`; returns a witness or -1.
 
-    From one weight to the next the threshold moves nearly as the mean row does; how far it strayed
-    from that so far says how wide to look. The witness is a place of the list from `begin` on.
+    From one weight to the next the threshold moves nearly as the mean row does, and lies a value or
+    two from there; whatever is found has been counted. The witness is a place of the list from
+    `begin` on. `value` (n,) and `few` are room.
     """
-    shift, width = 0.0, -1.0
-    row = -1
+    n, d, row, shift = len(value), len(mean), -1, 0.0
+    x, y = lists[0, begin : begin + n], lists[1 % d, begin : begin + n]
+    z = lists[2 % d, begin : begin + n]
     for i in range(first, last):
-        combine_run(lists, begin, weights[i], value)
-        if row >= 0:
-            above, reached = 0, 0
-            for e in range(len(value)):
-                above += value[e] > value[row]
-                reached += value[e] >= value[row]
-            if above < rank <= reached:
-                out[i] = value[row]
-                continue
-            row = -1
+        if d == 3:  # without a pass through memory
+            a, b, c = weights[i, 0], weights[i, 1], weights[i, 2]
+            for e in range(n):
+                value[e] = (a * x[e] + b * y[e]) + c * z[e]
+        else:
+            combine_run(lists, begin, weights[i], value)
         moved = 0.0
-        for j in range(len(mean)):
+        for j in range(d):
             moved += weights[i, j] * mean[j]
-        low, high = moved + shift - width, moved + shift + width
-        found = kth_largest_near(value, rank, low, high, room)
+        found = value[row] if row >= 0 else moved + shift
+        steps = STEPS if math.isnan(found) else 0  # scores beyond all measure have no mean
+        while True:
+            above, reached = 0, 0
+            for e in range(n):
+                above += value[e] > found
+                reached += value[e] >= found
+            if above < rank <= reached:
+                break
+            if steps == STEPS:
+                for e in range(n):
+                    few[e] = value[e]
+                found = kth_largest(few[:n], rank)
+                break
+            found = neighbour(value, found, 1.0 if above >= rank else -1.0)
+            steps += 1
+            row = -1
         out[i] = found
-        if i > first:
-            width = max(0.0, 0.5 * width) + 1.5 * abs(found - moved - shift)
-        else:  # a value that others have too
-            n_equal = 0
-            for e in range(len(value)):
-                if value[e] == found:
-                    row = e
-                    n_equal += 1
-            row = row if n_equal > 1 else -1
+        row = _shared(value, found) if i == first else row
         shift = found - moved
     return row
 
 
+@inlined
+def _shared(value: FloatArray, found: float) -> int:
+    """Return a place of a value that others have too, or -1."""
+    row, n_equal = -1, 0
+    for e in range(len(value)):
+        if value[e] == found:
+            row = e
+            n_equal += 1
+    return row if n_equal > 1 else -1
+
+
 def _hand_up(cells: Cells, witness: FloatArray) -> None:
     """Give a cell the witness that both halves agree on; `witness` (C, d) knows the leaves'."""
+    if not (witness[:, 0] == witness[:, 0]).any():
+        return
     divided = np.flatnonzero(~cells.is_leaf)
     for level in range(cells.levels - 2, -1, -1):
         above = divided[cells.depth[divided] == level]
