@@ -10,6 +10,7 @@ from conformix.errors import InvalidInput
 from conformix.fit.fit import fit_scores
 from conformix.fit.settings import resolve
 from conformix.kernels import blocks, combine
+from conformix.kernels.twins import WORTHWHILE, compile_for
 from conformix.scores import score_columns
 from conformix.scores.scale import (
     FEWEST_SORTED,
@@ -199,6 +200,22 @@ def test_knots_come_from_all_rows_or_from_an_even_sample(n, n_classes, looked_at
     assert len(rows) * n_classes <= max(2**16, min(512 * n_classes, 2**22)) + n_classes
 
 
+@pytest.mark.parametrize("threads", [1, 2, 16])
+@pytest.mark.parametrize("name", ["drawn", "ties", "crowd", "masses"])
+def test_rows_that_rise_have_the_curve_of_their_numbers(name: str, threads: int) -> None:
+    # Crowds leave parts without a number, and more numbers than there are knots others.
+    rng, shape = np.random.default_rng(0), (4 * FEWEST_SORTED // 64, 64)
+    values = {
+        "drawn": rng.normal(size=shape), "ties": rng.random(shape).round(2),
+        "crowd": np.where(rng.random(shape) < 0.01, rng.random(shape), 0.5),
+        "masses": rng.dirichlet(np.full(64, 0.05), size=shape[0]).cumsum(axis=1),
+    }[name]  # fmt: skip
+    compile_for(WORTHWHILE)
+    rows = np.sort(values, axis=1)
+    for found, expected in zip(_curve(rows, threads, rises=True), _curve(rows), strict=True):
+        assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("threads", [2, 3, 16])
 def test_numbers_that_threads_share_are_sorted(threads: int) -> None:
     rng, n = np.random.default_rng(0), 3 * FEWEST_SORTED
@@ -210,7 +227,7 @@ def test_numbers_that_threads_share_are_sorted(threads: int) -> None:
         "no number": np.append(rng.random(n), np.nan), "few": rng.random(FEWEST_SORTED + 1),
     }  # fmt: skip
     for name, values in several.items():
-        parts = _sorted(values, threads)
+        parts = _sorted(values, threads).parts
         rising = np.concatenate([part.rising for part in parts])
         assert_array_equal(rising, np.sort(values, axis=None), err_msg=name)
         assert len(parts) == 1 or name in ("drawn", "ties", "infinite", "crowd")

@@ -420,19 +420,10 @@ def _curve(
     values: FloatArray, threads: int = 1, *, rises: bool = False
 ) -> tuple[FloatArray, FloatArray]:
     """Return knots and levels of a distribution function: where it bends, and how high."""
-    parts = _distinct(values, threads, rises=rises)
-    n_knots = sum(len(part.first) for part in parts)
-    knots = _kept(n_knots)
-    found, counts, below, n_values = [], [], 0, 0
-    for part in parts:
-        start, stop = np.searchsorted(knots, [below, below + len(part.first)])
-        # Of a device the knots alone come to the host.
-        some = to_device(knots[start:stop] - below, part.rising)
-        found.append(to_host(part.rising[part.first[some]]))
-        counts.append(to_host(part.counts[some]) + n_values)
-        below, n_values = below + len(part.first), n_values + int(part.counts[-1])
+    found = _distinct(values, threads, rises=rises)
+    knots, counts = found.at(_kept(found.n))
     # Of two zeros sorts may leave either first.
-    return np.concatenate(found) + 0.0, np.concatenate(counts) / n_values
+    return knots + 0.0, counts / found.n_values
 
 
 @lru_cache(maxsize=8)
@@ -455,14 +446,71 @@ class Part(NamedTuple):
     counts: IntArray  # (u,)
 
 
-def _distinct(values: FloatArray, threads: int, *, rises: bool) -> list[Part]:
-    """Return the values of rows (r, K), rising, in parts that threads have sorted.
+class Distinct(Protocol):
+    """Values that are sorted and counted."""
+
+    @property
+    def n(self) -> int:
+        """How many distinct ones there are."""
+
+    @property
+    def n_values(self) -> int:
+        """How many there are."""
+
+    def at(self, places: IntArray) -> tuple[FloatArray, IntArray]:
+        """Return the distinct values at rising places, and how many values are no larger."""
+
+
+class InParts(NamedTuple):
+    """The same in parts, each with values above those of the one before."""
+
+    parts: list[Part]
+
+    @property
+    def n(self) -> int:
+        return sum(len(part.first) for part in self.parts)
+
+    @property
+    def n_values(self) -> int:
+        return sum(int(part.counts[-1]) for part in self.parts)
+
+    def at(self, places: IntArray) -> tuple[FloatArray, IntArray]:
+        found, counts, below, n_values = [], [], 0, 0
+        for part in self.parts:
+            start, stop = np.searchsorted(places, [below, below + len(part.first)])
+            # Of a device the knots alone come to the host.
+            some = to_device(places[start:stop] - below, part.rising)
+            found.append(to_host(part.rising[part.first[some]]))
+            counts.append(to_host(part.counts[some]) + n_values)
+            below, n_values = below + len(part.first), n_values + int(part.counts[-1])
+        return np.concatenate(found), np.concatenate(counts)
+
+
+class Merged:
+    """The same of rows that rise, as `conformix.kernels.host.rising.merged` leaves them."""
+
+    def __init__(self, merging: Any) -> None:
+        self._rising, self._starts = merging.out, merging.starts
+        self._begin, _, distinct = merging.sizes.T
+        self._below = np.concatenate([[0], np.cumsum(distinct)])  # distinct ones, by part
+        self.n, self.n_values = int(self._below[-1]), len(merging.out)
+
+    def at(self, places: IntArray) -> tuple[FloatArray, IntArray]:
+        each = np.diff(places.searchsorted(self._below))  # how many of them are in every part
+        begin, parts = self._begin, np.arange(len(self._begin))
+        own = places + np.repeat(begin + parts - self._below[:-1], each)
+        begin = np.repeat(begin, each)
+        return self._rising[begin + self._starts[own]], begin + self._starts[own + 1]
+
+
+def _distinct(values: FloatArray, threads: int, *, rises: bool) -> Distinct:
+    """Return the values of rows (r, K), sorted by threads.
 
     Rows that repeat are among the values once, and are counted as often as they come. `rises` says
     that the values of every row do already.
     """
     if is_tensor(values):
-        return [_grouped(values.double().reshape(-1).sort().values)]  # type: ignore[attr-defined]
+        return InParts([_grouped(values.double().reshape(-1).sort().values)])  # type: ignore[attr-defined]
     # Ranks are the same numbers in all sorted rows without ties: most are counted unsorted.
     alike = values[:, 0] == values[0, 0]
     if values.strides[0] and 2 * np.count_nonzero(alike) > len(values):
@@ -470,12 +518,12 @@ def _distinct(values: FloatArray, threads: int, *, rises: bool) -> list[Part]:
     n_alike = np.count_nonzero(alike)
     if 2 * n_alike <= len(values):
         return _merged(values, threads) if rises else _sorted(values, threads)
-    (part,) = _sorted(np.concatenate([values[:1], values[~alike]]), 1)
+    (part,) = _sorted(np.concatenate([values[:1], values[~alike]]), 1).parts
     one_row = np.searchsorted(np.sort(values[0]), part.rising[part.first], side="right")
-    return [part._replace(counts=part.counts + (n_alike - 1) * one_row)]
+    return InParts([part._replace(counts=part.counts + (n_alike - 1) * one_row)])
 
 
-def _merged(values: FloatArray, threads: int) -> list[Part]:
+def _merged(values: FloatArray, threads: int) -> Distinct:
     """Return all numbers of an array (r, K) whose rows rise: every part has those between two."""
     kernel: Any = loops("rising", values.size)
     usual = values.flags.c_contiguous and values.flags.writeable
@@ -483,13 +531,7 @@ def _merged(values: FloatArray, threads: int) -> list[Part]:
         return _sorted(values, threads)
     several = max(1, min(threads, values.size // FEWEST_SORTED))
     n_parts = max(several, values.size // MERGED)
-    found = kernel.merged(values, _edges(values.reshape(-1), n_parts), several)
-    parts = []
-    for which, (begin, size, distinct) in enumerate(found.sizes.tolist()):
-        if size:
-            starts = found.starts[begin + which :][: distinct + 1]
-            parts.append(Part(found.out[begin : begin + size], starts[:-1], starts[1:]))
-    return parts
+    return Merged(kernel.merged(values, _edges(values.reshape(-1), n_parts), several))
 
 
 def _edges(numbers: FloatArray, parts: int) -> FloatArray:
@@ -498,14 +540,14 @@ def _edges(numbers: FloatArray, parts: int) -> FloatArray:
     return np.sort(numbers[::step])[SAMPLED::SAMPLED][: parts - 1]
 
 
-def _sorted(values: FloatArray, threads: int) -> list[Part]:
+def _sorted(values: FloatArray, threads: int) -> InParts:
     """Return all numbers of an array as float64, rising: every thread has those between two."""
     numbers = as_float64(values).reshape(-1)
     kernel = loops("rising", len(numbers))
     sort: Any = np.sort if kernel is None else kernel.rising
     several = min(threads, len(numbers) // FEWEST_SORTED)
     if several < 2:
-        return [_grouped(sort(numbers))]
+        return InParts([_grouped(sort(numbers))])
     edges = _edges(numbers, several)
 
     def between(which: int) -> Part | None:
@@ -518,7 +560,7 @@ def _sorted(values: FloatArray, threads: int) -> list[Part]:
     found = run_blocks(between, range(len(edges) + 1), several)
     parts = [part for part in found if part is not None]
     whole = sum(len(part.rising) for part in parts) == len(numbers)
-    return parts if whole else [_grouped(sort(numbers))]
+    return InParts(parts if whole else [_grouped(sort(numbers))])
 
 
 def _grouped(rising: FloatArray) -> Part:

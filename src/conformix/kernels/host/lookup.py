@@ -56,17 +56,19 @@ def lookup(knots: FloatArray, levels: FloatArray) -> Lookup | None:
     if len(knots) < 2 or not 0 < span < np.inf:
         return None
     n_buckets = BUCKETS * len(knots)
-    tables = []
-    inverse = (n_buckets - 1) / span
-    if inverse < np.inf:
-        tables.append((np.bincount(_places(knots, inverse, 0)), inverse, 0))
     origin, last = _ordered_bits(knots[[0, -1]]).tolist()
     shift = max(0, (last - origin).bit_length() - n_buckets.bit_length())
-    tables.append((np.bincount(_places(knots, 0.0, shift)), 0.0, shift))
-    # The sum over knots of how many are in their bucket.
-    counts, inverse, shift = min(tables, key=lambda table: int(table[0] @ table[0]))
-    upto = np.zeros(len(counts) + 1, dtype=np.int64)
-    np.cumsum(counts, out=upto[1:])
+    maps = [(0.0, shift)]
+    if (n_buckets - 1) / span < np.inf:
+        maps.append(((n_buckets - 1) / span, 0))
+    tables = [(_places(knots, *how), how) for how in maps]
+    # Whichever leaves more knots a bucket of their own.
+    places, (inverse, shift) = max(
+        tables, key=lambda table: np.count_nonzero(table[0][1:] != table[0][:-1])
+    )
+    upto = np.empty(int(places[-1]) + 2, dtype=np.int64)
+    upto[0] = 0
+    np.cumsum(np.bincount(places), out=upto[1:])
     upto[1:] -= 1
     ends = np.array([[0, 0], [len(knots), len(upto)]])
     one = np.array([inverse]), np.array([shift]), np.array([origin], dtype=np.uint64)
