@@ -63,6 +63,8 @@ from conformix.scores.tensor import fill_tensor
 # Outputs of the rows that a thread has in hand, at most, and as many for each of a few that share
 # them; that are shared where all rows are held; and of those that one sorts at once.
 BLOCK_OUTPUTS, HELD_OUTPUTS, CACHED_OUTPUTS = 2**20, 2**23, 2**17
+# Labels of a row from which on so many times as many outputs are in hand.
+MANY_LABELS, ROOMY = 4 * HELD_PLACES, 2
 NO_VALUES = np.empty(0)
 # Where calls are long, threads wait for each other as if outputs were so many times as many.
 LONG_CALLS = 2
@@ -121,6 +123,8 @@ class UpperRows:
         How the scores are had, where that is known.
     threads : int or None
         Threads that share the rows, here and wherever they are looked at.
+    rows : integer array of shape (n,), optional
+        Which rows of the source, where they are read in place; by default all of them.
     """
 
     at_once: ClassVar[int] = 2**16  # labels of a window whose scores are held
@@ -135,13 +139,15 @@ class UpperRows:
         known: Readings | None = None,
         *,
         threads: int | None = 1,
+        rows: IntArray | None = None,
     ) -> None:
-        self._threads = threads
+        self._threads, self._rows = threads, rows
         self.block, self._source, self._columns = source.block, source, tuple(columns)
-        n, n_classes = self.block.shape
+        n, n_classes = len(source.block) if rows is None else len(rows), source.block.shape[1]
+        self._n = n
         self._start = max(n_classes - width, 0)
-        self._walks: Any = loops("upper", self.block.size)
-        self._lookup: Any = loops("lookup", self.block.size)
+        self._walks: Any = loops("upper", n * n_classes)
+        self._lookup: Any = loops("lookup", n * n_classes)
         self._readings = readings(columns, n_classes) if known is None else known
         self._how = self._walks.sorting(self.block.dtype, source.kind == "logits", n_classes)
         shape, n_labels = (n, n_classes - self._start), 0 if y is None else n
@@ -162,28 +168,39 @@ class UpperRows:
 
     def filled(self) -> UpperRows:
         """Return this, with all rows sorted, and what is wanted of them kept."""
-        # Compiled loops have one type of memory; scores that are computed ask for sorted rows.
-        usual = self.block.flags.c_contiguous and self.block.flags.writeable
-        n, n_classes = self.block.shape
-        if usual and not self._readings.computed:
-            self._hold(slice(0, n), self.block, self._parts(n, n_classes))
+        n_classes = self.block.shape[1]
+        if self._in_place:
+            rows = np.arange(self._n) if self._rows is None else self._rows
+            self._hold(slice(0, self._n), self.block, rows, self._parts(self._n, n_classes))
             return self
 
         def fill(rows: slice) -> None:
-            some = self.block[rows] if usual else self.block[rows].copy()
-            self._hold(rows, some, Parts(1, len(some), 1))
+            some = self.block[rows]
+            usual = some.flags.c_contiguous and some.flags.writeable
+            parts = Parts(1, len(some), 1)
+            self._hold(rows, some if usual else some.copy(), np.arange(len(some)), parts)
 
-        several = threads_for(LONG_CALLS * self.block.size, self._threads)
-        share = -(-self.block.size // several)
-        run_blocks(fill, row_blocks(n, n_classes, min(share, CACHED_OUTPUTS)), several)
+        several = threads_for(LONG_CALLS * self._n * n_classes, self._threads)
+        share = -(-self._n * n_classes // several)
+        run_blocks(fill, row_blocks(self._n, n_classes, min(share, CACHED_OUTPUTS)), several)
         return self
+
+    @property
+    def _in_place(self) -> bool:
+        """Whether rows are read where they are.
+
+        Compiled loops have one type of memory; scores that are computed ask for sorted rows.
+        """
+        usual = self.block.flags.c_contiguous and self.block.flags.writeable
+        return usual and not self._readings.computed
 
     def _parts(self, n: int, width: float) -> Parts:
         """Return the parts of `n` rows that threads share, each as long as so many outputs."""
         return parts_of_rows(n, width, self._threads)
 
-    def _hold(self, rows: slice, some: FloatArray, parts: Parts) -> None:
-        r, n_classes = some.shape
+    def _hold(self, rows: slice, some: FloatArray, which: IntArray, parts: Parts) -> None:
+        """Sort rows (r,) of a block, and keep what is wanted of them in the place of `rows`."""
+        r, n_classes = len(which), some.shape[1]
         # Four rows of a thread are sorted at once; scores that are computed ask for all.
         keeps = bool(self._readings.computed)
         shape = (1, max(r, 5), n_classes) if keeps else (parts.threads, 4, n_classes)
@@ -194,7 +211,7 @@ class UpperRows:
         ends = self._outputs[rows] if self._outputs is not self._walked.probs else found[0, :0]
         ties = np.empty(parts.n, dtype=bool)
         task = self._walks.Holding(
-            some, self._how, values, own, ends, self._least[rows], (found, numbers, probs),
+            some, which, self._how, values, own, ends, self._least[rows], (found, numbers, probs),
             self._walks.spare(parts.threads, n_classes, self._how), ties, parts.step,
         )  # fmt: skip
         run_parts(self._walks.hold, parts, task)
@@ -272,7 +289,7 @@ class UpperRows:
 
         All rows where `rows` is None; new planes (d, m, w) where there are none.
         """
-        n_rows = len(self.block) if rows is None else len(rows)
+        n_rows = self._n if rows is None else len(rows)
         if planes is None:
             planes = np.empty((len(columns), n_rows, places.stop - places.start))
         if places.start < self._start:
@@ -299,16 +316,16 @@ class UpperRows:
         Those that are held are no copies.
         """
         every = slice(0, self.block.shape[1])
-        whole = self if not self._start and len(rows) == len(self.block) else self._whole(rows)
+        whole = self if not self._start and len(rows) == self._n else self._whole(rows)
         return list(whole._by_score(every))
 
     def _by_score(self, places: slice) -> Iterator[FloatArray]:
         """Yield the scores (n, w) of neighbouring places, where all are held, one by one."""
-        shape = len(self.block), places.stop - places.start
+        shape = self._n, places.stop - places.start
         first = last = np.broadcast_to(np.arange(places.start, places.stop), shape)
         if any(self._ties):
             first, last = np.empty((2, *shape), np.int64)
-            every = np.arange(len(self.block))
+            every = np.arange(self._n)
             self._walks.tie_ends(self._walked.probs, every, places.start, first, last)
         probs, mass = self._walked.probs[:, places], self._walked.mass[:, places]
         for j, kind in enumerate(self._readings.kinds.tolist()):
@@ -319,7 +336,10 @@ class UpperRows:
 
     def some(self, rows: IntArray) -> SortedRows:
         """Return some of the rows, not sorted yet."""
-        return self._source.some(rows)
+        return self._source.some(self._of_source(rows))
+
+    def _of_source(self, rows: IntArray) -> IntArray:
+        return rows if self._rows is None else self._rows[rows]
 
     def at(self, rows: IntArray, places: IntArray) -> Places:
         """Return the labels at sorted places (m,) of some rows (m,), which rise."""
@@ -328,7 +348,7 @@ class UpperRows:
 
     def true_scores(self, columns: Sequence[Column], y: IntArray, rows: IntArray) -> FloatArray:
         """Return the scores (m, d) of one label each of some rows (m,)."""
-        return self._source.true_scores(columns, y, rows)
+        return self._source.true_scores(columns, y, self._of_source(rows))
 
     def outputs_at(self, places: IntArray) -> FloatArray:
         """Return the outputs (n,) at a place of every row; infinity beyond the last."""
@@ -412,7 +432,9 @@ class UpperRows:
     def _whole(self, rows: IntArray) -> UpperRows:
         """Return some of the rows, sorted again, with all places."""
         how = self.block.shape[1], self._readings
-        return UpperRows(self.some(rows), self._columns, None, *how, threads=self._threads).filled()
+        source, which = (self._source, rows) if self._in_place else (self.some(rows), None)
+        whole = UpperRows(source, self._columns, None, *how, threads=self._threads, rows=which)
+        return whole.filled()
 
 
 def are_compiled(outputs: Outputs) -> bool:
@@ -590,8 +612,9 @@ def over_sorted(
         checks.end(rows, block)
         return function(block, rows)
 
-    # Pages of a mapped file are given back now and then.
-    shared = HELD_OUTPUTS if holds else BLOCK_OUTPUTS * min(several, SHORT_CALLERS)
+    # Pages of a mapped file are given back now and then. Of many labels few are held.
+    roomy = ROOMY if outputs.n_classes >= MANY_LABELS else 1
+    shared = HELD_OUTPUTS if holds else roomy * BLOCK_OUTPUTS * min(several, SHORT_CALLERS)
     slices = list(sorted_slices(outputs, several, shared if together else 0))
     for some in batched(slices, 1 if together else several * BLOCKS_PER_THREAD):
         yield from zip(some, run_blocks(alone, some, several), strict=True)

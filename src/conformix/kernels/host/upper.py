@@ -123,7 +123,8 @@ def spare(workers: int, n_classes: int, how: Sorting) -> Spare:
 class Holding(NamedTuple):
     """Rows that are sorted, what is kept of them, and how they are shared by threads."""
 
-    block: FloatArray  # (n, K)
+    block: FloatArray  # (N, K)
+    rows: IntArray  # (n,) of the block
     how: Sorting
     values: FloatArray  # (n,) the outputs of labels, or none
     found: Any  # with the fields of `conformix.scores.sorted_rows.WalkedOver`
@@ -142,21 +143,22 @@ def hold(board: IntArray, helpers: int, n: int, task: Holding, part: int, worker
     """Sort rows, and write what a walk says of them."""
     if part < 0:
         return run(board, helpers, n, itself(board, helpers, n, task))
-    block, how, values, found, ends, least, room, own_room, ties, step = task
+    block, rows, how, values, found, ends, least, room, own_room, ties, step = task
     n_classes, tied = block.shape[1], False
     start, labelled, keeps = n_classes - found.mass.shape[1], len(values) > 0, room[0].shape[1] > 4
     own_rows = 0 if keeps else worker
     sorted_rows, numbers, rising = room[0][own_rows], room[1][own_rows], room[2][own_rows]
     sums, powers = own_room.sums[worker], own_room.powers[worker]
     keys, counts = own_room.keys[worker], own_room.counts[worker]
-    stop = min((part + 1) * step, len(block))
+    stop = min((part + 1) * step, len(rows))
     for first in range(part * step, stop, 4):
         some = min(4, stop - first)
         base = first if keeps else 0
         for i in range(some):
             own, wide, probs = sorted_rows[base + i], numbers[base + i], rising[base + i]
+            row = rows[first + i]
             for k in range(n_classes):
-                own[k] = block[first + i, k]
+                own[k] = block[row, k]
             bits = wide.view(np.int64)
             if BY_DIGITS and how.digits > 0 and by_digits(bits, keys[0], keys[1], counts):
                 for k in range(n_classes):

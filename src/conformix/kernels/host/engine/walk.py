@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
-from conformix.kernels.blocks import Buffers, run_blocks
+from conformix.kernels.blocks import Buffers, run_blocks, shares
 from conformix.kernels.host.compiled import compiled
 from conformix.kernels.host.engine.brackets import Brackets
 from conformix.kernels.host.engine.cells import MAX_DEPTH, Cells, rounding_slack
@@ -182,13 +182,13 @@ class Block(NamedTuple):
 
 
 def cut_rows(size_parts: Sequence[FloatArray]) -> list[Block]:
-    """All rows of all parts, in blocks of at most about `BLOCK_PAIRS` (row, label) pairs."""
+    """All rows of all parts, in blocks alike, of about `BLOCK_PAIRS` (row, label) pairs at most."""
     total = sum(part.shape[0] * part.shape[1] for part in size_parts)
     pairs = min(BLOCK_PAIRS, max(SMALL_BLOCK_PAIRS, total // BLOCKS))
     blocks = []
     for part in size_parts:
-        step = max(1, pairs // max(1, part.shape[1]))
-        blocks += [Block(part, i, min(i + step, len(part))) for i in range(0, len(part), step)]
+        n = max(1, min(round(part.shape[0] * part.shape[1] / pairs), len(part)))
+        blocks += [Block(part, rows.start, rows.stop) for rows in shares(len(part), n)]
     return blocks
 
 
