@@ -107,7 +107,7 @@ def _newton(
             value, gradient, curvature = problem(c, np.flatnonzero(free))
             known, own = free, True
         step = np.zeros(len(c))
-        step[free] = bounded_step(gradient[free], curvature[np.ix_(free, free)], c[free])
+        step[free] = bounded_step(gradient[free], curvature[free][:, free], c[free])
         gain, longest = -float(gradient @ step), float(np.abs(step).max())
         if gain <= enough:
             # So near, a whole step squares the distance. By second derivatives from where the last
@@ -145,6 +145,8 @@ class Likelihood:
     ) -> None:
         self.n, self.prior = len(y), prior
         self.ridge = ridge * np.eye(len(prior)) if np.ndim(ridge) == 0 else np.asarray(ridge)
+        # A trace of ridge keeps scores that are constant within rows from dividing by zero.
+        self._trace = 1e-9 * np.eye(len(prior))
         self.by_columns = False  # whether second derivatives of some columns are had sooner
         self._of_rows, self._every = of_labels(scores, y), 1
         self.of_labels = self._of_rows.sum(axis=0)
@@ -195,8 +197,7 @@ class Likelihood:
                 value += part[0]
                 first += part[1]
                 second += part[2]
-        # A trace of ridge keeps scores that are constant within rows from dividing by zero.
-        second += 2 * self.ridge + 1e-9 * np.eye(p)
+        second += 2 * self.ridge + self._trace
         away = c - self.prior
         pull = self.ridge @ away
         value += float(away @ pull) - float(self.of_labels @ c)
@@ -214,7 +215,9 @@ class Likelihood:
         task = self._loop.Rows(self.planes, self._every, c, columns, *sums, *room, step)
         run_parts(self._loop.likelihood, parts, task)
         lower = np.add.reduce(second)
-        return float(np.add.reduce(value)), np.add.reduce(first), lower + np.tril(lower, -1).T
+        both = lower + lower.T  # the triangle that is not added up is zero
+        both.flat[:: p + 1] = lower.flat[:: p + 1]
+        return float(np.add.reduce(value)), np.add.reduce(first), both
 
     def _of_block(self, rows: slice, c: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         if self._on_device is not None:

@@ -52,6 +52,12 @@ def regrouped(function: F) -> F:
     return _compiled(function, nogil=True, fastmath=grouping, **options)
 
 
+def fused(function: F) -> F:
+    """Return an inner function whose products and sums may be one step, rounded once."""
+    options: Any = {"no_cfunc_wrapper": True, "no_cpython_wrapper": True}
+    return _compiled(function, nogil=True, fastmath={"contract"}, **options)
+
+
 def without_nan(function: F) -> F:
     """Return an inner function that compares numbers in whatever order is fastest.
 

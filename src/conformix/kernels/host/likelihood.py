@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.kernels.host.board import itself, run
-from conformix.kernels.host.compiled import compiled, inlined, regrouped
-from conformix.kernels.host.elementary import (
-    AT_ONCE,
-    _added_up,
-    _exp_of_differences,
-    _largest,
-    log_of,
-)
+from conformix.kernels.host.compiled import compiled, fused, regrouped, without_nan
+from conformix.kernels.host.elementary import log_of
 
 
 @regrouped
@@ -32,16 +27,64 @@ def _sums(
     return at_a, at_b, at_c, at_d
 
 
-@inlined
-def _combine_row(planes: FloatArray, i: int, c: FloatArray, z: FloatArray) -> None:
-    """Write ``c . planes`` of a row to `z`."""
-    for k in range(len(z)):
-        z[k] = c[0] * planes[0, i, k]
-    for j in range(1, len(c)):
-        factor = c[j]
-        if factor != 0.0:
-            for k in range(len(z)):
-                z[k] += factor * planes[j, i, k]
+@regrouped
+def _add_planes(
+    z: FloatArray, a: FloatArray, b: FloatArray, c: FloatArray, d: FloatArray, factors: FloatArray
+) -> None:
+    """Add four rows with their factors to `z`."""
+    of_a, of_b, of_c, of_d = factors[0], factors[1], factors[2], factors[3]
+    for k in range(z.size):
+        z[k] += (of_a * a[k] + of_b * b[k]) + (of_c * c[k] + of_d * d[k])
+
+
+# Powers of two by their bits; the logarithm of two in two parts, and its inverse.
+SHIFT, ONE_BITS, FRACTION = 1.5 * 2.0**52, 1023, 52
+LN2, LN2_REST, PER_UNIT = 0.693147180369123816490, 1.90821492927058770002e-10, 1 / math.log(2)
+# Numbers below this one have a power that no sum beside one sees.
+LOWEST = -700.0
+
+
+@fused
+def _powers(z: FloatArray, top: float, out: FloatArray) -> None:
+    """Write ``exp(z - top)``, to some units in the last place: sums of it are rounded to digits.
+
+    ``z - top = k log 2 + r`` with a whole number k, and the series of the exponential of r. Other
+    than the exponential that probabilities are made of, it looks up nothing.
+    """
+    for i in range(z.size):
+        x = z[i] - top
+        x = x if x > LOWEST else LOWEST
+        turns = x * PER_UNIT + SHIFT
+        k = turns - SHIFT
+        r = (x - k * LN2) - k * LN2_REST
+        square = r * r
+        even = 1.0 + square * (1 / 2 + square * (1 / 24 + square * (1 / 720 + square * (
+            1 / 40320 + square * (1 / 3628800 + square * (1 / 479001600))))))  # fmt: skip
+        odd = 1.0 + square * (1 / 6 + square * (1 / 120 + square * (1 / 5040 + square * (
+            1 / 362880 + square * (1 / 39916800)))))  # fmt: skip
+        bits = (np.float64(turns).view(np.int64) + ONE_BITS) << FRACTION
+        out[i] = (even + r * odd) * np.int64(bits).view(np.float64)
+
+
+@without_nan
+def _largest(values: FloatArray) -> float:
+    """Return the largest of some numbers."""
+    largest = values[0]
+    for k in range(values.size):
+        largest = max(largest, values[k])
+    return largest
+
+
+@regrouped
+def _scaled(values: FloatArray) -> float:
+    """Divide positive numbers by their sum, and return it."""
+    total = 0.0
+    for k in range(values.size):
+        total += values[k]
+    share = 1.0 / total
+    for k in range(values.size):
+        values[k] *= share
+    return total
 
 
 class Rows(NamedTuple):
@@ -55,15 +98,13 @@ class Rows(NamedTuple):
     first: FloatArray  # (parts, p) first derivatives
     second: FloatArray  # (parts, p, p) second derivatives: the lower triangle
     room: FloatArray  # (workers, 3, K)
-    means: FloatArray  # (workers, p): room
-    powers: FloatArray  # (workers, 3, AT_ONCE): room
+    means: FloatArray  # (workers, p + 4): room
     step: int  # rows of a part that count
 
 
-def room(workers: int, p: int, n_classes: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+def room(workers: int, p: int, n_classes: int) -> tuple[FloatArray, FloatArray]:
     """Return room for so many workers, scores and labels."""
-    shapes = (workers, 3, n_classes), (workers, p), (workers, 3, AT_ONCE)
-    return np.empty(shapes[0]), np.empty(shapes[1]), np.empty(shapes[2])
+    return np.empty((workers, 3, n_classes)), np.empty((workers, p + 4))
 
 
 @compiled
@@ -75,19 +116,26 @@ def likelihood(board: IntArray, helpers: int, n: int, task: Rows, part: int, wor
     """
     if part < 0:
         return run(board, helpers, n, itself(board, helpers, n, task))
-    planes, every, c, columns, values, firsts, seconds, rooms, all_means, powers, step = task
+    planes, every, c, columns, values, firsts, seconds, rooms, all_means, step = task
     first, second, value = firsts[part], seconds[part], 0.0
     p, n_rows, n_classes = planes.shape
     z, shares, weighted = rooms[worker, 0], rooms[worker, 1], rooms[worker, 2]
-    means, room = all_means[worker], powers[worker]
+    means, factors = all_means[worker, :p], all_means[worker, p:]
     for i in range(part * step * every, min((part + 1) * step * every, n_rows), every):
-        _combine_row(planes, i, c, z)
-        top = _largest(z)
-        _exp_of_differences(z, top, shares, room)
-        total = _added_up(shares)
-        value += top + log_of(total)
         for k in range(n_classes):
-            shares[k] /= total
+            z[k] = 0.0
+        for j in range(0, p, 4):
+            # Where fewer than four are left the last one comes again, with a factor of zero.
+            u, v, w = min(j + 1, p - 1), min(j + 2, p - 1), min(j + 3, p - 1)
+            some = False
+            for other in range(4):
+                factors[other] = c[j + other] if j + other < p else 0.0
+                some |= factors[other] != 0.0
+            if some:
+                _add_planes(z, planes[j, i], planes[u, i], planes[v, i], planes[w, i], factors)
+        top = _largest(z)
+        _powers(z, top, shares)
+        value += top + log_of(_scaled(shares))
         for j in range(0, p, 4):
             # Where fewer than four are left the last one comes again, and is not added.
             u, v, w = min(j + 1, p - 1), min(j + 2, p - 1), min(j + 3, p - 1)

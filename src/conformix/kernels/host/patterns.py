@@ -54,7 +54,7 @@ def spread_sums_into(
     for i in range(n):
         row = log_probs[i]
         for k in range(n_classes):
-            values[k] = (max(row[k], floor) + shift) - shift
+            values[k] = ((row[k] if row[k] > floor else floor) + shift) - shift
         totals[i] = _added_up(values)
         for k in range(n_classes):
             values[k] *= values[k]
