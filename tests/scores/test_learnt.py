@@ -15,11 +15,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 
 import conformix as cx
 from conformix.data.outputs import check_outputs
 from conformix.errors import InvalidInput
 from conformix.kernels import blas, patterns
+from conformix.kernels.host.products import are_quick
 from conformix.kernels.twins import WORTHWHILE, compile_for, loops
 from conformix.scores import Column, parse_score
 from conformix.scores.blend import Blend, dictionary_columns
@@ -29,6 +31,7 @@ from conformix.scores.learnt import (
     Likeness,
     Rarity,
     RowSums,
+    Shared,
     parts_of,
     pattern_sum,
     total_of,
@@ -37,6 +40,7 @@ from conformix.scores.ranked import Ranked
 from conformix.scores.upper_rows import true_label_scores
 
 LEARNING = (Likeness(), Kin(), Rarity())
+QUICK = pytest.mark.skipif(not are_quick(), reason="no quick step on this machine")
 
 
 def rows(seed: int, n: int, n_classes: int, *, ties: bool = False) -> np.ndarray:
@@ -425,6 +429,32 @@ def test_threads_without_a_part_take_blocks_of_labels_as_far_as_there_is_memory(
     Kin().left_out(ranked, reduce(RowSums.plus, own), parts, threads, own)
     of_sums = n_tasks if threads >= 12 else 4  # a whole is mirrored: two blocks take as long
     assert asked == [(of_sums, threads), (n_tasks, together)]
+
+
+@QUICK
+@pytest.mark.parametrize("threads", [1, 3, 40])
+@pytest.mark.parametrize(("n", "n_classes"), [(3, 2), (41, 3), (400, 37), (1500, 130)])
+def test_parts_that_loops_share_are_those_of_numpy(
+    n: int, n_classes: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of parts of one row and of many, labels that fill no vector, and blocks of them."""
+    monkeypatch.setattr("conformix.kernels.blocks.OUTPUTS_PER_WAIT", 1)
+    compile_for(WORTHWHILE)
+    ranked, units = Ranked(rows(3, n, n_classes)), np.random.default_rng(0).integers(n, size=n)
+    parts, others = parts_of(units, n_classes), Kin().sums(Ranked(rows(4, 50, n_classes)))
+    assert Shared.of(Ranked(rows(3, 1500, 130)), np.arange(1500) % 10, threads, 2) is not None
+    found = {}
+    for name, quick in (("loops", True), ("NumPy", False)):
+        monkeypatch.setattr("conformix.kernels.host.products.are_quick", lambda quick=quick: quick)
+        own = Kin().sums_of_parts(ranked, parts, threads)
+        everything = reduce(RowSums.plus, own).plus(others)
+        scores = Kin().left_out(ranked, everything, parts, threads, own)
+        reversed_sums = [own[0], *own[:0:-1]]  # views of one array in another order
+        again = Kin().left_out(ranked, everything, parts, threads, reversed_sums)
+        found[name] = [*(one.products for one in own), *(one.totals for one in own), scores, again]
+        assert [one.n for one in own] == np.unique(parts, return_counts=True)[1].tolist()
+    for one, other in zip(*found.values(), strict=True):
+        assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])

@@ -47,9 +47,11 @@ from conformix.kernels.arrays import (
 from conformix.kernels.blas import run_products
 from conformix.kernels.blocks import (
     DEVICE_ENTRIES,
+    Parts,
     entries_at_once,
     row_blocks,
     run_blocks,
+    run_parts,
     shares,
     threads_for,
 )
@@ -417,6 +419,10 @@ class Kin(PatternScore):
         scores = ranked.xp.empty_like(ranked.probs) if out is None else out
         everything, places = sums.beside(ranked.patterns), np.unique(parts)
         known = len(own) == len(places)
+        shared = Shared.of(ranked, parts, threads, 2)
+        if shared is not None and known and scores.flags.c_contiguous:
+            shared.score(everything, own, scores)
+            return scores
 
         def score(place: int, labels: slice) -> None:
             rows = to_device(np.flatnonzero(parts == places[place]), scores)
@@ -440,6 +446,10 @@ class Kin(PatternScore):
         places, n_classes = np.unique(parts), ranked.n_classes
         if len(places) * n_classes**2 > MOST_ENTRIES:
             return [self.sums(ranked, available_threads(threads))]
+        # Two blocks would take as long as the half of a whole that is mirrored.
+        shared = Shared.of(ranked, parts, threads, 3)
+        if shared is not None:
+            return shared.sums()
         rows = [to_device(np.flatnonzero(parts == part), ranked.patterns) for part in places]
         if is_tensor(ranked.patterns):
             return [_correlated(ranked.patterns[some]) for some in rows]
@@ -451,10 +461,95 @@ class Kin(PatternScore):
             every = labels == slice(0, n_classes)
             products[place, labels] = columns[place].products(None if every else labels)
 
-        # Two blocks would take as long as the half of a whole that is mirrored.
         _run_tasks(add_up, len(places), ranked, threads, fewest=3)
         totals = [of_part.totals for of_part in columns]
         return [RowSums(*one) for one in zip(map(len, rows), products, totals, strict=True)]
+
+
+class Shared:
+    """Work on a matrix of every part of the rows that compiled loops share.
+
+    Parameters
+    ----------
+    loop : module
+        `conformix.kernels.host.kin`.
+    ranked : Ranked
+        The rows.
+    parts : integer array of shape (n,)
+        Which part every row is of.
+    threads : int
+        How many share it.
+    blocks : int
+        In how many blocks of labels they do.
+    """
+
+    def __init__(
+        self, loop: Any, ranked: Ranked, parts: IntArray, threads: int, blocks: int
+    ) -> None:
+        self._loop, self._threads, self._n_classes = loop, threads, ranked.n_classes
+        _, counts = np.unique(parts, return_counts=True)
+        self._counts = counts
+        step = -(-ranked.n_classes // blocks)
+        rows = np.argsort(parts, kind="stable")
+        ends = np.concatenate([[0], np.cumsum(counts)])
+        self._members = loop.Members(
+            ranked.patterns, 2.0**-patterns.PATTERN_BITS, rows, ends, step,
+            -(-ranked.n_classes // step),
+        )  # fmt: skip
+
+    @classmethod
+    def of(cls, ranked: Ranked, parts: IntArray, threads: int | None, fewest: int) -> Shared | None:
+        """Return who shares them, in blocks where so many pay; None where NumPy does it all."""
+        if is_tensor(ranked.patterns):
+            return None
+        loop, products = (loops(name, ranked.patterns.size) for name in ("kin", "products"))
+        if loop is None or not products.are_quick():
+            return None
+        n_parts, n_classes = len(np.unique(parts)), ranked.n_classes
+        several = threads_for(_amount(n_parts * n_classes**2, n_classes), threads)
+        blocks = several // n_parts
+        # Each holds a matrix of numbers of two bytes.
+        several = max(1, min(several, 4 * MOST_ENTRIES // n_classes**2))
+        return cls(loop, ranked, parts, several, blocks if blocks >= fewest else 1)
+
+    def sums(self) -> list[RowSums]:
+        """Return what is added up over every part."""
+        n_parts, n_classes = len(self._counts), self._n_classes
+        products = np.empty((n_parts, n_classes, n_classes), dtype=np.int64)
+        totals = np.empty((n_parts, n_classes), dtype=np.int64)
+        more = patterns.SUM_BITS - patterns.PATTERN_BITS
+        room = self._loop.columns_for(self._threads, n_classes)
+        task = self._loop.Adding(self._members, (4**more, 2**more), products, totals, *room)
+        self._run(self._loop.add_up, task)
+        return [RowSums(*one) for one in zip(self._counts.tolist(), products, totals, strict=True)]
+
+    def score(self, everything: RowSums, own: Sequence[RowSums], scores: FloatArray) -> None:
+        """Write the scores of all rows, each by what the other parts add up to."""
+        lacking = _stacked([one.products for one in own])
+        totals = np.stack([one.totals for one in own])
+        bits = patterns.unit_bits(self._n_classes), patterns.FACTOR_BITS, patterns.MATRIX_BITS
+        unit = 2.0**-patterns.MATRIX_BITS
+        task = self._loop.Scoring(
+            self._members, everything.products, everything.totals, lacking, totals,
+            np.maximum(everything.n - np.array([one.n for one in own]), 1), CANCELLED,
+            tuple(map(patterns.shift_to, bits)),
+            (unit, WIDTH * unit * 2.0**-patterns.PATTERN_BITS), scores,
+            *self._loop.matrices_for(self._threads, self._n_classes),
+        )  # fmt: skip
+        self._run(self._loop.score, task)
+
+    def _run(self, kernel: Any, task: Any) -> None:
+        run_parts(kernel, Parts(len(self._counts) * self._members.blocks, 1, self._threads), task)
+
+
+def _stacked(arrays: Sequence[Any]) -> Any:
+    """Return arrays as one: what they are views of, where that is all of them in their order."""
+    whole = arrays[0].base
+    if whole is None or whole.shape != (len(arrays), *arrays[0].shape):
+        return np.stack(arrays)
+    there = (array.__array_interface__["data"] for array in arrays)
+    alike = all(own.__array_interface__["data"] == at for own, at in zip(whole, there, strict=True))
+    return whole if alike else np.stack(arrays)
 
 
 def _run_tasks(
