@@ -206,7 +206,7 @@ def test_logits_may_be_moved_by_any_whole_number_without_a_change() -> None:
 def test_one_two_and_three_threads_agree_to_the_last_bit(
     split: str, cifar10: tuple, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("conformix.data.outputs.BLOCK_ENTRIES", 2000)  # many blocks of few rows
+    monkeypatch.setattr("conformix.data.outputs.READ_ENTRIES", 2000)  # many blocks of few rows
     logits, y = cifar10[0], cifar10[1]
     n = 400 if split == "exact" else 3000
     test = logits[n : n + 500]

@@ -42,7 +42,7 @@ def little_memory(monkeypatch: pytest.MonkeyPatch):
     def use() -> None:
         monkeypatch.setattr(budget, "TENSOR_BYTES", 1)
         monkeypatch.setattr("conformix.fit.fit.rows_held", lambda n_classes, d: 10**9)
-        monkeypatch.setattr("conformix.data.outputs.BLOCK_ENTRIES", 700)
+        monkeypatch.setattr("conformix.data.outputs.READ_ENTRIES", 700)
 
     return use
 

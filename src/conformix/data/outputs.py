@@ -39,7 +39,7 @@ from conformix.kernels.arrays import (
     to_host,
     torch_module,
 )
-from conformix.kernels.blocks import BLOCK_ENTRIES, DEVICE_ENTRIES, row_blocks
+from conformix.kernels.blocks import DEVICE_ENTRIES, row_blocks
 from conformix.kernels.elementary import sums_of
 
 # What the arithmetic of scores tells apart.
@@ -57,6 +57,9 @@ KINDS = tuple(KIND_OF)
 # or NumPy's on the host, for models that were saved before there was ours.
 Arithmetic: TypeAlias = Literal["exact", "numpy"]
 ARITHMETICS = ("exact", "numpy")
+
+# Outputs of rows on the host that are read at once (2 MiB): some are copied.
+READ_ENTRIES = 2**18
 
 # How far a row of probabilities may sum from 1, by the width of its numbers: half precision
 # rounds every entry by up to 2**-12 of its size and drops small ones altogether.
@@ -255,7 +258,7 @@ class Outputs(ReadHere):
 
     def blocks(self) -> Iterator[slice]:
         """Yield slices of rows whose (rows, K) block stays small."""
-        entries = DEVICE_ENTRIES if self.on_device else BLOCK_ENTRIES
+        entries = DEVICE_ENTRIES if self.on_device else READ_ENTRIES
         yield from row_blocks(self.n, self.n_classes, entries)
 
     def map(

@@ -22,7 +22,7 @@ from conformix.fit.rows import Rows
 from conformix.fit.settings import Settings, is_symmetric
 from conformix.guarantees import RankRule
 from conformix.kernels import combine
-from conformix.kernels.arrays import IntArray, n_true
+from conformix.kernels.arrays import FloatArray, IntArray, n_true
 from conformix.scores import Column, Logit, Thr
 from conformix.scores.blend import (
     DICTIONARY,
@@ -71,7 +71,9 @@ def learn_blend(rows: Any, settings: Settings, rng: np.random.Generator) -> Blen
         learnt = LearntScores(tuple(c for c in columns if not c.score.learns), {})
         seen, tuning = seen.rows(slice(0)), tuning.take(np.arange(0))
     else:
-        learnt = learn_from(rows, tuning, columns, settings.threads, with_room=True)
+        room, seen = _with_room(seen, columns)
+        tuning = replace(tuning, outputs=seen)
+        learnt = learn_from(rows, tuning, columns, settings.threads, room)
     blend, of_teachers = fit_blend(
         seen, tuning.y, learnt.columns, name=_free_name(rows.models), threads=settings.threads,
         left_out=learnt.left_out,
@@ -106,6 +108,22 @@ def learn_blend(rows: Any, settings: Settings, rng: np.random.Generator) -> Blen
         settings = replace(settings, tune_alpha=1 / (len(roles.tune) + 1))
     own = None if known is None else blend.instead(seen, known.values)
     return Blended(single, rows, settings, blend, roles, own)
+
+
+def _with_room(outputs: Outputs, columns: tuple[Column, ...]) -> tuple[FloatArray | None, Outputs]:
+    """Return room (p, n, K) for the scores of rows on the host, and their outputs, some of it.
+
+    Probabilities are a score as they are, and take no room of their own. What comes last is where
+    the blend itself will be, and is nobody's.
+    """
+    if outputs.on_device:
+        return None, outputs
+    room, models = np.empty((len(columns), outputs.n, outputs.n_classes)), dict(outputs.models)
+    for (model, score), plane in zip(columns[:-1], room, strict=False):
+        if score == Thr() and outputs.kind == "probs":
+            plane[:] = outputs.models[model]
+            models[model] = plane
+    return room, replace(outputs, models=models)
 
 
 @dataclass(frozen=True)

@@ -106,20 +106,17 @@ def learn_from(
     tuning: ArrayRows,
     columns: Sequence[Column],
     threads: int | None = None,
-    *,
-    with_room: bool = False,
+    room: FloatArray | None = None,
 ) -> LearntScores:
     """Return the columns with what the tuning rows, and rows without labels, teach them.
 
-    With room for the scores of all columns, where the others are wanted beside those that learn.
+    On the host in `room` for the scores (p, m, K) of all columns, where that is given.
     """
     outputs = tuning.outputs if tuning.outputs.stays_on_device else tuning.outputs.to_host()
     units = np.arange(outputs.n) if tuning.groups is None else tuning.groups
     parts = parts_of(units, outputs.n_classes)
     compile_for(outputs.n * outputs.n_classes)
-    listed, left_out, room = list(columns), {}, None
-    if with_room and outputs.n and not outputs.on_device:
-        room = np.empty((len(columns), outputs.n, outputs.n_classes))
+    listed, left_out = list(columns), {}
     for model in dict.fromkeys(column.model for column in columns if column.score.learns):
         ranked = ranked_rows(outputs.models[model][:], outputs.kind, outputs.arithmetic)
         if not outputs.on_device:

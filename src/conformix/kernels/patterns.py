@@ -68,7 +68,7 @@ MOST_ZEROS = 64
 # Sum of squares of patterns that has room in 31 bits, and rows that surely have no larger one.
 SQUARES_AT_ONCE = 127
 # Numbers that are added up at once on the host, where that is so many rows or more.
-SUMMED_ENTRIES, FEWEST_ROWS = 2**16, 2**8
+SUMMED_ENTRIES, FEWEST_ROWS = 2**15, 2**8
 # Products of two numbers that take as long as a logarithm.
 AT_A_TIME = 2**6
 # Numbers on the host that are rounded and added up at once: the cache holds them.
@@ -341,27 +341,13 @@ def summed_products(left: Any, right: Any, threads: int = 1) -> Any:
         pairs = ((left[b], None if right is left else right[b]) for b in blocks)
         return reduce(operator.add, (_whole_products(*pair) for pair in pairs))
     out = np.zeros((left.shape[1], n_classes), dtype=np.int64)
-    room = np.empty((min(n, ROWS_AT_ONCE), n_classes))
-    for some in row_blocks(n, 1, ROWS_AT_ONCE):
-        _add_products(left[some], right[some], out, room, step, several)
-    return out
-
-
-def _add_products(
-    left: FloatArray, right: FloatArray, out: IntArray, room: FloatArray, step: int, threads: int
-) -> None:
-    """Add the products of so many rows as are exact together, by threads; `room` is for terms."""
-    n = len(right)
-
-    def fill(rows: slice) -> None:
-        room[rows] = terms(right[rows])
 
     def add_up(labels: slice) -> None:
         for rows in row_blocks(n, 1, step):
-            out[labels] += _whole(_product(terms(left[rows, labels]).T, room[:n][rows]))
+            out[labels] += _whole(_product(terms(left[rows, labels]).T, terms(right[rows])))
 
-    run_blocks(fill, shares(n, threads), threads)
-    run_products(add_up, shares(len(out), threads), threads)
+    run_products(add_up, shares(len(out), several), several)
+    return out
 
 
 def _whole_products(left: Any, right: Any | None) -> Any:

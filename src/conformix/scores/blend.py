@@ -268,7 +268,7 @@ class Blending:
         self._chosen, self._n = chosen, outputs.n if chosen is None else len(chosen)
         # For every thread two blocks or more; small ones beside the scores of the rows that tune.
         share = self._n * outputs.n_classes // (2 * threads) if chosen is None else 0
-        entries = min(PIECE_ENTRIES, max(share, PIECE_ENTRIES // 4))
+        entries = min(PIECE_ENTRIES, max(share, SMALL_PIECE))
         entries = entries_at_once(entries, self._n, outputs.n_classes, threads)
         self._rows = max(1, entries // outputs.n_classes)
         exact = outputs.arithmetic == "exact"
@@ -354,6 +354,8 @@ def _device() -> Any:
 
 # Outputs that one of a few threads ranks at once (1 MiB): the cache holds them.
 PIECE_ENTRIES = 2**17
+# The same beside the scores of the rows that tune, which take most of a fit's memory.
+SMALL_PIECE = 3 * 2**13
 # Outputs of a blend that a fit holds (256 MiB); beyond it they are computed when asked for.
 COMPUTED_TOGETHER = 2**25
 

@@ -18,6 +18,8 @@ from conformix.kernels.twins import compile_for
 from conformix.scores.names import Column, ScoreLike, score_columns
 from conformix.scores.ranked import Ranked
 from conformix.scores.score import Custom
+from conformix.scores.terms import Terms, terms_of
+from conformix.scores.thr import Thr
 from conformix.scores.uniforms import row_uniforms
 
 # Outputs held by one thread at once: what follows from the sort stays in a core's cache, and the
@@ -63,8 +65,14 @@ def fill_planes(
     u: FloatArray | None = None,
     threads: int | None = None,
 ) -> None:
-    """Write the scores of outputs on the host to one plane (n, K) each."""
+    """Write the scores of outputs on the host to one plane (n, K) each.
+
+    A plane of probabilities may be where the outputs are.
+    """
     compile_for(outputs.n * outputs.n_classes)
+    loops = [
+        _loop_of(column, plane, outputs) for column, plane in zip(columns, planes, strict=True)
+    ]
 
     def fill(rows: slice) -> None:
         uniforms = u[rows] if u is not None else uniforms_of(outputs, rows, columns, key)
@@ -72,8 +80,12 @@ def fill_planes(
             model: Ranked(values[rows], outputs.kind, uniforms, outputs.arithmetic)
             for model, values in outputs.models.items()
         }
-        for plane, column in zip(planes, columns, strict=True):
-            plane[rows] = column.score(ranked[column.model])
+        for plane, column, loop in zip(planes, columns, loops, strict=True):
+            if loop is None:
+                plane[rows] = column.score(ranked[column.model])
+            else:  # without arrays on the way
+                plane[rows] = 0.0
+                loop.add(ranked, plane[rows])
 
     if not may_be_shared(columns):
         threads = 1
@@ -86,6 +98,20 @@ def fill_planes(
     else:
         entries = entries_at_once(CACHE_ENTRIES, outputs.n, outputs.n_classes, several)
         run_blocks(fill, row_blocks(outputs.n, outputs.n_classes, entries), several)
+
+
+def _loop_of(column: Column, plane: FloatArray, outputs: Outputs) -> Terms | None:
+    """Return the loop that writes a logarithm or a place in the order to a plane; None for others.
+
+    What it writes is added to zeros: probabilities are copied sooner.
+    """
+    if (
+        outputs.arithmetic != "exact"
+        or not plane.flags.c_contiguous
+        or isinstance(column.score, Thr)
+    ):
+        return None
+    return terms_of([(column, 1.0)], outputs.n_classes, outputs.n * outputs.n_classes)
 
 
 def may_be_shared(columns: Sequence[Column]) -> bool:
