@@ -581,7 +581,7 @@ def fit_blend(
     else:
         planes = np.empty(shape) if room is None else room
         some = [planes[j] for j in fixed]
-        fill_planes(some, outputs, [listed[j] for j in fixed], threads=threads)
+        fill_planes(some, outputs, [listed[j] for j in fixed], threads=threads, in_loops=True)
     for j, plane in left_out.items():
         if room is None:
             planes[j] = plane

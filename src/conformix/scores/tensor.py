@@ -64,14 +64,17 @@ def fill_planes(
     key: int = 0,
     u: FloatArray | None = None,
     threads: int | None = None,
+    in_loops: bool = False,
 ) -> None:
     """Write the scores of outputs on the host to one plane (n, K) each.
 
-    A plane of probabilities may be where the outputs are.
+    A plane of probabilities may be where the outputs are. `in_loops` says that compiled loops write
+    what they can, where whoever asks needs these loops anyway.
     """
     compile_for(outputs.n * outputs.n_classes)
     loops = [
-        _loop_of(column, plane, outputs) for column, plane in zip(columns, planes, strict=True)
+        _loop_of(column, plane, outputs) if in_loops else None
+        for column, plane in zip(columns, planes, strict=True)
     ]
 
     def fill(rows: slice) -> None:
