@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from conformix.kernels.host import compiled as kernels
+from conformix.kernels.host.sorting import SORTS_WIDE
 
 SMALL = """
 import json, sys
@@ -120,7 +121,9 @@ def warmed(environment: dict[str, str]) -> tuple[dict[str, Any], list[Any]]:
         check=True,
     )
     result, unready = json.loads(done.stdout)
-    return result, [one for one in unready if one[0] != UNUSED]
+    # Where NumPy sorts by wide vectors nobody sorts by digits.
+    by_digits = ["conformix.kernels.host.rising", "by_digits", []] if SORTS_WIDE else None
+    return result, [one for one in unready if one[0] != UNUSED and one != by_digits]
 
 
 def test_warming_up_readies_every_kernel_for_one_signature() -> None:
@@ -258,3 +261,28 @@ def test_the_line_goes_to_standard_error_without_any_setting() -> None:
     assert done.stdout == ""
     assert done.stderr.startswith("conformix: compiling for this machine")
     assert len(done.stderr.splitlines()) == 1
+
+
+RELEASE = """
+from typing import NamedTuple
+import numpy as np
+from conformix.kernels.host.compiled import compiled
+class {name}(NamedTuple):
+    values: np.ndarray
+@compiled
+def total(task):
+    return task.values.sum() + {more}
+print(total({name}(np.ones(3))))
+"""
+
+
+def test_what_another_release_has_left_behind_is_compiled_again(tmp_path: Path) -> None:
+    """A tuple that is gone, in a file that numba kept for a function of the same name and line."""
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    for name, more, expected in (("Old", 0, "3.0"), ("New", 1, "4.0"), ("New", 1, "4.0")):
+        (tmp_path / "release.py").write_text(RELEASE.format(name=name, more=more))
+        command = [sys.executable, "-c", "import release"]
+        done = subprocess.run(
+            command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.stdout.split() == [expected], done.stderr

@@ -78,9 +78,31 @@ def inlined(function: F) -> F:
 def _compiled(function: F, **options: Any) -> F:
     jit: Any = numba.njit  # typed in some of its releases only
     try:
-        return jit(cache=True, **options)(function)  # type: ignore[no-any-return]
+        kernel = jit(cache=True, **options)(function)
     except RuntimeError:  # no folder to keep it in
         return jit(**options)(function)  # type: ignore[no-any-return]
+    _forgive(kernel)
+    return kernel  # type: ignore[no-any-return]
+
+
+def _forgive(kernel: Any) -> None:
+    """Let what another release of this library has left behind count as nothing.
+
+    numba reads what it has kept before it looks whether that is of this source: it fails where a
+    tuple is named that is gone.
+    """
+    kept = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
+    read = getattr(kept, "_load_index", None)
+    if kept is None or read is None:  # another numba
+        return
+
+    def index() -> Any:
+        try:
+            return read()
+        except (AttributeError, ImportError):
+            return {}
+
+    kept._load_index = index
 
 
 class Notice(event.Listener):  # type: ignore[misc]
