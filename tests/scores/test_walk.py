@@ -236,6 +236,26 @@ def test_some_of_the_rows_keep_what_is_known_of_them() -> None:
         assert_array_equal(part.u, u[[1, 4], None])
 
 
+@pytest.mark.parametrize("width", [5, 40])
+def test_rows_that_are_read_in_place_are_those_that_were_asked_for(by, width: int) -> None:
+    by("compiled")
+    block, which = np.random.default_rng(3).dirichlet(np.ones(40), size=30), np.array([7, 2, 29, 2])
+    chosen = UpperRows(SortedRows(block), LOOKED_UP, None, width, rows=which, threads=2).filled()
+    copied = UpperRows(SortedRows(block[which]), LOOKED_UP, None, width).filled()
+    every, two, places = np.arange(4), np.array([1, 3]), slice(40 - width, 40)
+    assert_array_equal(
+        chosen.scores(LOOKED_UP, None, places), copied.scores(LOOKED_UP, None, places)
+    )
+    assert_array_equal(
+        chosen.scores(LOOKED_UP, two, slice(0, 40)), copied.scores(LOOKED_UP, two, slice(0, 40))
+    )
+    assert_array_equal(chosen.some(two).block, block[which[two]])
+    y = np.array([4, 0, 39, 8])
+    assert_array_equal(
+        chosen.true_scores(LOOKED_UP, y, every), copied.true_scores(LOOKED_UP, y, every)
+    )
+
+
 @pytest.mark.parametrize("kind", ["probs", "logits"])
 @pytest.mark.parametrize("scores", [("thr", "aps", "rank"), ("rank",), "auto"])
 def test_whole_fits_and_sets(by, scores, kind: str) -> None:

@@ -432,7 +432,8 @@ class UpperRows:
     def _whole(self, rows: IntArray) -> UpperRows:
         """Return some of the rows, sorted again, with all places."""
         how = self.block.shape[1], self._readings
-        source, which = (self._source, rows) if self._in_place else (self.some(rows), None)
+        source = self._source if self._in_place else self.some(rows)
+        which = self._of_source(rows) if self._in_place else None
         whole = UpperRows(source, self._columns, None, *how, threads=self._threads, rows=which)
         return whole.filled()
 
