@@ -123,7 +123,8 @@ def test_labels_within_reach(digits, spread, scores, best: bool, threads) -> Non
         floors = np.array(rows.transform.raw_floors(reach.cuts))
         expected = rows.transform(every[some][(every[some] > floors).any(axis=2)])
         for width in (2, HELD_PLACES, 60):
-            block = UpperRows(SortedRows(logits, "logits"), columns, None, width).filled()
+            source = SortedRows(logits, "logits")
+            block = UpperRows(source, columns, None, width, threads=threads).filled()
             found = block.within(some, rows.transform.lines, floors, 0 if best else 1)
             assert_array_equal(in_some_order(found.T), in_some_order(expected))
 
