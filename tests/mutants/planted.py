@@ -1995,7 +1995,7 @@ BUGS = [
         "if above < rank <= reached:", "if above <= rank <= reached:"),
     Bug("a threshold that is the next one where steps are many",
         "kernels/host/engine/thresholds.py",
-        "found = kth_largest(few[:n], rank)", "found = kth_largest(few[:n], rank + 1)"),
+        "found = kth_largest_near(value, rank, np", "found = kth_largest_near(value, rank + 1, np"),
     Bug("other rows sorted than were asked for", "kernels/host/upper.py",
         "row = rows[first + i]", "row = first + i"),
     Bug("rows of a part that are those of the whole", "scores/upper_rows.py",

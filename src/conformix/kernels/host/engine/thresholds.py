@@ -26,7 +26,6 @@ from conformix.kernels.host.engine.cells import MAX_DEPTH, Cells, rounding_slack
 from conformix.kernels.host.engine.kth_largest import (
     Room,
     enclose_kth,
-    kth_largest,
     kth_largest_near,
     neighbour,
     room_for,
@@ -132,7 +131,7 @@ def _walk(
         if skip[cell] == cell + 1:
             row = _select(
                 lists, end, ranks[level + 1], weights, start[cell], stop[cell], out,
-                scratch[0, :n_undecided], means[level + 1], few,
+                scratch[0, :n_undecided], means[level + 1], room,
             )  # fmt: skip
             if row >= 0:
                 for j in range(len(lists)):
@@ -150,13 +149,13 @@ def _select(
     out: FloatArray,
     value: FloatArray,
     mean: FloatArray,
-    few: FloatArray,
+    room: Room,
 ) -> int:
     """Write the thresholds `out` of the weights from `first` to `last`; returns a witness or -1.
 
     From one weight to the next the threshold moves nearly as the mean row does, and lies a value or
     two from there; whatever is found has been counted. The witness is a place of the list from
-    `begin` on. `value` (n,) and `few` are room.
+    `begin` on. `value` (n,) is room, too.
     """
     n, d, row, shift = len(value), len(mean), -1, 0.0
     x, y = lists[0, begin : begin + n], lists[1 % d, begin : begin + n]
@@ -181,9 +180,7 @@ def _select(
             if above < rank <= reached:
                 break
             if steps == STEPS:
-                for e in range(n):
-                    few[e] = value[e]
-                found = kth_largest(few[:n], rank)
+                found = kth_largest_near(value, rank, np.inf, -np.inf, room)
                 break
             found = neighbour(value, found, 1.0 if above >= rank else -1.0)
             steps += 1
