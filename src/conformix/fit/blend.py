@@ -121,7 +121,7 @@ def _with_room(outputs: Outputs, columns: tuple[Column, ...]) -> tuple[FloatArra
     room, models = np.empty((len(columns), outputs.n, outputs.n_classes)), dict(outputs.models)
     for (model, score), plane in zip(columns[:-1], room, strict=False):
         if score == Thr() and outputs.kind == "probs":
-            plane[:] = outputs.models[model]
+            plane[:] = outputs.models[model][:]  # rows of few labels are filled up here
             models[model] = plane
     return room, replace(outputs, models=models)
 
