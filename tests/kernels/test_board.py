@@ -212,11 +212,12 @@ def test_naps_come_to_an_end(fresh: Helpers, monkeypatch) -> None:
 
 
 def test_as_many_threads_are_started_as_are_wanted_at_once(fresh: Helpers) -> None:
-    for wanted, there in ((2, 2), (1, 2), (2, 2), (3, 3)):
+    """And no more; some systems end a nap now and then for no reason, and that thread sleeps."""
+    for wanted, most in ((2, 2), (1, 2), (2, 2), (3, 3)):
         for _ in range(5):
             fresh.rouse(wanted)
-        assert fresh._up == there
-        assert until(lambda there=there: fresh.board[board.NAPPING] == there or not fresh._up)
+        assert wanted <= fresh._up <= most
+        assert until(lambda: fresh.board[board.NAPPING] == fresh._up)
 
 
 def test_whoever_gives_up_while_somebody_is_roused_looks_again(monkeypatch) -> None:
