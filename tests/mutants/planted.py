@@ -2004,7 +2004,7 @@ BUGS = [
         "c[j + other] if j + other < p else 0.0", "c[min(j + other, p - 1)]"),
     Bug("an exponential of the likelihood without the rest of log 2",
         "kernels/host/likelihood.py",
-        "r = (x - k * LN2) - k * LN2_REST", "r = x - k * LN2"),
+        "r = (x - k * LN2_UPPER) - k * LN2_REST", "r = x - k * LN2_UPPER"),
     Bug("correlations of labels with later ones left out", "kernels/host/kin.py",
         "products[i, k] = products[k, i]", "products[i, k] = 0"),
     Bug("blocks of labels that overlap", "kernels/host/kin.py",

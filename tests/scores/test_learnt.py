@@ -31,7 +31,7 @@ from conformix.scores.learnt import (
     Likeness,
     Rarity,
     RowSums,
-    Shared,
+    SharedParts,
     parts_of,
     pattern_sum,
     total_of,
@@ -442,7 +442,7 @@ def test_parts_that_loops_share_are_those_of_numpy(
     compile_for(WORTHWHILE)
     ranked, units = Ranked(rows(3, n, n_classes)), np.random.default_rng(0).integers(n, size=n)
     parts, others = parts_of(units, n_classes), Kin().sums(Ranked(rows(4, 50, n_classes)))
-    assert Shared.of(Ranked(rows(3, 1500, 130)), np.arange(1500) % 10, threads, 2) is not None
+    assert SharedParts.of(Ranked(rows(3, 1500, 130)), np.arange(1500) % 10, threads, 2) is not None
     found = {}
     for name, quick in (("loops", True), ("NumPy", False)):
         monkeypatch.setattr("conformix.kernels.host.products.are_quick", lambda quick=quick: quick)

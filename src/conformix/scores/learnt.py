@@ -419,7 +419,7 @@ class Kin(PatternScore):
         scores = ranked.xp.empty_like(ranked.probs) if out is None else out
         everything, places = sums.beside(ranked.patterns), np.unique(parts)
         known = len(own) == len(places)
-        shared = Shared.of(ranked, parts, threads, 2)
+        shared = SharedParts.of(ranked, parts, threads, 2)
         if shared is not None and known and scores.flags.c_contiguous:
             shared.score(everything, own, scores)
             return scores
@@ -447,7 +447,7 @@ class Kin(PatternScore):
         if len(places) * n_classes**2 > MOST_ENTRIES:
             return [self.sums(ranked, available_threads(threads))]
         # Two blocks would take as long as the half of a whole that is mirrored.
-        shared = Shared.of(ranked, parts, threads, 3)
+        shared = SharedParts.of(ranked, parts, threads, 3)
         if shared is not None:
             return shared.sums()
         rows = [to_device(np.flatnonzero(parts == part), ranked.patterns) for part in places]
@@ -466,7 +466,7 @@ class Kin(PatternScore):
         return [RowSums(*one) for one in zip(map(len, rows), products, totals, strict=True)]
 
 
-class Shared:
+class SharedParts:
     """Work on a matrix of every part of the rows that compiled loops share.
 
     Parameters
@@ -498,7 +498,9 @@ class Shared:
         )  # fmt: skip
 
     @classmethod
-    def of(cls, ranked: Ranked, parts: IntArray, threads: int | None, fewest: int) -> Shared | None:
+    def of(
+        cls, ranked: Ranked, parts: IntArray, threads: int | None, fewest: int
+    ) -> SharedParts | None:
         """Return who shares them, in blocks where so many pay; None where NumPy does it all."""
         if is_tensor(ranked.patterns):
             return None

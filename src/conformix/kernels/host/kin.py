@@ -13,7 +13,8 @@ import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.kernels.host.board import itself, run
-from conformix.kernels.host.compiled import compiled, inlined, inner
+from conformix.kernels.host.compiled import compiled, inlined
+from conformix.kernels.host.patterns import correlated
 from conformix.kernels.host.products import LANES, TILE, _dots, width_of
 
 # Rows whose products of two patterns, in units of 2^-24, add up in 32 bits whatever they are.
@@ -126,30 +127,6 @@ def matrices_for(workers: int, n_classes: int) -> tuple[FloatArray, Any, Any, An
         np.empty((workers, 3, n_classes)), np.zeros((workers, n_classes, width), np.int16),
         np.zeros((workers, TILE, width), np.int16), np.empty((workers, TILE**2), np.int32),
     )  # fmt: skip
-
-
-@inner
-def correlated(
-    y: int,
-    products: FloatArray,
-    totals: FloatArray,
-    spread: FloatArray,
-    n: int,
-    shift: float,
-) -> float:
-    """Turn the products (K,) of a label with all into positive correlations; returns their norm.
-
-    The operations of `scores.learnt.Kin`.
-    """
-    for k in range(len(products)):
-        covariance = products[k] - totals[y] * totals[k] / n
-        products[k] = min(max(covariance / (spread[y] * spread[k]), 0.0), 1.0)
-    products[y] = 1.0
-    square = 0.0
-    for k in range(len(products)):
-        rough = (products[k] + shift) - shift
-        square += rough * rough
-    return math.sqrt(square)
 
 
 @compiled

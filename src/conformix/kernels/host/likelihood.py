@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.kernels.elementary import FRACTION, LN2_REST, LN2_UPPER, SHIFT
 from conformix.kernels.host.board import itself, run
 from conformix.kernels.host.compiled import compiled, fused, regrouped, without_nan
 from conformix.kernels.host.elementary import log_of
@@ -37,9 +38,8 @@ def _add_planes(
         z[k] += (of_a * a[k] + of_b * b[k]) + (of_c * c[k] + of_d * d[k])
 
 
-# Powers of two by their bits; the logarithm of two in two parts, and its inverse.
-SHIFT, ONE_BITS, FRACTION = 1.5 * 2.0**52, 1023, 52
-LN2, LN2_REST, PER_UNIT = 0.693147180369123816490, 1.90821492927058770002e-10, 1 / math.log(2)
+# Turns of log 2 in one, and the exponent of one among the bits of a number.
+TURNS, ONE = 1 / math.log(2), 1023
 # Numbers below this one have a power that no sum beside one sees.
 LOWEST = -700.0
 
@@ -54,15 +54,15 @@ def _powers(z: FloatArray, top: float, out: FloatArray) -> None:
     for i in range(z.size):
         x = z[i] - top
         x = x if x > LOWEST else LOWEST
-        turns = x * PER_UNIT + SHIFT
+        turns = x * TURNS + SHIFT
         k = turns - SHIFT
-        r = (x - k * LN2) - k * LN2_REST
+        r = (x - k * LN2_UPPER) - k * LN2_REST
         square = r * r
         even = 1.0 + square * (1 / 2 + square * (1 / 24 + square * (1 / 720 + square * (
             1 / 40320 + square * (1 / 3628800 + square * (1 / 479001600))))))  # fmt: skip
         odd = 1.0 + square * (1 / 6 + square * (1 / 120 + square * (1 / 5040 + square * (
             1 / 362880 + square * (1 / 39916800)))))  # fmt: skip
-        bits = (np.float64(turns).view(np.int64) + ONE_BITS) << FRACTION
+        bits = (np.float64(turns).view(np.int64) + ONE) << FRACTION
         out[i] = (even + r * odd) * np.int64(bits).view(np.float64)
 
 
@@ -98,7 +98,7 @@ class Rows(NamedTuple):
     first: FloatArray  # (parts, p) first derivatives
     second: FloatArray  # (parts, p, p) second derivatives: the lower triangle
     room: FloatArray  # (workers, 3, K)
-    means: FloatArray  # (workers, p + 4): room
+    means: FloatArray  # (workers, p + 4): room, for four factors, too
     step: int  # rows of a part that count
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
-from conformix.kernels.host.compiled import compiled
+from conformix.kernels.host.compiled import compiled, inner
 from conformix.kernels.host.elementary import _added_up
 
 
@@ -70,6 +70,30 @@ def add_rows(values: FloatArray, shift: float, out: FloatArray) -> None:
             out[k] += (values[i, k] + shift) - shift
 
 
+@inner
+def correlated(
+    y: int,
+    products: FloatArray,
+    totals: FloatArray,
+    spread: FloatArray,
+    n: int,
+    shift: float,
+) -> float:
+    """Turn the products (K,) of a label with all into positive correlations; returns their norm.
+
+    The operations of `scores.learnt.Kin`.
+    """
+    for k in range(len(products)):
+        covariance = products[k] - totals[y] * totals[k] / n
+        products[k] = min(max(covariance / (spread[y] * spread[k]), 0.0), 1.0)
+    products[y] = 1.0
+    square = 0.0
+    for k in range(len(products)):
+        rough = (products[k] + shift) - shift
+        square += rough * rough
+    return math.sqrt(square)
+
+
 @compiled
 def correlations_into(
     products: IntArray,
@@ -82,25 +106,16 @@ def correlations_into(
 ) -> None:
     """Write the positive correlations of labels, scaled to norm one, to `out` (m, K).
 
-    The operations of `scores.learnt.Kin`; `shifts` as above. `products` (m, K) are those of the
-    labels from the `first` on.
+    `shifts` as above. `products` (m, K) are those of the labels from the `first` on.
     """
     n_labels, n_classes = products.shape
     row = np.empty(n_classes)
-    rough_shift, fine_shift = shifts
     for i in range(n_labels):
-        y = first + i
-        square = 0.0
         for k in range(n_classes):
-            covariance = np.float64(products[i, k]) - totals[y] * totals[k] / n
-            value = min(max(covariance / (spread[y] * spread[k]), 0.0), 1.0)
-            row[k] = 1.0 if k == y else value
+            row[k] = np.float64(products[i, k])
+        norm = correlated(first + i, row, totals, spread, n, shifts[0])
         for k in range(n_classes):
-            rough = (row[k] + rough_shift) - rough_shift
-            square += rough * rough
-        norm = math.sqrt(square)
-        for k in range(n_classes):
-            out[i, k] = (row[k] / norm + fine_shift) - fine_shift
+            out[i, k] = (row[k] / norm + shifts[1]) - shifts[1]
 
 
 @compiled
