@@ -46,7 +46,6 @@ CORES = 1024
 # other systems have others.
 FUTEX = {"x86_64": 202, "aarch64": 98}.get(platform.machine()) if sys.platform == "linux" else None
 SLEEP, WAKE = 128, 129  # among the threads of one process
-INTERRUPTED = -4  # why a sleep ended, where nothing that it is about has happened
 # Looks between two that let others go first. After a look a thread pauses, at first so often, for
 # less than a microsecond, and ever longer, up to so often, for some: it may share a core with
 # whoever works, and should take little of it.
@@ -167,10 +166,7 @@ _read_cores, _write_cores = _of_cores("sched_getaffinity"), _of_cores("sched_set
 
 @intrinsic  # type: ignore[untyped-decorator]
 def _futex(typing_context: Any, board: Any, place: Any, what: Any, value: Any, seconds: Any) -> Any:
-    """Sleep until a number on the board is no longer `value`, or wake so many who do.
-
-    Returns how many were woken, and minus the system's reason where there was none to sleep on.
-    """
+    """Sleep until a number on the board is no longer `value`, or wake so many who do."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         whole = ir.IntType(64)
@@ -182,13 +178,7 @@ def _futex(typing_context: Any, board: Any, place: Any, what: Any, value: Any, s
         builder.store(whole(0), builder.gep(time, [whole(1)]))
         kind = ir.FunctionType(whole, [whole], var_arg=True)
         function = declared(builder.module, kind, "syscall")
-        found = builder.call(function, [whole(FUTEX), there, *arguments[2:4], time])
-        number = ir.IntType(32)
-        where = declared(
-            builder.module, ir.FunctionType(number.as_pointer(), []), "__errno_location"
-        )
-        reason = builder.sext(builder.load(builder.call(where, [])), whole)
-        return builder.select(builder.icmp_signed("<", found, whole(0)), builder.neg(reason), found)
+        return builder.call(function, [whole(FUTEX), there, *arguments[2:4], time])
 
     return types.int64(board, *(types.int64,) * 4), code
 
@@ -367,14 +357,11 @@ def serve(board: IntArray, flag: IntArray, looks: int, seconds: int) -> int:
             return roused
         _add(board, NAPPING, 1)
         # Whoever raises the flag rings after it: what was read of the bell is older, or it is seen.
-        ended = np.int64(0)
         if _read(flag, 0) == 0:
-            ended = _futex(board, BELL, SLEEP, bell & 0xFFFFFFFF, seconds)
+            _futex(board, BELL, SLEEP, bell & 0xFFFFFFFF, seconds)
         _add(board, NAPPING, -1)
         if _read(board, BELL) == bell:
-            if ended < 0 and ended != INTERRUPTED:
-                return roused
-            continue  # it has ended for no reason, as systems may
+            return roused
         look = 0
         if _own_core() == board[CORE]:
             _leave(board[CORE])
