@@ -41,7 +41,7 @@ def warm_up() -> Warm:
     """
     from conformix.kernels.host import bands, compiled, widths  # noqa: PLC0415  numba loads late
     from conformix.kernels.host.engine.walk import walk  # noqa: PLC0415
-    from conformix.kernels.host.likelihood import Rows, likelihood, room  # noqa: PLC0415
+    from conformix.kernels.host.likelihood import Rows, likelihood, room_for  # noqa: PLC0415
 
     start = time.perf_counter()
     spend_patience()
@@ -60,8 +60,8 @@ def warm_up() -> Warm:
     leave_one_out_efcp(scores, y[:ROWS], np.array([[0.5, 0.5], [0.0, 1.0]]), alpha=0.1)
     # Of many more numbers than here; so few are left to NumPy.
     one_row = Rows(
-        np.ones((1, 1, 1)), 1, np.ones(1), np.zeros(1, dtype=np.int64), np.zeros(1),
-        np.zeros((1, 1)), np.zeros((1, 1, 1)), *room(1, 1, 1), 1,
+        np.ones((1, 1)), 1, 1, np.ones(1), np.zeros(1, dtype=np.int64), np.zeros(1),
+        np.zeros((1, 1)), np.zeros((1, 1, 1)), *room_for(1, 1, 1, 1), 1,
     )  # fmt: skip
     likelihood(NO_BOARD, 0, 1, one_row, -1, 0)
     # Intervals of numbers, by rooms that this one does not see.

@@ -117,18 +117,19 @@ def _newton(
             value, gradient, curvature = problem(c, np.flatnonzero(free))
             own = True
             continue
-        own = not (own and longest < SHORT)
-        columns = np.flatnonzero(free) if own else NO_COLUMNS
+        sure, own = own, not (own and longest < SHORT)
         length = 1.0  # halved until the value falls enough
         while True:
             there = np.maximum(c + length * step, 0.0)
-            found = problem(there, columns)
+            # What a step by second derivatives from here leaves at zero is held there, as a rule.
+            asked = (there > 0 if sure else free) & own
+            found = problem(there, np.flatnonzero(asked))
             if found[0] <= value - 1e-4 * length * gain or length < 1e-6:
                 break
             length /= 2
         c, (value, gradient, second), last = there, found, length * longest
         if own:
-            curvature, known = second, free if problem.by_columns else known
+            curvature, known = second, asked if problem.by_columns else known
     return c, curvature
 
 
@@ -210,9 +211,9 @@ class Likelihood:
         parts = Parts(-(-self.n // step), step, self._threads)
         value, first = np.empty(parts.n), np.zeros((parts.n, p))
         second = np.zeros((parts.n, p, p))
-        room = self._loop.room(self._threads, p, n_classes)
-        sums = value, first, second
-        task = self._loop.Rows(self.planes, self._every, c, columns, *sums, *room, step)
+        room = self._loop.room_for(self._threads, p, n_classes, self._every)
+        sums, planes = (value, first, second), self.planes.reshape(p, -1)
+        task = self._loop.Rows(planes, n_classes, self._every, c, columns, *sums, *room, step)
         run_parts(self._loop.likelihood, parts, task)
         lower = np.add.reduce(second)
         both = lower + lower.T  # the triangle that is not added up is zero
