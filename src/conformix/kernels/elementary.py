@@ -291,18 +291,27 @@ def exp(values: Any) -> FloatArray:
     >>> exp([0.0, 1.0, -np.inf])
     array([1.        , 2.71828183, 0.        ])
     """
-    return _elementwise(exponential, "exp_into", values)
+    return _elementwise(
+        exponential, lambda loop, numbers, out: loop.exp_into(numbers, out), "exp_into", values
+    )
 
 
-def log(values: Any) -> FloatArray:
+def log(values: Any, least: float = -math.inf) -> FloatArray:
     """Return log of an array as float64, the same bits everywhere; log(0) is -inf, silently.
+
+    Of values below `least`, that of this one.
 
     Examples
     --------
     >>> log([1.0, 10.0, 0.0])
     array([0.        , 2.30258509,       -inf])
     """
-    return _elementwise(logarithm, "log_into", values)
+    return _elementwise(
+        lambda block, tables: logarithm(np.maximum(block, least), tables),
+        lambda loop, numbers, out: loop.log_into(numbers, out, least),
+        "log_into",
+        values,
+    )
 
 
 def softmax(logits: Any, out: FloatArray | None = None) -> FloatArray:
@@ -382,15 +391,15 @@ def _powers(logits: Any) -> tuple[FloatArray, FloatArray]:
         return exp(numbers - top), top
 
 
-def _elementwise(function: Any, compiled_name: str, values: Any) -> FloatArray:
+def _elementwise(plain: Any, compiled: Any, name: str, values: Any) -> FloatArray:
     numbers = np.asarray(values, dtype=np.float64)
     flat = np.ascontiguousarray(numbers).reshape(-1)
     out = np.empty(flat.shape)
-    compiled = loops("elementary", flat.size, compiled_name)
-    if compiled is not None:
-        getattr(compiled, compiled_name)(_for_loops(flat), out)
+    loop = loops("elementary", flat.size, name)
+    if loop is not None:
+        compiled(loop, _for_loops(flat), out)
     else:
         with np.errstate(all="ignore"):
             for block in row_blocks(len(flat), 1, AT_ONCE):
-                out[block] = function(flat[block], host_tables())
+                out[block] = plain(flat[block], host_tables())
     return out.reshape(numbers.shape)

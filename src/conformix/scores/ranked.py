@@ -22,11 +22,19 @@ from conformix.kernels.patterns import CACHE_ENTRIES, patterns
 from conformix.kernels.twins import loops
 
 
-def rising_order(values: FloatArray) -> IntArray:
-    """Return the places of the rising entries of every row, in any order among equal ones."""
+class Order(NamedTuple):
+    """The order of the labels of every row."""
+
+    places: IntArray  # (n, K) of the rising entries, in any order among equal ones
+    ties: Any  # (n,) bool: whether a row may have equal ones
+
+
+def rising_order(values: FloatArray) -> Order:
+    """Return the order of the entries of every row."""
     n_classes = values.shape[1]
+    unknown = np.ones(len(values), dtype=bool)
     if len(values) == 1:  # a row of a stream: one call instead of ten
-        return np.argsort(values, axis=1)
+        return Order(np.argsort(values, axis=1), unknown)
     label_bits = (n_classes - 1).bit_length()
     loop = loops("ranks", values.size)
     if loop is not None and label_bits <= MOST_LABEL_BITS:
@@ -45,19 +53,19 @@ def rising_order(values: FloatArray) -> IntArray:
         rising = np.take_along_axis(values[unclear], keys[unclear], axis=1)
         wrong = unclear[(rising[:, 1:] < rising[:, :-1]).any(axis=1)]
         keys[wrong] = np.argsort(values[wrong], axis=1)
-    return keys
+    return Order(keys, unknown)
 
 
-def _order_by_keys(loop: Any, values: FloatArray, label_bits: int) -> IntArray:
+def _order_by_keys(loop: Any, values: FloatArray, label_bits: int) -> Order:
     """Return the same, by a sort of numbers with half the bits."""
     numbers = _writeable(values)
     keys = np.empty(values.shape, dtype=np.uint32)
-    order = np.empty(values.shape, dtype=np.int64)
+    order = Order(np.empty(values.shape, dtype=np.int64), np.empty(len(values), dtype=bool))
     loop.keys_into(numbers, label_bits, keys)
     keys.sort(axis=1)
-    if loop.order_into(numbers, keys, label_bits, order):
-        left = np.flatnonzero(order[:, 0] < 0)
-        order[left] = np.argsort(values[left], axis=1)
+    if loop.order_into(numbers, keys, label_bits, *order):
+        left = np.flatnonzero(order.places[:, 0] < 0)
+        order.places[left] = np.argsort(values[left], axis=1)
     return order
 
 
@@ -193,6 +201,8 @@ class Ranked:
         """``log p_y``, floored at the log of the smallest normal number, shape (n, K)."""
         if self.kind == "logits":
             return np.maximum(_minus(self.logits, self.log_sum_exp), LOG_TINY)
+        if self.arithmetic == "exact":
+            return elementary.log(self.probs, TINY)
         return self.log(np.maximum(self.probs, TINY))
 
     @cached_property
@@ -255,11 +265,11 @@ class Ranked:
         """Places of the rising entries of every row, counted through the whole block, (n, K)."""
         if self._untempered is not None:
             return self._untempered._order
-        order = self.order
-        return order + np.arange(0, order.size, order.shape[1])[:, None]
+        places = self.order.places
+        return places + np.arange(0, places.size, places.shape[1])[:, None]
 
     @cached_property
-    def order(self) -> IntArray:
+    def order(self) -> Order:
         """The same, counted from the start of every row."""
         return rising_order(self._raw)
 
@@ -309,7 +319,7 @@ class Ranked:
         if loop is None:
             return self._positions(self._ties[1])
         below = np.empty(self.probs.shape, dtype=np.int64)
-        loop.ranks_into(_writeable(self.probs), self.order, below, NOT_ASKED)
+        loop.ranks_into(_writeable(self.probs), *self.order, below, NOT_ASKED)
         return below
 
     @cached_property
@@ -321,7 +331,7 @@ class Ranked:
         if loop is None:
             return self.n_classes - self._positions(self._ties[2])
         rank = np.empty(self.probs.shape, dtype=np.int64)
-        loop.ranks_into(_writeable(self.probs), self.order, NOT_ASKED, rank)
+        loop.ranks_into(_writeable(self.probs), *self.order, NOT_ASKED, rank)
         return rank
 
     @cached_property
@@ -340,7 +350,9 @@ class Ranked:
             while own._untempered is not None:
                 own = own._untempered
             masses = np.empty(self.probs.shape)
-            loop.masses_into(_writeable(own.probs), _writeable(self.probs), own.order, masses)
+            loop.masses_into(
+                _writeable(own.probs), _writeable(self.probs), own.order.places, masses
+            )
             return masses
         rows, _, last = self._ties
         if not len(rows):
@@ -416,9 +428,10 @@ class Rising(Ranked):
         return np.arange(self._raw.size).reshape(self._raw.shape)
 
     @cached_property
-    def order(self) -> IntArray:
+    def order(self) -> Order:
         """0, 1, ... in every row."""
-        return np.tile(np.arange(self._raw.shape[1]), (len(self._raw), 1))
+        places = np.tile(np.arange(self._raw.shape[1]), (len(self._raw), 1))
+        return Order(places, np.ones(len(places), dtype=bool))
 
     @cached_property
     def _rising(self) -> FloatArray:

@@ -20,8 +20,11 @@ from conformix.scores.learnt import Rarity
 from conformix.scores.logs import Logp
 from conformix.scores.names import Column
 from conformix.scores.rank import Logrank, Rank
-from conformix.scores.ranked import Ranked
+from conformix.scores.ranked import Order, Ranked
 from conformix.scores.thr import Thr
+
+# Of rows whose order nobody asks for.
+UNSORTED = Order(np.empty((0, 0), dtype=np.int64), np.empty(0, dtype=bool))
 
 
 class Terms(NamedTuple):
@@ -38,11 +41,11 @@ class Terms(NamedTuple):
         for model, kinds, numbers in self.runs:
             own = ranked[model]
             sorts = bool((kinds >= self.loop.BELOW).any())
-            order = own.order if sorts else np.empty((0, 0), np.int64)
+            order = own.order if sorts else UNSORTED
             # Code for memory that must not be written would be compiled apart.
             probs = own.probs if own.probs.flags.writeable else own.probs.copy()
             log_probs = own.log_probs if (kinds == self.loop.LOG_PROB).any() else probs
-            self.loop.terms_into(probs, log_probs, order, kinds, numbers, out)
+            self.loop.terms_into(probs, log_probs, *order, kinds, numbers, out)
 
 
 def terms_of(scores: Sequence[tuple[Column, float]], n_classes: int, entries: int) -> Terms | None:

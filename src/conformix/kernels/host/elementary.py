@@ -46,15 +46,22 @@ from conformix.kernels.elementary import (
     WITHIN,
     cuts,
 )
+from conformix.kernels.host import tables
 from conformix.kernels.host.compiled import compiled, inner, regrouped
 
 LARGEST = float(np.finfo(np.float64).max)
+MOST = np.iinfo(np.int64).max
 SMALLEST_BITS, LARGEST_BITS = (
     int(np.float64(value).view(np.int64)) for value in (SMALLEST_NORMAL, LARGEST)
 )
-# Numbers whose entries of the tables are looked up before they are worked on: a processor gathers
-# slowly, and multiplies meanwhile only where nothing waits for what it gathers.
-AT_ONCE = 256
+# Numbers that are worked on at once, pass by pass, and the rows of so many that need room for it:
+# their entries of the tables are read before anybody waits for them.
+AT_ONCE, LINES = 256, 4
+# The tables by the bits that say which row of them a number asks for.
+_read_roots = tables.reader(np.column_stack([ROOT_BITS.view(np.float64), TAILS]), 0)
+_read_logs = tables.reader(
+    np.roll(np.column_stack([INVERSES, LOGS, LOGS_REST]), FIRST_BITS >> WITHIN, axis=0), WITHIN
+)
 
 
 @inner
@@ -64,8 +71,8 @@ def _whole(x: float) -> Any:
 
 
 @inner
-def _scale(k: int, lift: int) -> Any:
-    bits = ROOT_BITS[k & (SEGMENTS - 1)] + (((k & -SEGMENTS) + lift) << 45)
+def _scale(root: Any, k: Any, lift: int) -> Any:
+    bits = root + (((k & -SEGMENTS) + lift) << 45)
     return np.int64(bits).view(np.float64)
 
 
@@ -87,7 +94,7 @@ def _far(x: float) -> float:
     k = _whole(near)
     c = _beyond(near, TAILS[k & (SEGMENTS - 1)])
     small = x < 0
-    scale = _scale(k, LIFT * SEGMENTS if small else -SEGMENTS)
+    scale = _scale(ROOT_BITS[k & (SEGMENTS - 1)], k, LIFT * SEGMENTS if small else -SEGMENTS)
     more = scale * c
     total = scale + more
     if not small:
@@ -111,7 +118,7 @@ def exp_of(x: float) -> float:
     if not NEAR_LOW <= x <= NEAR_HIGH:
         return _far(x)
     k = _whole(x)
-    scale = _scale(k, 0)
+    scale = _scale(ROOT_BITS[k & (SEGMENTS - 1)], k, 0)
     return scale + scale * _beyond(x, TAILS[k & (SEGMENTS - 1)])
 
 
@@ -168,9 +175,9 @@ def log_of(x: float) -> float:
 def _exp_of_differences(values: FloatArray, top: float, out: FloatArray, room: FloatArray) -> None:
     """Write ``exp(values - top)`` to `out`, which may be the same array.
 
-    `room` is for three rows of `AT_ONCE` numbers.
+    `room` is for `LINES` rows of `AT_ONCE` numbers.
     """
-    tails, scales, numbers = room[0], room[1], room[2]
+    roots, tails, wholes, numbers = room[0], room[1], room[2], room[3]
     for start in range(0, values.size, AT_ONCE):
         n = min(AT_ONCE, values.size - start)
         some, powers = values[start : start + n], out[start : start + n]
@@ -178,11 +185,14 @@ def _exp_of_differences(values: FloatArray, top: float, out: FloatArray, room: F
         for i in range(n):
             x = some[i] - top
             near &= (x >= NEAR_LOW) & (x <= NEAR_HIGH)
-            k = _whole(x)
-            tails[i], scales[i], numbers[i] = TAILS[k & (SEGMENTS - 1)], _scale(k, 0), x
+            wholes[i], numbers[i] = x * PER_UNIT + SHIFT, x
         if near:
+            for i in range(0, n, tables.AT_ONCE):
+                _read_roots(wholes, i, room)
             for i in range(n):
-                powers[i] = scales[i] + scales[i] * _beyond(numbers[i], tails[i])
+                k = np.float64(wholes[i]).view(np.int64)
+                scale = _scale(np.float64(roots[i]).view(np.int64), k, 0)
+                powers[i] = scale + scale * _beyond(numbers[i], tails[i])
         else:
             for i in range(n):
                 powers[i] = exp_of(some[i] - top)
@@ -199,34 +209,46 @@ def exp_into(values: FloatArray, out: FloatArray) -> None:
     >>> x
     array([1., 0.])
     """
-    _exp_of_differences(values, 0.0, out, np.empty((3, AT_ONCE)))
+    _exp_of_differences(values, 0.0, out, np.empty((LINES, AT_ONCE)))
 
 
 @inner
-def _log_into(values: FloatArray, out: FloatArray, room: FloatArray) -> None:
-    """Write log of `values` to `out`, with `room` for four rows of `AT_ONCE` numbers."""
+def _log_into(
+    values: FloatArray, least: float, more: float, out: FloatArray, room: FloatArray
+) -> None:
+    """Write ``log(max(values, least) + more)`` to `out`, which may be the same array.
+
+    `room` is for `LINES` rows of `AT_ONCE` numbers.
+    """
     inverses, logs, rests, numbers = room[0], room[1], room[2], room[3]
     for start in range(0, values.size, AT_ONCE):
         n = min(AT_ONCE, values.size - start)
         some, own = values[start : start + n], out[start : start + n]
         outside = np.int64(0)  # negative where one of these is: in their sign bits
         for i in range(n):
-            bits = np.float64(some[i]).view(np.int64)
+            x = (least if some[i] < least else some[i]) + more
+            bits = np.float64(x).view(np.int64)
+            numbers[i] = x
             outside |= bits | (bits - SMALLEST_BITS) | (LARGEST_BITS - bits)
-            place = _centre(bits)
-            inverses[i], logs[i], rests[i] = INVERSES[place], LOGS[place], LOGS_REST[place]
-            numbers[i] = some[i]
         if outside >= 0:
+            for i in range(0, n, tables.AT_ONCE):
+                _read_logs(numbers, i, room)
             for i in range(n):
                 own[i] = _log(numbers[i], 0, inverses[i], logs[i], rests[i])
         else:
             for i in range(n):
-                own[i] = log_of(some[i])
+                own[i] = log_of(numbers[i])
 
 
 @compiled
-def log_into(values: FloatArray, out: FloatArray) -> None:
+def _logs(values: FloatArray, least: float, out: FloatArray) -> None:
+    _log_into(values, least, 0.0, out, np.empty((LINES, AT_ONCE)))
+
+
+def log_into(values: FloatArray, out: FloatArray, least: float = -math.inf) -> None:
     """Write log of float64 `values` (n,) to `out`, which may be the same array.
+
+    Of values below `least`, that of this one.
 
     Examples
     --------
@@ -235,21 +257,22 @@ def log_into(values: FloatArray, out: FloatArray) -> None:
     >>> x
     array([  0., -inf])
     """
-    _log_into(values, out, np.empty((4, AT_ONCE)))
+    _logs(values, least, out)
+
+
+@inner
+def _rising(bits: Any) -> Any:
+    """Return the bits of a number as a whole number that rises with it, and the other way round."""
+    return bits ^ ((bits >> 63) & MOST)
 
 
 @inner
 def _largest(row: FloatArray) -> float:
-    """Return the largest entry; in four lanes, which need not wait for each other."""
-    a = b = c = d = row[0]
-    for i in range(0, row.size - 3, 4):
-        a = row[i] if row[i] > a else a
-        b = row[i + 1] if row[i + 1] > b else b
-        c = row[i + 2] if row[i + 2] > c else c
-        d = row[i + 3] if row[i + 3] > d else d
-    for i in range(row.size - row.size % 4, row.size):
-        a = row[i] if row[i] > a else a
-    return max(a, b, c, d)
+    """Return the largest entry; found among whole numbers, which are compared many at a time."""
+    largest = -MOST
+    for i in range(row.size):
+        largest = max(largest, _rising(np.float64(row[i]).view(np.int64)))
+    return np.int64(_rising(largest)).view(np.float64)  # type: ignore[no-any-return]
 
 
 @regrouped
@@ -262,33 +285,62 @@ def _added_up(numbers: FloatArray) -> float:
 
 
 @inner
-def _sum(powers: FloatArray, coarse: float, fine: float, room: FloatArray) -> float:
-    """Return the sum of numbers in [0, 1]; it is exact but for its last rounding, in any order."""
-    upper, lower = room[0], room[1]
-    total = rest = 0.0
-    for start in range(0, powers.size, AT_ONCE):
-        n = min(AT_ONCE, powers.size - start)
-        some = powers[start : start + n]
-        for i in range(n):
-            upper[i] = (some[i] + coarse) - coarse
-            lower[i] = ((some[i] - upper[i]) + fine) - fine
-        total += _added_up(upper[:n])
-        rest += _added_up(lower[:n])
-    return total + rest
+def _sum(powers: FloatArray, coarse: float, fine: float) -> float:
+    """Return the sum of numbers in [0, 1]; it is exact but for its last rounding, in any order.
+
+    What is left of a number that is added to `coarse`, or `fine`, stands in the last bits: the two
+    pieces of `cuts` add up as whole numbers, whose order is nobody's business.
+    """
+    first, second = np.float64(coarse).view(np.int64), np.float64(fine).view(np.int64)
+    upper = lower = np.int64(0)
+    for i in range(powers.size):
+        above = powers[i] + coarse
+        below = (powers[i] - (above - coarse)) + fine
+        upper += np.float64(above).view(np.int64) - first
+        lower += np.float64(below).view(np.int64) - second
+    # Both starts are one and a half times a power of two, of which a last bit is the 2^52th part.
+    return upper * (coarse / 1.5 * 2.0**-52) + lower * (fine / 1.5 * 2.0**-52)
+
+
+@inner
+def _powers(
+    logits: FloatArray, n_classes: int, tops: FloatArray, out: FloatArray, room: FloatArray
+) -> None:
+    """Write ``exp(z - top)`` of rows, one after the other (n K,), to `out`, and their largest (n,).
+
+    `out` may be the logits. Of all rows at once: short ones one by one would take longer.
+    """
+    for i in range(logits.size // n_classes):
+        row = logits[i * n_classes : (i + 1) * n_classes]
+        own, top = out[i * n_classes : (i + 1) * n_classes], _largest(row)
+        for k in range(n_classes):
+            own[k] = row[k] - top
+        tops[i] = top
+    _exp_of_differences(out, 0.0, out, room)
+
+
+@inner
+def rows_together(n_classes: int) -> int:
+    """Return how many rows are worked on at once: four times `AT_ONCE` numbers, or one row."""
+    return max(1, 4 * AT_ONCE // n_classes)
 
 
 @compiled
 def _softmax(
     logits: FloatArray, out: FloatArray, log_sums: FloatArray, coarse: float, fine: float
 ) -> None:
-    room = np.empty((3, AT_ONCE))
-    for row in range(logits.shape[0]):
-        powers, top = out[row], _largest(logits[row])
-        _exp_of_differences(logits[row], top, powers, room)
-        total = _sum(powers, coarse, fine, room)
-        log_sums[row, 0] = top + log_of(total)
-        for label in range(logits.shape[1]):
-            powers[label] /= total
+    n, n_classes = logits.shape
+    room, step = np.empty((LINES, AT_ONCE)), rows_together(n_classes)
+    tops, given, powers = np.empty(step), logits.ravel(), out.ravel()
+    for start in range(0, n, step):
+        stop = min(start + step, n)
+        first, last = start * n_classes, stop * n_classes
+        _powers(given[first:last], n_classes, tops, powers[first:last], room)
+        for row in range(start, stop):
+            total = _sum(out[row], coarse, fine)
+            log_sums[row, 0] = tops[row - start] + log_of(total)
+            for label in range(n_classes):
+                out[row, label] /= total
 
 
 def softmax_into(logits: FloatArray, out: FloatArray, log_sums: FloatArray | None = None) -> None:
@@ -309,11 +361,16 @@ def softmax_into(logits: FloatArray, out: FloatArray, log_sums: FloatArray | Non
 
 @compiled
 def _log_sums(logits: FloatArray, out: FloatArray, coarse: float, fine: float) -> None:
-    room, powers = np.empty((3, AT_ONCE)), np.empty(logits.shape[1])
-    for row in range(logits.shape[0]):
-        top = _largest(logits[row])
-        _exp_of_differences(logits[row], top, powers, room)
-        out[row, 0] = top + log_of(_sum(powers, coarse, fine, room))
+    n, n_classes = logits.shape
+    room, step = np.empty((LINES, AT_ONCE)), rows_together(n_classes)
+    tops, given, powers = np.empty(step), logits.ravel(), np.empty(step * n_classes)
+    for start in range(0, n, step):
+        some = min(step, n - start)
+        first, numbers = start * n_classes, some * n_classes
+        _powers(given[first : first + numbers], n_classes, tops, powers[:numbers], room)
+        for i in range(some):
+            own = powers[i * n_classes : (i + 1) * n_classes]
+            out[start + i, 0] = tops[i] + log_of(_sum(own, coarse, fine))
 
 
 def log_sum_exp_into(logits: FloatArray, out: FloatArray) -> None:

@@ -19,14 +19,14 @@ MOVES = 8
 
 
 @inner
-def tie_groups(row: FloatArray, places: IntArray, below: IntArray, rank: IntArray) -> None:
+def tie_groups(
+    row: FloatArray, places: IntArray, ties: bool, below: IntArray, rank: IntArray
+) -> None:
     """Write how many values are lower, and the rank from the top, at every place of a sorted row.
 
-    `places` (K,) are those of the rising values.
+    `places` (K,) are those of the rising values, among which there may be `ties`.
     """
-    n_classes, first, ties = len(row), 0, False
-    for j in range(1, n_classes):
-        ties |= row[places[j]] == row[places[j - 1]]
+    n_classes, first = len(row), 0
     if not ties:  # the most frequent case, in loops without a branch
         for k in range(n_classes):
             below[k], rank[k] = k, n_classes - k
@@ -64,9 +64,10 @@ def keys_into(values: FloatArray, label_bits: int, keys: Any) -> None:
 
 
 @compiled
-def order_into(values: FloatArray, keys: Any, label_bits: int, order: IntArray) -> int:
+def order_into(values: FloatArray, keys: Any, label_bits: int, order: IntArray, ties: Any) -> int:
     """Write the places of the rising `values` of every row, by its sorted keys.
 
+    And whether it may have `ties` (n,): where no two keys have the same upper bits it has none.
     Returns the number of rows with so many ties of upper bits that they were left; the first place
     of such a row is -1.
     """
@@ -79,6 +80,7 @@ def order_into(values: FloatArray, keys: Any, label_bits: int, order: IntArray) 
             places[k] = np.int64(own[k] & room)
         for k in range(1, n_classes):
             clear &= (own[k] ^ own[k - 1]) > room
+        ties[i] = not clear
         for k in range(n_classes if clear else 1, n_classes):
             here, label = k, places[k]
             while here > 0 and row[label] < row[places[here - 1]]:
@@ -94,16 +96,18 @@ def order_into(values: FloatArray, keys: Any, label_bits: int, order: IntArray) 
 
 
 @compiled
-def ranks_into(values: FloatArray, order: IntArray, below: IntArray, rank: IntArray) -> None:
+def ranks_into(
+    values: FloatArray, order: IntArray, ties: Any, below: IntArray, rank: IntArray
+) -> None:
     """Write, by label, how many of its row score lower (n, K), and its rank from the top.
 
-    `order` (n, K) are the places of the rising values of every row. What has no rows is not asked
-    for.
+    `order` (n, K) are the places of the rising values of every row, `ties` (n,) whether it may have
+    equal ones. What has no rows is not asked for.
     """
     n, n_classes = values.shape
     lower, upper = np.empty(n_classes, np.int64), np.empty(n_classes, np.int64)
     for i in range(n):
-        tie_groups(values[i], order[i], lower, upper)
+        tie_groups(values[i], order[i], ties[i], lower, upper)
         for k in range(n_classes if len(below) else 0):
             below[i, order[i, k]] = lower[k]
         for k in range(n_classes if len(rank) else 0):

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
-from conformix.kernels.host.compiled import compiled
+from conformix.kernels.host.compiled import compiled, inner
 from conformix.kernels.host.elementary import (
     AT_ONCE,
-    _exp_of_differences,
-    _largest,
+    LINES,
     _log_into,
+    _powers,
     _sum,
     log_of,
+    rows_together,
 )
 from conformix.kernels.host.ranks import tie_groups
 
 # What a term is a function of, and what its numbers are: the coefficient and what is added to the
 # probability; the coefficient; or the whole term by label, by the number of labels below, by rank.
 LOG, LOG_PROB, PROB, LABEL, BELOW, RANK = range(6)
+# Logarithms that are added up at once.
+TOGETHER = 2**11
 
 
 @compiled
@@ -26,41 +31,48 @@ def terms_into(
     probs: FloatArray,
     log_probs: FloatArray,
     order: IntArray,
+    ties: Any,
     kinds: IntArray,
     numbers: FloatArray,
     out: FloatArray,
 ) -> None:
     """Add terms of `kinds` (t,) with `numbers` (t, K + 1) to `out` (n, K), in their order.
 
-    `order` (n, K) are the places of the rising probabilities of every row; empty where no term asks
-    for it.
+    `order` (n, K) are the places of the rising probabilities of every row, `ties` (n,) whether it
+    may have equal ones; empty where no term asks for them. Terms are added one by one to all rows:
+    so many numbers as a cache holds.
     """
     n, n_classes = probs.shape
     below, rank = np.empty(n_classes, np.int64), np.empty(n_classes, np.int64)
-    terms = np.empty(n_classes)
-    room = np.empty((4, AT_ONCE))
-    for i in range(n):
-        row, total = probs[i], out[i]
-        if order.size > 0:
-            tie_groups(row, order[i], below, rank)
-        for t in range(len(kinds)):
-            kind, own = kinds[t], numbers[t]
-            if kind >= BELOW:
-                places = below if kind == BELOW else rank
+    terms, room = np.empty(TOGETHER), np.empty((LINES, AT_ONCE))
+    flat, total = probs.ravel(), out.ravel()
+    for t in range(len(kinds)):
+        kind, own, factor = kinds[t], numbers[t], numbers[t, 0]
+        if kind >= BELOW:
+            for i in range(n):
+                tie_groups(probs[i], order[i], ties[i], below, rank)
+                _add_by_place(order[i], below if kind == BELOW else rank, own, out[i])
+        elif kind == LABEL:
+            for i in range(n):
                 for k in range(n_classes):
-                    total[order[i, k]] += own[places[k]]
-            elif kind == LABEL:
-                for k in range(n_classes):
-                    total[k] += own[k]
-            else:
-                values = log_probs[i] if kind == LOG_PROB else row
-                if kind == LOG:
-                    for k in range(n_classes):
-                        terms[k] = row[k] + own[1]
-                    _log_into(terms, terms, room)
-                    values = terms
-                for k in range(n_classes):
-                    total[k] += own[0] * values[k]
+                    out[i, k] += own[k]
+        elif kind == LOG:
+            for start in range(0, flat.size, TOGETHER):
+                stop = min(start + TOGETHER, flat.size)
+                _log_into(flat[start:stop], 0.0, own[1], terms, room)
+                for k in range(stop - start):
+                    total[start + k] += factor * terms[k]
+        else:
+            values = log_probs.ravel() if kind == LOG_PROB else flat
+            for k in range(flat.size):
+                total[k] += factor * values[k]
+
+
+@inner
+def _add_by_place(order: IntArray, places: IntArray, terms: FloatArray, total: FloatArray) -> None:
+    """Add the term of every place in the order of a row to its label."""
+    for k in range(len(order)):
+        total[np.uint64(order[k])] += terms[np.uint64(places[k])]
 
 
 @compiled
@@ -100,13 +112,17 @@ def evident_into(
     """
     n, n_classes = z.shape
     of_spread, of_top, narrowest, widest = numbers
-    room, powers = np.empty((3, AT_ONCE)), np.empty(n_classes)
-    for i in range(n):
-        row, own = z[i], out[i]
-        top = _largest(row)
-        _exp_of_differences(row, top, powers, room)
-        total = top + log_of(_sum(powers, cuts[0], cuts[1], room))
-        known = min(max(spread[i, 0], narrowest), widest)
-        lift = of_spread * known + of_top * (top - total)
-        for k in range(n_classes):
-            own[k] = (row[k] - total) + lift
+    room, step = np.empty((LINES, AT_ONCE)), rows_together(n_classes)
+    tops, given, powers = np.empty(step), z.ravel(), np.empty(step * n_classes)
+    for start in range(0, n, step):
+        some = min(step, n - start)
+        first, many = start * n_classes, some * n_classes
+        _powers(given[first : first + many], n_classes, tops, powers[:many], room)
+        for i in range(some):
+            row, own = z[start + i], out[start + i]
+            total = _sum(powers[i * n_classes : (i + 1) * n_classes], cuts[0], cuts[1])
+            total = tops[i] + log_of(total)
+            known = min(max(spread[start + i, 0], narrowest), widest)
+            lift = of_spread * known + of_top * (tops[i] - total)
+            for k in range(n_classes):
+                own[k] = (row[k] - total) + lift

@@ -15,7 +15,7 @@ from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
 from conformix.kernels.elementary import cuts
 from conformix.kernels.host.board import itself, run
 from conformix.kernels.host.compiled import compiled, inlined, inner
-from conformix.kernels.host.elementary import AT_ONCE, _exp_of_differences, _largest, _sum
+from conformix.kernels.host.elementary import AT_ONCE, LINES, _exp_of_differences, _largest, _sum
 from conformix.kernels.host.rising import by_digits
 from conformix.kernels.host.sorting import BY_DIGITS, HOME, SHORT_RUN, address, sort_row
 
@@ -106,7 +106,7 @@ class Spare(NamedTuple):
     """Room for numbers on the way, for every worker."""
 
     sums: FloatArray  # (workers, 4, K)
-    powers: FloatArray  # (workers, 3, AT_ONCE)
+    powers: FloatArray  # (workers, LINES, AT_ONCE)
     keys: IntArray  # (workers, 2, K)
     counts: IntArray  # (workers, digits, values of a digit)
 
@@ -114,7 +114,7 @@ class Spare(NamedTuple):
 def spare(workers: int, n_classes: int, how: Sorting) -> Spare:
     """Return room for so many workers."""
     return Spare(
-        np.empty((workers, 4, n_classes)), np.empty((workers, 3, AT_ONCE)),
+        np.empty((workers, 4, n_classes)), np.empty((workers, LINES, AT_ONCE)),
         np.empty((workers, 2, n_classes), np.uint64),
         np.empty((workers, how.digits, 1 << DIGIT), np.int64),
     )  # fmt: skip
@@ -174,7 +174,7 @@ def hold(board: IntArray, helpers: int, n: int, task: Holding, part: int, worker
             if how.logits:
                 top = _largest(wide)
                 _exp_of_differences(wide, top, probs, powers)
-                total = _sum(probs, how.cuts[0], how.cuts[1], powers)
+                total = _sum(probs, how.cuts[0], how.cuts[1])
                 for k in range(n_classes):
                     probs[k] /= total
         last = first + some
