@@ -69,7 +69,7 @@ def threads(request, monkeypatch) -> int:
     monkeypatch.setattr("conformix.kernels.blocks.OUTPUTS_PER_WAIT", 1)
     monkeypatch.setattr(module, "SHARED_ENTRIES", 7 * K)
     monkeypatch.setattr("conformix.fit.upper_ends.WORTHWHILE", 2**62)
-    monkeypatch.setattr("conformix.scores.blend.PIECE_ENTRIES", 11 * K)
+    monkeypatch.setattr("conformix.scores.blending.PIECE_ENTRIES", 11 * K)
     return request.param
 
 

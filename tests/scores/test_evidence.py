@@ -19,7 +19,8 @@ from conformix.errors import InvalidInput
 from conformix.kernels import elementary, twins
 from conformix.kernels.patterns import spreads
 from conformix.scores import Column, Logp, evidence, score_columns
-from conformix.scores.blend import Blend, Blending, fit_blend
+from conformix.scores.blend import Blend, fit_blend
+from conformix.scores.blending import Blending
 from conformix.scores.evidence import Evidence, fit_evidence, log_spreads
 from conformix.scores.ranked import Ranked
 
@@ -255,7 +256,7 @@ def test_rows_alone_threads_blocks_and_permuted_labels_give_the_same_bits(monkey
     assert_array_equal(np.concatenate(alone), whole)
     many = predictor.check(np.tile(rows, (80, 1)))
     twins.compile_for(twins.WORTHWHILE)
-    monkeypatch.setattr("conformix.scores.blend.PIECE_ENTRIES", 7 * K)
+    monkeypatch.setattr("conformix.scores.blending.PIECE_ENTRIES", 7 * K)
     for threads in (1, 3, 6):  # more than a few take no pieces
         blending, out = Blending(blend, many, threads), np.empty((many.n, K))
         blending.fill(out)

@@ -588,7 +588,7 @@ def test_a_blend_is_that_of_its_rows_whatever_is_multiplied_at_once(
     blend = Blend(tuple(columns), np.array([*coefficients, 0.4]))
     one_by_one = np.concatenate([blend.over(outputs).models["blend"][i : i + 1] for i in range(23)])
     monkeypatch.setattr("conformix.kernels.blocks.LONG_ENTRIES", 5 * 6)
-    monkeypatch.setattr("conformix.scores.blend.PIECE_ENTRIES", 2 * 6)
+    monkeypatch.setattr("conformix.scores.blending.PIECE_ENTRIES", 2 * 6)
     together = blend.computed(outputs, threads).models["blend"]
     assert isinstance(together, np.ndarray)
     assert np.array_equal(together, one_by_one)

@@ -127,3 +127,13 @@ def test_masses_are_sums_from_the_smallest_up_compiled_and_not(
     again = Ranked(values, kind).at(temperature)
     assert_array_equal(again.mass_up_to, found)
     assert_array_equal(again.at(2.0).mass_up_to, twice)
+
+
+def test_logits_that_differ_have_one_rank_where_their_probabilities_tie() -> None:
+    compile_for(WORTHWHILE)
+    logits = np.array([[0.0, -800.0, -900.0, -1.0], [0.0, -2.0, -3.0, -1.0]])
+    for numbers in (2**20, 0):
+        with mock.patch.object(ranked, "loops", lambda name, _, n=numbers: twins.loops(name, n)):
+            rows = Ranked(logits, "logits")
+            assert_array_equal(rows.rank, [[1, 3, 3, 2], [1, 3, 4, 2]])
+            assert_array_equal(rows.below, [[3, 0, 0, 2], [3, 1, 0, 2]])

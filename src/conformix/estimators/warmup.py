@@ -14,6 +14,7 @@ from conformix.errors import ConformixWarning
 from conformix.estimators.average import ScoreAverage
 from conformix.fit.exact import leave_one_out_efcp
 from conformix.kernels.helpers import NO_BOARD
+from conformix.kernels.patterns import patterns
 from conformix.kernels.twins import spend_patience
 from conformix.metrics import worst_slab_coverage
 from conformix.scores import score_tensor
@@ -55,6 +56,10 @@ def warm_up() -> Warm:
             model.fit(logits[:ROWS], y[:ROWS])
             sets = model.predict_set(logits[ROWS:])
             model.predict_pvalues(logits[ROWS : ROWS + 2])
+        # Of several models a blend is computed in passes.
+        both = ScoreAverage("auto", kind="logits", random_state=0)
+        both.fit(dict.fromkeys("ab", logits[:ROWS]), y[:ROWS])
+    patterns(logits[:ROWS])
     worst_slab_coverage(sets, y[ROWS:], features=logits[ROWS:, :2], directions=1)
     scores = score_tensor(logits[:ROWS], ("thr", "rank"), kind="logits")
     leave_one_out_efcp(scores, y[:ROWS], np.array([[0.5, 0.5], [0.0, 1.0]]), alpha=0.1)

@@ -30,12 +30,14 @@ from conformix.errors import InvalidInput
 from conformix.fit.rows import ArrayRows, Rows, check_test, rows_held
 from conformix.fit.scored import Scored, with_planes
 from conformix.fit.settings import Settings, is_symmetric
+from conformix.kernels import available_threads
 from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.kernels.patterns import MOST_ROWS
 from conformix.kernels.twins import compile_for
 from conformix.scores.learnt import RowSums, parts_of, total_of
 from conformix.scores.names import Column
 from conformix.scores.ranked import Ranked, ranked_rows
+from conformix.scores.terms import fill_terms
 from conformix.scores.uniforms import row_digests
 from conformix.splits import Roles, bounded
 
@@ -48,7 +50,8 @@ class LearntScores:
     """Columns whose scores have learnt, and what the rows that taught them score."""
 
     columns: tuple[Column, ...]
-    left_out: dict[int, FloatArray]  # by place of the column: (m, K), of the tuning rows
+    # By place of the column: (m, K), of the tuning rows. Of other scores, too, if had on the way.
+    left_out: dict[int, FloatArray]
     room: FloatArray | None = None  # (p, m, K), of which they are planes; on the host
 
 
@@ -116,11 +119,17 @@ def learn_from(
     units = np.arange(outputs.n) if tuning.groups is None else tuning.groups
     parts = parts_of(units, outputs.n_classes)
     compile_for(outputs.n * outputs.n_classes)
-    listed, left_out = list(columns), {}
+    listed, left_out, several = list(columns), {}, available_threads(threads)
     for model in dict.fromkeys(column.model for column in columns if column.score.learns):
         ranked = ranked_rows(outputs.models[model][:], outputs.kind, outputs.arithmetic)
         if not outputs.on_device:
-            ranked.compute(threads)
+            plain = [
+                (j, c) for j, c in enumerate(columns) if c.model == model and not c.score.learns
+            ]
+            filled = fill_terms(ranked, plain, room, several) if room is not None else []
+            left_out.update({j: room[j] for j in filled if room is not None})
+            if not filled:
+                ranked.compute(threads)
         for j, (name, score) in enumerate(columns):
             if name != model or not score.learns:
                 continue

@@ -48,7 +48,8 @@ from conformix.kernels.twins import compile_for
 from conformix.predictions.sets import NestedSets, PredictionSets
 from conformix.registry import check_flag
 from conformix.scores import Column
-from conformix.scores.blend import Blend, Blending
+from conformix.scores.blend import Blend
+from conformix.scores.blending import Blending
 from conformix.scores.ensemble import Ensemble, scored_models
 from conformix.scores.tensor import fill_tensor, may_be_shared
 from conformix.scores.uniforms import row_uniforms

@@ -98,6 +98,13 @@ def unit_bits(n_classes: int) -> int:
     return min(FACTOR_BITS, norm_bits(n_classes, 0))
 
 
+def shifts_of(n_classes: int) -> tuple[float, float, float]:
+    """Return what rounds floored log-probabilities for a pattern, the pattern, and for a spread."""
+    rough = min(SUM_BITS, norm_bits(n_classes, 3))  # a variance between -12 and 0 is at most 36
+    spread = min(SPREAD_BITS, norm_bits(n_classes, 6))  # 60^2 is below 4^6
+    return shift_to(rough), shift_to(PATTERN_BITS), shift_to(spread)
+
+
 def patterns(log_probs: Any) -> Any:
     """Return the patterns (n, K) of rows of log-probabilities; zero where all labels are alike.
 
@@ -109,17 +116,16 @@ def patterns(log_probs: Any) -> Any:
     array([[ 0.816, -0.408, -0.408],
            [ 0.   ,  0.   ,  0.   ]], dtype=float32)
     """
-    n_classes = int(log_probs.shape[1])
-    bits = min(SUM_BITS, norm_bits(n_classes, 3))  # a variance between -12 and 0 is at most 36
+    rough, fine, _ = shifts_of(int(log_probs.shape[1]))
     loop = None if is_tensor(log_probs) else loops("patterns", log_probs.size)
     if loop is not None:
         out = np.empty(log_probs.shape, dtype=np.float32)
-        shifts = shift_to(bits), shift_to(PATTERN_BITS)
-        loop.patterns_into(np.ascontiguousarray(log_probs), FLOOR, shifts, out)
+        loop.patterns_into(np.ascontiguousarray(log_probs), FLOOR, (rough, fine), out)
         return out
-    values = in_multiples(log_probs.clip(min=FLOOR), bits)
-    centred = in_multiples(values - quotient(values.sum(1)[:, None], n_classes), bits)
-    return narrow(in_multiples(over_norm(centred), PATTERN_BITS))
+    values = (log_probs.clip(min=FLOOR) + rough) - rough
+    mean = quotient(values.sum(1)[:, None], log_probs.shape[1])
+    centred = ((values - mean) + rough) - rough
+    return narrow((over_norm(centred) + fine) - fine)
 
 
 def spreads(log_probs: Any) -> Any:
@@ -134,7 +140,7 @@ def spreads(log_probs: Any) -> Any:
            [0.   ]])
     """
     n_classes = int(log_probs.shape[1])
-    shift = shift_to(min(SPREAD_BITS, norm_bits(n_classes, 6)))  # 60^2 is below 4^6
+    shift = shifts_of(n_classes)[2]
     loop = None if is_tensor(log_probs) else loops("patterns", log_probs.size)
     if loop is not None:
         sums = np.empty((2, len(log_probs), 1))
@@ -224,6 +230,16 @@ class Multiplier:
         left = _patterns_in_units(rows, room)
         for right, unit in self._whole:
             loop.add_products(left, right, unit * 2.0**-PATTERN_BITS, False, out)
+
+    def in_units(self, numbers: int) -> tuple[IntArray, float] | None:
+        """Return the matrix as whole numbers, and the unit of its products with patterns.
+
+        None where so many numbers are not multiplied in this way, or it is of several pieces.
+        """
+        if self._loop(numbers) is None or len(self._pieces) > 1:
+            return None
+        whole, unit = self._whole[0]
+        return whole, unit * 2.0**-PATTERN_BITS
 
     def ready(self, numbers: int) -> Multiplier:
         """Return it with all that products of so many numbers ask for, before threads do so."""

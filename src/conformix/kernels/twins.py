@@ -46,7 +46,7 @@ def spend_patience() -> None:
 
 # Loops over outputs; numbers for which they are worth loading, and for which they are compiled.
 LOOPS = (
-    "board", "digests", "elementary", "kin", "likelihood", "lookup", "order", "patterns",
+    "blend", "board", "digests", "elementary", "kin", "likelihood", "lookup", "order", "patterns",
     "products", "ranks", "rising", "terms", "upper",
 )  # fmt: skip
 WORTHWHILE, MANY = 2**17, 2**10

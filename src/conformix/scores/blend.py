@@ -12,7 +12,7 @@ docs/frontier.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from importlib import import_module
@@ -26,11 +26,8 @@ from conformix.data.outputs import Arithmetic, Kind, LaterOutputs, Outputs
 from conformix.errors import InvalidInput
 from conformix.kernels import available_threads
 from conformix.kernels.arrays import FloatArray, IntArray, is_tensor, to_device, to_host
-from conformix.kernels.blas import run_products
 from conformix.kernels.blocks import (
     DEVICE_ENTRIES,
-    Buffers,
-    entries_at_once,
     row_blocks,
     run_blocks,
     shares,
@@ -38,8 +35,9 @@ from conformix.kernels.blocks import (
 )
 from conformix.kernels.cached import cached_property
 from conformix.kernels.elementary import log, softmax
-from conformix.kernels.patterns import CACHE_ENTRIES, MOST_ZEROS, Multiplier, spreads
+from conformix.kernels.patterns import CACHE_ENTRIES, Multiplier, spreads
 from conformix.kernels.twins import compile_for, loops
+from conformix.scores.blending import Blending
 from conformix.scores.evidence import (
     LEAST_SPREAD,
     Evidence,
@@ -53,13 +51,11 @@ from conformix.scores.names import Column, parse_score, score_columns
 from conformix.scores.ranked import Ranked, ranked_models
 from conformix.scores.sorted_rows import rise
 from conformix.scores.tensor import fill_planes, fill_tensor
-from conformix.scores.terms import terms_of
 
 __all__ = ["DICTIONARY", "Blend", "fit_blend", "plan_rows"]
 
 
 S = TypeVar("S", bound=Any)
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,13 +207,10 @@ class Blend:
             return self.instead(outputs, whole)
         others = np.setdiff1d(np.arange(outputs.n), known.rows, assume_unique=True)
 
-        def put(rows: slice, found: FloatArray) -> None:
-            whole[others[rows]] = found
-
         def put_known(rows: slice) -> None:
             whole[known.rows[rows]] = known.values[rows]
 
-        Blending(self, outputs, several, others).map(put)
+        Blending(self, outputs, several, others).fill(whole, others)
         few = threads_for(known.values.size, threads)
         run_blocks(put_known, shares(len(known.rows), few), few)
         return self.instead(outputs, whole)
@@ -244,83 +237,6 @@ class Computing(NamedTuple):
 
 
 PLAINLY = Computing()
-
-
-class Blending:
-    """Outputs of a blend on the host, by threads with blocks of rows of their own.
-
-    Parameters
-    ----------
-    blend : Blend
-        What is computed.
-    outputs : Outputs
-        Of what; numbers that are not checked yet are checked on the way.
-    threads : int
-        For the rows.
-    chosen : integer array, optional
-        Which rows; by default all of them. The numbers of the outputs are checked already.
-    """
-
-    def __init__(
-        self, blend: Blend, outputs: Outputs, threads: int, chosen: IntArray | None = None
-    ) -> None:
-        self._blend, self._outputs, self._threads = blend, outputs, threads
-        self._chosen, self._n = chosen, outputs.n if chosen is None else len(chosen)
-        # For every thread two blocks or more; small ones beside the scores of the rows that tune.
-        share = self._n * outputs.n_classes // (2 * threads) if chosen is None else 0
-        entries = min(PIECE_ENTRIES, max(share, SMALL_PIECE))
-        entries = entries_at_once(entries, self._n, outputs.n_classes, threads)
-        self._rows = max(1, entries // outputs.n_classes)
-        exact = outputs.arithmetic == "exact"
-        together = min(entries, self._n * outputs.n_classes)
-        self._terms = terms_of(blend.plain, outputs.n_classes, together) if exact else None
-        self._multipliers = {model: one.ready(together) for model, one in blend.of_patterns.items()}
-        # Used for block after block: fresh memory costs as much as the work on it.
-        some = min(self._rows, self._n)
-        self._blended = Buffers((some, outputs.n_classes))
-        self._room = Buffers((some, outputs.n_classes + MOST_ZEROS), np.int16)
-
-    def fill(self, out: FloatArray) -> None:
-        """Write what the blend gives for all rows: logits or probabilities (`kind_of`)."""
-        self._run(lambda rows: self._fill(rows, out[rows]))
-
-    def map(self, function: Callable[[slice, FloatArray], T]) -> list[T]:
-        """Return what a function says of blocks of rows, and of what the blend gives for them.
-
-        It is asked by the thread that has a block, for as long as that holds what is given.
-        """
-
-        def ask(rows: slice) -> T:
-            with self._blended.borrow() as held:
-                out = held[: rows.stop - rows.start]
-                self._fill(rows, out)
-                return function(rows, out)
-
-        return self._run(ask)
-
-    def _run(self, work: Callable[[slice], T]) -> list[T]:
-        def of_thread(rows: slice) -> T:
-            answer = work(rows)
-            self._outputs.release_pages()
-            return answer
-
-        return run_products(of_thread, row_blocks(self._n, 1, self._rows), self._threads)
-
-    def _fill(self, rows: slice, out: FloatArray) -> None:
-        outputs, blend = self._outputs, self._blend
-        some = outputs.read(rows) if self._chosen is None else outputs.rows(self._chosen[rows])
-        ranked = ranked_models(some)
-        if self._terms is None:
-            out[:] = blend.without_products(ranked)
-        else:
-            out[:] = 0.0
-            self._terms.add(ranked, out)
-        with self._room.borrow() as room:
-            for model, multiplier in self._multipliers.items():
-                multiplier.add(ranked[model].patterns, out, room)
-        found = blend.outputs_of(out, blend.spread_of(ranked), some.kind, some.arithmetic)
-        if found is not out:
-            out[:] = found
 
 
 @dataclass(frozen=True, eq=False)
@@ -352,10 +268,6 @@ def _device() -> Any:
     return import_module("conformix.scores.device")  # PyTorch, for tensors only
 
 
-# Outputs that one of a few threads ranks at once (1 MiB): the cache holds them.
-PIECE_ENTRIES = 2**17
-# The same beside the scores of the rows that tune, which take most of a fit's memory.
-SMALL_PIECE = 3 * 2**13
 # Outputs of a blend that a fit holds (256 MiB); beyond it they are computed when asked for.
 COMPUTED_TOGETHER = 2**25
 
@@ -581,7 +493,8 @@ def fit_blend(
     else:
         planes = np.empty(shape) if room is None else room
         some = [planes[j] for j in fixed]
-        fill_planes(some, outputs, [listed[j] for j in fixed], threads=threads, in_loops=True)
+        if some:
+            fill_planes(some, outputs, [listed[j] for j in fixed], threads=threads, in_loops=True)
     for j, plane in left_out.items():
         if room is None:
             planes[j] = plane
@@ -626,13 +539,13 @@ def _spreads(
     found = np.empty((outputs.n, 1))
     logs = {c.model: plane for c, plane in zip(columns, planes, strict=True) if c.score == LOGP}
 
+    if len(logs) == len(outputs.models):
+        some = [to_host(spreads(logs[model])) for model in outputs.models]
+        return mean_spread([log(spread + LEAST_SPREAD) for spread in some])  # type: ignore[no-any-return]
+
     def fill(rows: slice) -> None:
-        if len(logs) < len(outputs.models):
-            models = ranked_models(outputs.rows(rows)).values()
-            found[rows] = to_host(log_spreads(*models))
-        else:
-            some = [to_host(spreads(logs[model][rows])) for model in outputs.models]
-            found[rows] = mean_spread([log(spread + LEAST_SPREAD) for spread in some])
+        models = ranked_models(outputs.rows(rows)).values()
+        found[rows] = to_host(log_spreads(*models))
 
     run_blocks(fill, *_blocks_of(planes[0], threads))
     return found

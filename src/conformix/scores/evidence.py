@@ -95,6 +95,11 @@ class Evidence:
                 "rise."
             )
 
+    @property
+    def numbers(self) -> tuple[float, float, float, float]:
+        """Coefficients and bounds, as loops take them."""
+        return self.spread, self.top, self.narrowest, self.widest
+
     def logits(self, z: Any, spread: Any, out: FloatArray | None = None) -> Any:
         """Return ``log softmax(z) + e`` (n, K) of logits z and what `log_spreads` says, (n, 1).
 
@@ -103,8 +108,7 @@ class Evidence:
         loop = None if is_tensor(z) else loops("terms", z.size)
         if loop is not None and z.flags.c_contiguous and z.dtype == np.float64:
             out = np.empty_like(z) if out is None else out
-            numbers = self.spread, self.top, self.narrowest, self.widest
-            loop.evident_into(z, spread, numbers, elementary.cuts(z.shape[1]), out)
+            loop.evident_into(z, spread, self.numbers, elementary.cuts(z.shape[1]), out)
             return out
         top, total = _tops_and_totals(z)
         known = spread.clip(self.narrowest, self.widest)

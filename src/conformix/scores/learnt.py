@@ -49,6 +49,7 @@ from conformix.kernels.blocks import (
     DEVICE_ENTRIES,
     Parts,
     entries_at_once,
+    parts_of_rows,
     row_blocks,
     run_blocks,
     run_parts,
@@ -648,6 +649,17 @@ class Rarity(LearningScore):
         """Return the constants of rows that leave themselves out."""
         mass = _mass(sums.beside(ranked.probs))
         scores: Any = ranked.xp.empty_like(ranked.probs) if out is None else out
+        here = not is_tensor(scores) and ranked.arithmetic == "exact" and scores.flags.c_contiguous
+        loop = loops("patterns", scores.size) if here else None
+        if loop is not None and ranked.probs.flags.writeable:
+            n, n_classes = scores.shape
+            parts_of_loop = parts_of_rows(n, n_classes, available_threads(threads))
+            task = loop.Shares(
+                ranked.probs, mass, UNIFORM_ROWS, _rows_of_label(sums.n - 1, n_classes), scores,
+                loop.lines_for(parts_of_loop.threads), parts_of_loop.step,
+            )  # fmt: skip
+            run_parts(loop.rarities, parts_of_loop, task)
+            return scores  # type: ignore[no-any-return]
 
         def leave_out(rows: slice) -> None:
             scores[rows] = 0.0 - ranked.log(_share(mass - ranked.probs[rows], sums.n - 1))
@@ -668,4 +680,9 @@ def _mass(sums: RowSums) -> Any:
 
 def _share(mass: Any, n: int) -> Any:
     """Return the share of labels, relative to 1/K, with some more rows that are uniform."""
-    return quotient(mass.clip(min=0.0) + UNIFORM_ROWS, n / mass.shape[-1] + UNIFORM_ROWS)
+    return quotient(mass.clip(min=0.0) + UNIFORM_ROWS, _rows_of_label(n, mass.shape[-1]))
+
+
+def _rows_of_label(n: int, n_classes: int) -> float:
+    """Return how many of n rows a label has if all have as many, with those that are uniform."""
+    return n / n_classes + UNIFORM_ROWS

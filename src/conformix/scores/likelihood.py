@@ -83,8 +83,8 @@ def _minimum(problem: Likelihood) -> FloatArray:
     """
     c, curvature = problem.prior.copy(), None
     if problem.n >= FIRST_ROWS * FEWEST_FIRST:
-        # Half a unit of log-likelihood is what chance adds to a coefficient.
-        c, curvature = _newton(problem.of_every(FIRST_ROWS), c, 0.01)
+        # Half a unit of log-likelihood is what chance adds to a coefficient; a tenth is near.
+        c, curvature = _newton(problem.of_every(FIRST_ROWS), c, 0.1)
         curvature *= FIRST_ROWS
     return _newton(problem, c, 1e-12 * problem.n, curvature)[0]
 

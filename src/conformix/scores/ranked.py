@@ -177,6 +177,11 @@ class Ranked:
         return self._functions.log(values)
 
     @property
+    def numbers(self) -> FloatArray:
+        """The outputs as they came, probabilities or logits, as float64, (n, K)."""
+        return self._raw
+
+    @property
     def n_classes(self) -> int:
         """Number of classes, K."""
         return int(self.probs.shape[1])
@@ -225,6 +230,10 @@ class Ranked:
         run_blocks(fill, blocks, threads_for(found.size, threads))
         self.probs, self.patterns = probs, found
 
+    def keep(self, probs: FloatArray, log_probs: FloatArray, patterns: FloatArray) -> None:
+        """Have what somebody else has computed of these rows."""
+        self.probs, self.log_probs, self.patterns = probs, log_probs, patterns
+
     @cached_property
     def entropy(self) -> FloatArray:
         """``-sum p log p``, shape (n, 1)."""
@@ -271,7 +280,10 @@ class Ranked:
     @cached_property
     def order(self) -> Order:
         """The same, counted from the start of every row."""
-        return rising_order(self._raw)
+        order = rising_order(self._raw)
+        if self.kind == "probs":
+            return order
+        return Order(order.places, np.ones_like(order.ties))  # what differs as logits may tie
 
     @cached_property
     def _rising(self) -> FloatArray:
@@ -417,11 +429,6 @@ class Rising(Ranked):
     def shape(self) -> tuple[int, int]:
         """Rows and classes."""
         return self._raw.shape
-
-    @property
-    def numbers(self) -> FloatArray:
-        """What is sorted, probabilities or logits, as float64, (n, K)."""
-        return self._raw
 
     @cached_property
     def _order(self) -> IntArray:

@@ -15,12 +15,14 @@ import numpy as np
 
 from conformix.kernels import elementary
 from conformix.kernels.arrays import FloatArray
+from conformix.kernels.blocks import Parts, run_parts, threads_for
+from conformix.kernels.patterns import FLOOR, shifts_of
 from conformix.kernels.twins import loops
 from conformix.scores.learnt import Rarity
 from conformix.scores.logs import Logp
 from conformix.scores.names import Column
 from conformix.scores.rank import Logrank, Rank
-from conformix.scores.ranked import Order, Ranked
+from conformix.scores.ranked import LOG_TINY, MOST_LABEL_BITS, TINY, Order, Ranked
 from conformix.scores.thr import Thr
 
 # Of rows whose order nobody asks for.
@@ -35,6 +37,11 @@ class Terms(NamedTuple):
 
     loop: Any
     runs: list[tuple[str, Any, FloatArray]]  # the model; kinds and numbers of its terms
+
+    @property
+    def sorts(self) -> bool:
+        """Whether a term asks for the order of the labels."""
+        return any((kinds >= self.loop.BELOW).any() for _, kinds, _ in self.runs)
 
     def add(self, ranked: Mapping[str, Ranked], out: FloatArray) -> None:
         """Add the terms of ranked rows to `out` (n, K)."""
@@ -82,3 +89,48 @@ def _term(loop: Any, score: Any, coefficient: float, n_classes: int) -> tuple[in
     if kind is Logrank:
         return loop.RANK, coefficient * (0.0 - elementary.log(np.maximum(places, 1)))
     return None
+
+
+def fill_terms(
+    ranked: Ranked, columns: Sequence[tuple[int, Column]], room: FloatArray, threads: int
+) -> list[int]:
+    """Write scores of ranked rows of one model to planes (p, n, K), and return to which.
+
+    Probabilities, their logarithms and patterns are known then, too, and are not computed again.
+    Nothing is written where the logarithms are no score, or a loop would not pay.
+    """
+    values, n_classes = ranked.numbers, ranked.n_classes
+    loop, terms = loops("blend", values.size), loops("terms", values.size)
+    logs = [j for j, column in columns if column.score == Logp()]
+    label_bits = max(1, (n_classes - 1).bit_length())
+    fits = ranked.arithmetic == "exact" and values.flags.writeable and room.flags.c_contiguous
+    if loop is None or not logs or not fits or label_bits > MOST_LABEL_BITS:
+        return []
+    planes = [(j, column) for j, column in columns if not np.may_share_memory(room[j], values)]
+    listed = [(j, column, _term(terms, column.score, 1.0, n_classes)) for j, column in planes]
+    known = [(j, column, *term) for j, column, term in listed if term is not None and j != logs[0]]
+    kinds = np.array([kind for _, _, kind, _ in known], dtype=np.int64)
+    numbers = np.zeros((len(known), n_classes + 1))
+    for own, (*_, found) in zip(numbers, known, strict=True):
+        own[: len(found)] = found
+    several = threads_for(values.size, threads)
+    sort, home, *places = loop.sorting_room(several, n_classes)
+    from_logits = ranked.kind == "logits"
+    task = loop.Scoring(
+        values, from_logits, np.empty_like(values) if from_logits else values, kinds, numbers,
+        label_bits if (kinds >= terms.BELOW).any() else 0, room,
+        np.array([j for j, *_ in known], dtype=np.int64), logs[0], (TINY, LOG_TINY), FLOOR,
+        shifts_of(n_classes)[:2], elementary.cuts(n_classes),
+        np.empty(values.shape, dtype=np.float32), np.zeros(len(values), dtype=bool), sort, home,
+        np.empty((len(values), 1)), *places,
+    )  # fmt: skip
+    step = loop.rows_of_part(n_classes)
+    run_parts(loop.score, Parts(-(-len(values) // step), step, several), task)
+    ranked.keep(task.probs, room[logs[0]], task.patterns)
+    left = np.flatnonzero(task.left)
+    if len(left):  # numbers so near to each other that their keys hardly differ
+        some = Ranked(values[left], ranked.kind)
+        for j, column, *_ in known:
+            room[j][left] = column.score(some)
+    same = [j for j, column in columns if np.may_share_memory(room[j], values)]
+    return [logs[0], *(j for j, *_ in known), *same]

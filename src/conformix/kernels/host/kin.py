@@ -15,7 +15,7 @@ from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.kernels.host.board import itself, run
 from conformix.kernels.host.compiled import compiled, inlined
 from conformix.kernels.host.patterns import correlated
-from conformix.kernels.host.products import LANES, TILE, _dots, width_of
+from conformix.kernels.host.products import LANES, TILE, _dots, _put_dots, width_of
 
 # Rows whose products of two patterns, in units of 2^-24, add up in 32 bits whatever they are.
 AT_ONCE = 127
@@ -92,10 +92,11 @@ def add_up(board: IntArray, helpers: int, n: int, task: Adding, part: int, worke
 def _turn_over(patterns: Any, unit: float, rows: IntArray, columns: Any) -> None:
     """Write some patterns as whole numbers, label by label, and zeros after them."""
     n_classes, width = columns.shape
+    units = 1.0 / unit  # in one: the unit is a power of two
     for r in range(width):
         if r < len(rows):
             for k in range(n_classes):
-                columns[k, r] = np.int16(np.float64(patterns[rows[r], k]) / unit)
+                columns[k, r] = np.int16(np.float64(patterns[rows[r], k]) * units)
         else:
             for k in range(n_classes):
                 columns[k, r] = 0
@@ -144,6 +145,7 @@ def score(board: IntArray, helpers: int, n: int, task: Scoring, part: int, worke
     spread, sum_of, row = all_spreads[worker, 0], all_spreads[worker, 1], all_spreads[worker, 2]
     matrix, own, sums = matrices[worker], all_own[worker], all_sums[worker]
     n_classes, count = len(totals), counts[which]
+    whole, in_factor = 1.0 / unit, 1.0 / units[0]  # both units are powers of two
     last = min(first + step, n_classes)
     for k in range(n_classes):
         square = np.float64(products[k, k] - lacking[k, k])
@@ -156,13 +158,13 @@ def score(board: IntArray, helpers: int, n: int, task: Scoring, part: int, worke
         norm = correlated(i, row, sum_of, spread, count, shifts[0])
         for k in range(n_classes):
             factor = (row[k] / norm + shifts[1]) - shifts[1]
-            matrix[i, k] = np.int16(((factor + shifts[2]) - shifts[2]) / units[0])
+            matrix[i, k] = np.int16(((factor + shifts[2]) - shifts[2]) * in_factor)
     for start in range(ends[which], ends[which + 1], TILE):
         some = min(TILE, ends[which + 1] - start)
         for a in range(some):
             given = patterns[rows[start + a]]
             for k in range(n_classes):
-                own[a, k] = np.int16(np.float64(given[k]) / unit)
+                own[a, k] = np.int16(np.float64(given[k]) * whole)
         _write(own, matrix, first, last, units[1], rows[start : start + some], sums, scores)
     return 0
 
@@ -184,6 +186,10 @@ def _write(
     places = 0, min(1, some - 1), min(2, some - 1), min(3, some - 1)
     for j in range(first, last, TILE):
         columns = j, min(j + 1, last - 1), min(j + 2, last - 1), min(j + 3, last - 1)
+        if some == TILE and j + TILE <= last:
+            there = rows[0], rows[1], rows[2], rows[3]
+            _put_dots(own, places, matrix, columns, unit, True, scores, there)
+            continue
         _dots(own, places, matrix, columns, sums)
         for a in range(some):
             for b in range(min(TILE, last - j)):

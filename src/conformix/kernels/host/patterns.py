@@ -6,13 +6,14 @@ The operations there, one by one; sums are exact, and hence those of any order.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.kernels.host.board import itself, run
 from conformix.kernels.host.compiled import compiled, inner
-from conformix.kernels.host.elementary import _added_up
+from conformix.kernels.host.elementary import AT_ONCE, LINES, _added_up, _log_into
 
 
 @compiled
@@ -172,3 +173,40 @@ def leave_out(
             there = square > cancelled * norms[k] * norms[k]
             norm = math.sqrt(square if there else 1.0)
             row[k] = width * ((along - p[k] * length) / norm) if there else 0.0
+
+
+class Shares(NamedTuple):
+    """Rows of probabilities, and what their labels have over all rows."""
+
+    probs: FloatArray  # (n, K)
+    mass: FloatArray  # (K,) sums over all rows
+    more: float  # what is added to a sum
+    whole: float  # what a sum is divided by
+    out: FloatArray  # (n, K)
+    lines: FloatArray  # (workers, LINES, AT_ONCE)
+    step: int  # rows of a part
+
+
+def lines_for(workers: int) -> FloatArray:
+    """Return room for so many workers."""
+    return np.empty((workers, LINES, AT_ONCE))
+
+
+@compiled
+def rarities(board: IntArray, helpers: int, n: int, task: Shares, part: int, worker: int) -> int:
+    """Write ``-log`` of the shares of labels over all other rows: `scores.learnt.Rarity`."""
+    if part < 0:
+        return run(board, helpers, n, itself(board, helpers, n, task))
+    probs, mass, more, whole, out, lines, step = task
+    first, last = part * step, min((part + 1) * step, len(probs))
+    n_classes = probs.shape[1]
+    for i in range(first, last):
+        row, own = probs[i], out[i]
+        for k in range(n_classes):
+            rest = mass[k] - row[k]
+            own[k] = ((rest if rest > 0.0 else 0.0) + more) / whole
+    flat = out[first:last].ravel()
+    _log_into(flat, -np.inf, 0.0, flat, lines[worker])
+    for k in range(flat.size):
+        flat[k] = 0.0 - flat[k]
+    return 0
