@@ -441,7 +441,10 @@ def test_parts_that_loops_share_are_those_of_numpy(
     monkeypatch.setattr("conformix.kernels.blocks.OUTPUTS_PER_WAIT", 1)
     compile_for(WORTHWHILE)
     ranked, units = Ranked(rows(3, n, n_classes)), np.random.default_rng(0).integers(n, size=n)
-    parts, others = parts_of(units, n_classes), Kin().sums(Ranked(rows(4, 50, n_classes)))
+    parts, others = (
+        parts_of(len(units), units, n_classes),
+        Kin().sums(Ranked(rows(4, 50, n_classes))),
+    )
     assert SharedParts.of(Ranked(rows(3, 1500, 130)), np.arange(1500) % 10, threads, 2) is not None
     found = {}
     for name, quick in (("loops", True), ("NumPy", False)):
@@ -473,7 +476,7 @@ def test_sums_over_many_rows_are_exact(
 def test_rows_are_cut_into_ten_parts_and_into_four_of_many_classes(
     n_classes: int, n_parts: int
 ) -> None:
-    parts = parts_of(np.arange(100), n_classes)
+    parts = parts_of(100, None, n_classes)
     assert sorted(set(parts.tolist())) == list(range(n_parts))
     assert np.bincount(parts).min() == 100 // n_parts
 

@@ -116,8 +116,7 @@ def learn_from(
     On the host in `room` for the scores (p, m, K) of all columns, where that is given.
     """
     outputs = tuning.outputs if tuning.outputs.stays_on_device else tuning.outputs.to_host()
-    units = np.arange(outputs.n) if tuning.groups is None else tuning.groups
-    parts = parts_of(units, outputs.n_classes)
+    parts = parts_of(outputs.n, tuning.groups, outputs.n_classes)
     compile_for(outputs.n * outputs.n_classes)
     listed, left_out, several = list(columns), {}, available_threads(threads)
     for model in dict.fromkeys(column.model for column in columns if column.score.learns):

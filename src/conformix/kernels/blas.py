@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from importlib import import_module
 from typing import Any, TypeVar
@@ -65,6 +65,14 @@ def _libraries() -> Any:
         return None
     found = threads.ThreadpoolController().select(user_api="blas")
     return found if found.lib_controllers else None
+
+
+def several_products(work: int) -> AbstractContextManager[None]:
+    """Let several matrix products, each of so many products of numbers, have one thread at once.
+
+    Nothing where they are large: each of them may have several then.
+    """
+    return _one_thread() if work <= SMALL else nullcontext()
 
 
 @contextmanager

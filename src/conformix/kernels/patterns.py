@@ -42,7 +42,7 @@ from conformix.kernels.arrays import (
     root,
     to_device,
 )
-from conformix.kernels.blas import multiplying, run_products
+from conformix.kernels.blas import multiplying, run_products, several_products
 from conformix.kernels.blocks import (
     DEVICE_ENTRIES,
     row_blocks,
@@ -355,7 +355,8 @@ def summed_products(left: Any, right: Any, threads: int = 1) -> Any:
     if several == 1 or right is left or is_tensor(left):
         blocks = row_blocks(n, 1, step)
         pairs = ((left[b], None if right is left else right[b]) for b in blocks)
-        return reduce(operator.add, (_whole_products(*pair) for pair in pairs))
+        with several_products(min(n, step) * int(left.shape[1]) * n_classes):
+            return reduce(operator.add, (_whole_products(*pair) for pair in pairs))
     out = np.zeros((left.shape[1], n_classes), dtype=np.int64)
 
     def add_up(labels: slice) -> None:

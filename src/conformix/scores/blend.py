@@ -15,6 +15,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
+from functools import cache
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
@@ -47,7 +48,7 @@ from conformix.scores.evidence import (
 )
 from conformix.scores.learnt import PatternScore, pattern_sum
 from conformix.scores.likelihood import most_likely
-from conformix.scores.names import Column, parse_score, score_columns
+from conformix.scores.names import Column, parse_score
 from conformix.scores.ranked import Ranked, ranked_models
 from conformix.scores.sorted_rows import rise
 from conformix.scores.tensor import fill_planes, fill_tensor
@@ -306,16 +307,22 @@ def dictionary_columns(outputs: Outputs) -> tuple[Column, ...]:
     labels the tuning rows say too little for the size of the matrices. A model that gives labels no
     probability at all, as forests and neighbours do, has one more floor.
     """
-    learnt = LEARNT if 2 < outputs.n_classes <= MOST_RELATED else ()
-    columns = score_columns(tuple(outputs.models), DICTIONARY + learnt)
+    scores = _scores(2 < outputs.n_classes <= MOST_RELATED)
+    columns = tuple(Column(model, score) for model in outputs.models for score in scores)
     zeros = [model for model in outputs.models if has_zeros(outputs, model)]
     return columns + tuple(Column(model, HIGH_FLOOR) for model in zeros)
+
+
+@cache
+def _scores(related: bool) -> tuple[Any, ...]:
+    """Return the scores of a model, with those that learn or without."""
+    return tuple(map(parse_score, DICTIONARY + LEARNT if related else DICTIONARY))
 
 
 def has_zeros(outputs: Outputs, model: str) -> bool:
     """Whether a model gives some label of some row the probability zero."""
     blocks = row_blocks(outputs.n, outputs.n_classes) if outputs.kind == "probs" else ()
-    return any(bool((outputs.models[model][rows] == 0).any()) for rows in blocks)
+    return any(float(outputs.models[model][rows].min()) == 0 for rows in blocks)
 
 
 def prior_of(columns: Sequence[Column]) -> FloatArray:
@@ -336,6 +343,7 @@ def ridge_of(columns: Sequence[Column], together: float = TOGETHER) -> FloatArra
 
     Examples
     --------
+    >>> from conformix.scores import score_columns
     >>> columns = score_columns(("a", "b"), ("logp",))
     >>> ridge_of(columns) @ [1, 1]  # both move alike
     array([1., 1.])

@@ -200,19 +200,18 @@ class Odds:
         self._threads = threads_for(z.size, threads) if here else 1
         entries = CACHE_ENTRIES if here else DEVICE_ENTRIES
         self._blocks = list(row_blocks(len(z), int(z.shape[1]), entries))
-        self.log_tops = np.empty((len(z), 1))
-        totals, own = np.empty((len(z), 1)), np.empty(len(z))
-
-        def look_at(rows: slice) -> None:
-            top, total = _tops_and_totals(z[rows])
-            self.log_tops[rows], totals[rows] = to_host(top - total), to_host(total)
-            own[rows] = of_labels(z[rows], y[rows]) - totals[rows, 0]
-
-        run_blocks(look_at, self._blocks, self._threads)
+        tops, totals = self._tops_and_totals(z)
+        self.log_tops = tops - totals
+        own = of_labels(z, y) - totals[:, 0]
         log_level = float(np.sort(own)[int(LEVEL * (len(own) + 1))])
         self.level = float(np.exp(log_level))
         self._own = np.exp(np.minimum(own - log_level, FARTHEST))
         self._of_labels: Any = np.empty(z.shape) if here else z.new_empty(z.shape)
+        loop = loops("terms", z.size) if here else None
+        if loop is not None:
+            # So few rows that one thread has done it before others are there.
+            loop.odds_into(np.ascontiguousarray(z), totals, log_level, FARTHEST, self._of_labels)
+            return
 
         def fill(rows: slice) -> None:
             total = to_device(totals[rows], z)
@@ -220,6 +219,21 @@ class Odds:
             self._of_labels[rows] = elementary.exp(log_odds) if here else log_odds.exp_()
 
         run_blocks(fill, self._blocks, self._threads)
+
+    def _tops_and_totals(self, z: Any) -> tuple[FloatArray, FloatArray]:
+        """Return the largest logit and ``log sum exp`` of every row, (n, 1) each, on the host."""
+        tops, totals = np.empty((len(z), 1)), np.empty((len(z), 1))
+        loop = None if is_tensor(z) else loops("terms", z.size)
+        if loop is not None:
+            loop.totals_into(np.ascontiguousarray(z), elementary.cuts(z.shape[1]), tops, totals)
+            return tops, totals
+
+        def look_at(rows: slice) -> None:
+            top, total = _tops_and_totals(z[rows])
+            tops[rows], totals[rows] = to_host(top), to_host(total)
+
+        run_blocks(look_at, self._blocks, self._threads)
+        return tops, totals
 
     def slopes(self, r: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the first and second derivatives (n,) of every row's loss by ``r = log u``."""

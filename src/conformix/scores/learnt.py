@@ -123,16 +123,19 @@ def total_of(sums: Sequence[RowSums], threads: int | None = 1) -> RowSums:
     return RowSums(sum(one.n for one in sums), total, sum(one.totals for one in sums))
 
 
-def parts_of(units: IntArray, n_classes: int) -> IntArray:
+def parts_of(n: int, units: IntArray | None, n_classes: int) -> IntArray:
     """Return the part (n,) of every row; rows of one unit, such as a group, go together.
+
+    None of the parts up to the last one is empty.
 
     Examples
     --------
-    >>> parts_of(np.array([7, 7, 9]), n_classes=3)
-    array([0, 0, 1])
+    >>> parts_of(3, np.array([7, 7, 9]), n_classes=3), parts_of(3, None, n_classes=3)
+    (array([0, 0, 1]), array([0, 1, 2]))
     """
     n_parts = N_PARTS if n_classes <= MANY_CLASSES else FEW_PARTS
-    return np.unique(units, return_inverse=True)[1] % n_parts
+    places = np.arange(n) if units is None else np.unique(units, return_inverse=True)[1]
+    return places % n_parts
 
 
 T = TypeVar("T", bound="LearningScore")
@@ -418,7 +421,7 @@ class Kin(PatternScore):
     ) -> FloatArray:
         """Return the scores of rows by the correlations over the other parts."""
         scores = ranked.xp.empty_like(ranked.probs) if out is None else out
-        everything, places = sums.beside(ranked.patterns), np.unique(parts)
+        everything, places = sums.beside(ranked.patterns), np.arange(parts.max() + 1)
         known = len(own) == len(places)
         shared = SharedParts.of(ranked, parts, threads, 2)
         if shared is not None and known and scores.flags.c_contiguous:
@@ -444,7 +447,7 @@ class Kin(PatternScore):
         self, ranked: Ranked, parts: IntArray, threads: int | None = None
     ) -> list[RowSums]:
         """Return the sums of every part, where all their matrices are few numbers."""
-        places, n_classes = np.unique(parts), ranked.n_classes
+        places, n_classes = np.arange(parts.max() + 1), ranked.n_classes
         if len(places) * n_classes**2 > MOST_ENTRIES:
             return [self.sums(ranked, available_threads(threads))]
         # Two blocks would take as long as the half of a whole that is mirrored.
@@ -488,8 +491,7 @@ class SharedParts:
         self, loop: Any, ranked: Ranked, parts: IntArray, threads: int, blocks: int
     ) -> None:
         self._loop, self._threads, self._n_classes = loop, threads, ranked.n_classes
-        _, counts = np.unique(parts, return_counts=True)
-        self._counts = counts
+        self._counts = counts = np.bincount(parts)
         step = -(-ranked.n_classes // blocks)
         rows = np.argsort(parts, kind="stable")
         ends = np.concatenate([[0], np.cumsum(counts)])
@@ -508,7 +510,7 @@ class SharedParts:
         loop, products = (loops(name, ranked.patterns.size) for name in ("kin", "products"))
         if loop is None or not products.are_quick():
             return None
-        n_parts, n_classes = len(np.unique(parts)), ranked.n_classes
+        n_parts, n_classes = int(parts.max()) + 1, ranked.n_classes
         several = threads_for(_amount(n_parts * n_classes**2, n_classes), threads)
         blocks = several // n_parts
         # Each holds a matrix of numbers of two bytes.

@@ -97,7 +97,7 @@ class Logit(Score):
     def __call__(self, ranked: Ranked) -> FloatArray:
         """Return the logit."""
         values = ranked.logits
-        if bool((values == -math.inf).any()):
+        if len(values) and float(values.min()) == -math.inf:
             raise InvalidInput(
                 'score "logit" needs finite logits, and a class that is ruled out by -inf has '
                 "none; leave the score out."

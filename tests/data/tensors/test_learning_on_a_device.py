@@ -32,7 +32,7 @@ def rows(which: str) -> np.ndarray:
 @pytest.mark.parametrize("name", ["likeness", "kin", "rarity"])
 def test_rows_that_taught_a_score_score_the_same_on_a_device(on_device, which, name) -> None:
     probs = rows(which)
-    parts = parts_of(np.arange(len(probs)), probs.shape[1])
+    parts = parts_of(len(probs), None, probs.shape[1])
     score = parse_score(name)
     found = []
     for values in (probs, on_device(probs)):

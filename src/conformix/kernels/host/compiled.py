@@ -77,6 +77,8 @@ def inlined(function: F) -> F:
 
 def _compiled(function: F, **options: Any) -> F:
     jit: Any = numba.njit  # typed in some of its releases only
+    # A look at every divisor, whether it is zero, would keep loops from dividing many at a time.
+    options["error_model"] = "numpy"
     try:
         kernel = jit(cache=True, **options)(function)
     except RuntimeError:  # no folder to keep it in

@@ -12,7 +12,7 @@ import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
 from conformix.kernels.host.board import itself, run
-from conformix.kernels.host.compiled import compiled, inner
+from conformix.kernels.host.compiled import compiled, inner, regrouped
 from conformix.kernels.host.elementary import AT_ONCE, LINES, _added_up, _log_into
 
 
@@ -148,6 +148,15 @@ def unit_rows_into(
             units[y, k] = (row[k] / divisor + fine_shift) - fine_shift
 
 
+@regrouped
+def _square(pattern: Any) -> float:
+    """Return the sum of the squares of a pattern, which has no rounding in any order."""
+    total = 0.0
+    for k in range(pattern.size):
+        total += np.float64(pattern[k]) * np.float64(pattern[k])
+    return total
+
+
 @compiled
 def leave_out(
     scores: FloatArray,
@@ -164,9 +173,7 @@ def leave_out(
     n, n_classes = scores.shape
     for i in range(n):
         row, f, p = scores[i], patterns[i], probs[i]
-        length = 0.0
-        for k in range(n_classes):
-            length += np.float64(f[k]) * np.float64(f[k])
+        length = _square(f)
         for k in range(n_classes):
             along = norms[k] * row[k]
             square = (norms[k] * norms[k] - 2.0 * p[k] * along) + p[k] * p[k] * length

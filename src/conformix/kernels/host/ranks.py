@@ -51,11 +51,11 @@ def keys_into(values: FloatArray, label_bits: int, keys: Any) -> None:
     n, n_classes = values.shape
     for i in range(n):
         row, own = values[i], keys[i]
-        low = high = row[0]
-        for k in range(n_classes):
-            low, high = min(low, row[k]), max(high, row[k])
-        first = _rising_bits(low)
-        width, shift = np.uint64(_rising_bits(high)) - np.uint64(first), np.uint64(0)
+        first = last = _rising_bits(row[0])
+        for k in range(n_classes):  # whole numbers, which are compared many at a time
+            bits = _rising_bits(row[k])
+            first, last = min(first, bits), max(last, bits)
+        width, shift = np.uint64(last) - np.uint64(first), np.uint64(0)
         while (width >> shift) >> np.uint64(32 - label_bits):
             shift += np.uint64(1)
         for k in range(n_classes):

@@ -11,6 +11,7 @@ from conformix.kernels.host.compiled import compiled, inner
 from conformix.kernels.host.elementary import (
     AT_ONCE,
     LINES,
+    _exp_of_differences,
     _log_into,
     _powers,
     _sum,
@@ -43,15 +44,14 @@ def terms_into(
     so many numbers as a cache holds.
     """
     n, n_classes = probs.shape
-    below, rank = np.empty(n_classes, np.int64), np.empty(n_classes, np.int64)
+    places = np.empty((2, n_classes), np.int64)
     terms, room = np.empty(TOGETHER), np.empty((LINES, AT_ONCE))
     flat, total = probs.ravel(), out.ravel()
     for t in range(len(kinds)):
         kind, own, factor = kinds[t], numbers[t], numbers[t, 0]
         if kind >= BELOW:
             for i in range(n):
-                tie_groups(probs[i], order[i], ties[i], below, rank)
-                _add_by_place(order[i], below if kind == BELOW else rank, own, out[i])
+                _add_by_place(probs[i], order[i], ties[i], kind == BELOW, own, places, out[i])
         elif kind == LABEL:
             for i in range(n):
                 for k in range(n_classes):
@@ -69,10 +69,27 @@ def terms_into(
 
 
 @inner
-def _add_by_place(order: IntArray, places: IntArray, terms: FloatArray, total: FloatArray) -> None:
-    """Add the term of every place in the order of a row to its label."""
-    for k in range(len(order)):
-        total[np.uint64(order[k])] += terms[np.uint64(places[k])]
+def _add_by_place(
+    row: FloatArray, order: IntArray, ties: bool, by_below: bool, terms: FloatArray,
+    places: IntArray, total: FloatArray,
+) -> None:  # fmt: skip
+    """Add the term of every place in the order of a row to its label.
+
+    By the number of labels below, or by the rank from the top.
+    """
+    n_classes = len(order)
+    if ties:
+        below, rank = places[0], places[1]
+        tie_groups(row, order, True, below, rank)
+        chosen = below if by_below else rank
+        for k in range(n_classes):
+            total[np.uint64(order[k])] += terms[np.uint64(chosen[k])]
+    elif by_below:
+        for k in range(n_classes):
+            total[np.uint64(order[k])] += terms[k]
+    else:
+        for k in range(n_classes):
+            total[np.uint64(order[k])] += terms[n_classes - k]
 
 
 @compiled
@@ -126,3 +143,36 @@ def evident_into(
             lift = of_spread * known + of_top * (tops[i] - total)
             for k in range(n_classes):
                 own[k] = (row[k] - total) + lift
+
+
+@compiled
+def totals_into(
+    z: FloatArray, cuts: tuple[float, float], tops: FloatArray, totals: FloatArray
+) -> None:
+    """Write the largest logit and ``log sum exp`` of rows (n, K), (n, 1) each."""
+    n, n_classes = z.shape
+    room, step = np.empty((LINES, AT_ONCE)), rows_together(n_classes)
+    given, powers = z.ravel(), np.empty(step * n_classes)
+    for start in range(0, n, step):
+        some = min(step, n - start)
+        first, many = start * n_classes, some * n_classes
+        own = tops[start : start + some].ravel()
+        _powers(given[first : first + many], n_classes, own, powers[:many], room)
+        for i in range(some):
+            total = _sum(powers[i * n_classes : (i + 1) * n_classes], cuts[0], cuts[1])
+            totals[start + i, 0] = own[i] + log_of(total)
+
+
+@compiled
+def odds_into(
+    z: FloatArray, totals: FloatArray, log_level: float, most: float, out: FloatArray
+) -> None:
+    """Write ``exp(min(z - total - log_level, most))`` of rows (n, K), with totals (n, 1)."""
+    n, n_classes = z.shape
+    room = np.empty((LINES, AT_ONCE))
+    for i in range(n):
+        for k in range(n_classes):
+            log_odds = (z[i, k] - totals[i, 0]) - log_level
+            out[i, k] = most if log_odds > most else log_odds
+    flat = out.ravel()
+    _exp_of_differences(flat, 0.0, flat, room)
