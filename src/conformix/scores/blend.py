@@ -206,7 +206,9 @@ class Blend:
         if known is None:
             Blending(self, outputs, several).fill(whole)
             return self.instead(outputs, whole)
-        others = np.setdiff1d(np.arange(outputs.n), known.rows, assume_unique=True)
+        unknown = np.ones(outputs.n, dtype=bool)
+        unknown[known.rows] = False
+        others = np.flatnonzero(unknown)
 
         def put_known(rows: slice) -> None:
             whole[known.rows[rows]] = known.values[rows]

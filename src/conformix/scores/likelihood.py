@@ -115,7 +115,7 @@ def _newton(
             if own or longest**2 <= LEFT * last:
                 return np.maximum(c + step, 0.0), curvature
             value, gradient, curvature = problem(c, np.flatnonzero(free))
-            own = True
+            known, own = free if problem.by_columns else known, True
             continue
         sure, own = own, not (own and longest < SHORT)
         length = 1.0  # halved until the value falls enough

@@ -129,7 +129,7 @@ class Rows(NamedTuple):
 
 
 # Labels of rows that are worked on at once: loops over one short row begin and end too often.
-AT_ONCE = 2**10
+AT_ONCE = 2**12
 
 
 def room_for(
