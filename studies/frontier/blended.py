@@ -148,6 +148,7 @@ class Rows:
     spread: FloatArray
 
     xp: ClassVar[Any] = np
+    arithmetic: ClassVar[str] = "exact"
     log: ClassVar[Any] = staticmethod(elementary.log)
 
     @property

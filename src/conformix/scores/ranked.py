@@ -230,10 +230,6 @@ class Ranked:
         run_blocks(fill, blocks, threads_for(found.size, threads))
         self.probs, self.patterns = probs, found
 
-    def keep(self, probs: FloatArray, log_probs: FloatArray, patterns: FloatArray) -> None:
-        """Have what somebody else has computed of these rows."""
-        self.probs, self.log_probs, self.patterns = probs, log_probs, patterns
-
     @cached_property
     def entropy(self) -> FloatArray:
         """``-sum p log p``, shape (n, 1)."""

@@ -126,7 +126,7 @@ def fill_terms(
     )  # fmt: skip
     step = loop.rows_of_part(n_classes)
     run_parts(loop.score, Parts(-(-len(values) // step), step, several), task)
-    ranked.keep(task.probs, room[logs[0]], task.patterns)
+    ranked.probs, ranked.log_probs, ranked.patterns = task.probs, room[logs[0]], task.patterns
     left = np.flatnonzero(task.left)
     if len(left):  # numbers so near to each other that their keys hardly differ
         some = Ranked(values[left], ranked.kind)
