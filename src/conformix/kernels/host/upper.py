@@ -15,7 +15,7 @@ from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
 from conformix.kernels.elementary import cuts
 from conformix.kernels.host.board import itself, run
 from conformix.kernels.host.compiled import compiled, inlined, inner
-from conformix.kernels.host.elementary import AT_ONCE, LINES, _exp_of_differences, _largest, _sum
+from conformix.kernels.host.elementary import AT_ONCE, LINES, _exp_of_differences, _sum
 from conformix.kernels.host.rising import by_digits
 from conformix.kernels.host.sorting import BY_DIGITS, HOME, SHORT_RUN, address, sort_row
 
@@ -155,7 +155,7 @@ def hold(board: IntArray, helpers: int, n: int, task: Holding, part: int, worker
         some = min(4, stop - first)
         base = first if keeps else 0
         for i in range(some):
-            own, wide, probs = sorted_rows[base + i], numbers[base + i], rising[base + i]
+            own, wide = sorted_rows[base + i], numbers[base + i]
             row = rows[first + i]
             for k in range(n_classes):
                 own[k] = block[row, k]
@@ -171,12 +171,10 @@ def hold(board: IntArray, helpers: int, n: int, task: Holding, part: int, worker
                     ends[first + i, k - start] = own[k]
             for k in range(n_classes):
                 wide[k] = own[k]
-            if how.logits:
-                top = _largest(wide)
-                _exp_of_differences(wide, top, probs, powers)
-                total = _sum(probs, how.cuts[0], how.cuts[1])
-                for k in range(n_classes):
-                    probs[k] /= total
+        if how.logits:
+            _softmax_of_rising(
+                numbers[base : base + some], rising[base : base + some], how.cuts, powers
+            )
         last = first + some
         label = slice(first, last) if labelled else slice(0, 0)
         tied |= _walk(
@@ -186,6 +184,27 @@ def hold(board: IntArray, helpers: int, n: int, task: Holding, part: int, worker
         )  # fmt: skip
     ties[part] = tied
     return 0
+
+
+@inner
+def _softmax_of_rising(
+    logits: FloatArray, probs: FloatArray, cuts: tuple[float, float], lines: FloatArray
+) -> None:
+    """Write the softmax of some rows (m, K) whose numbers rise; of all at once, as they are short.
+
+    `lines` is room for exponentials.
+    """
+    m, n_classes = logits.shape
+    for i in range(m):
+        top = logits[i, n_classes - 1]
+        for k in range(n_classes):
+            probs[i, k] = logits[i, k] - top
+    flat = probs.ravel()
+    _exp_of_differences(flat, 0.0, flat, lines)
+    for i in range(m):
+        total = _sum(probs[i], cuts[0], cuts[1])
+        for k in range(n_classes):
+            probs[i, k] /= total
 
 
 @inlined
