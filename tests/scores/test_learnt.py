@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from threadpoolctl import threadpool_limits
 
 import conformix as cx
 from conformix.data.outputs import check_outputs
@@ -509,13 +510,13 @@ def test_a_child_that_is_forked_while_a_thread_multiplies_does_not_wait_for_it()
 
 
 def threads_of_blas() -> int:
-    return max((library.num_threads for library in blas._libraries().lib_controllers), default=1)
+    return max((library.num_threads for library in blas._libraries()), default=1)
 
 
 @pytest.fixture
 def blas_of_two_threads() -> Iterator[None]:
     """Where the tests run with one thread of BLAS, a limit of one would change nothing."""
-    with blas._libraries().limit(limits=2):
+    with threadpool_limits(limits=2, user_api="blas"):
         assert threads_of_blas() == 2
         yield
 

@@ -297,12 +297,33 @@ class Predictor:
 
             return [best for _, best in self._sorted(outputs, fill)]
 
+        blending = None if thresholds is None else self._blending(outputs)
+        if blending is not None:
+            lowest = np.broadcast_to(thresholds, (outputs.n, 1))[:, 0]
+            best = blending.sets(np.ascontiguousarray(lowest), mask)
+            if best is not None:
+                return [best.astype(np.min_scalar_type(outputs.n_classes - 1))]
+
         def fill_rows(rows: slice, scores: FloatArray) -> IntArray:
             member = self.fitted.member(scores, alpha, data.take(rows))
             mask[rows] = beside(member, mask)
             return best_first(member, scores, self.fitted.rule)
 
         return self.map_scores(outputs, fill_rows)
+
+    def _blending(self, outputs: Outputs) -> Blending | None:
+        """Return what makes sets by a loop: of a blend of one model, which is the score as it is."""
+        blend, rule = self.blend, self.fitted.rule
+        if blend is None or outputs.on_device or len(outputs.models) > 1:
+            return None
+        if rule.looks_around or not rule.leaves_scores:
+            return None
+        ((_, score),) = self.columns
+        if not score.is_output(blend.kind_of(outputs.kind)):
+            return None
+        compile_for(outputs.n * outputs.n_classes)
+        threads = threads_for(BLENDED * outputs.n * outputs.n_classes, self.threads)
+        return Blending(blend, outputs, threads)
 
     def _ends(self, outputs: Outputs) -> UpperEnds | None:
         """Return how sets are found as upper ends of sorted rows, where they are."""
@@ -411,8 +432,7 @@ def best_first(mask: BoolArray, scores: FloatArray, rule: Rule) -> IntArray:
 
 def _best_first(mask: BoolArray, scores: FloatArray, rule: Rule) -> IntArray:
     small = np.min_scalar_type(mask.shape[1] - 1)
-    as_they_are = getattr(rule.transform, "leaves_scores", False) and rule.weights.tolist() == [1.0]
-    if as_they_are and not is_tensor(scores):
+    if rule.leaves_scores and not is_tensor(scores):
         return falling_labels(scores[..., 0], mask).astype(small)
     # Members are few: they alone come to the host.
     members = mask.reshape(-1).nonzero()[:, 0] if is_tensor(mask) else np.flatnonzero(mask)  # type: ignore[call-overload]

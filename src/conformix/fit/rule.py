@@ -86,6 +86,12 @@ class Rule:
         return floors if (floors > -np.inf).any() else None
 
     @property
+    def leaves_scores(self) -> bool:
+        """Whether a label by itself counts for its only score, as that is."""
+        as_they_are = getattr(self.transform, "leaves_scores", False)
+        return as_they_are and self.weights.tolist() == [1.0]
+
+    @property
     def rises(self) -> bool:
         """Whether a label whose scores are all as large never counts for less, to the last bit.
 

@@ -49,22 +49,27 @@ def _one_thread() -> Iterator[None]:
     if libraries is None or not _LIMIT.acquire(blocking=False):
         yield
         return
+    # What `libraries.limit` does, without a report of every library: products are often short.
+    before = [(library, library.get_num_threads()) for library in libraries]
     try:
-        with libraries.limit(limits=1):
-            yield
+        for library, _ in before:
+            library.set_num_threads(1)
+        yield
     finally:
+        for library, number in before:
+            library.set_num_threads(number)
         _LIMIT.release()
 
 
 @cache
-def _libraries() -> Any:
-    """Return what sets the threads of BLAS, or None where nothing does."""
+def _libraries() -> list[Any] | None:
+    """Return what sets and tells the threads of each BLAS, or None where nothing does."""
     try:
         threads = import_module("threadpoolctl")  # late; it comes with scikit-learn
     except ImportError:
         return None
-    found = threads.ThreadpoolController().select(user_api="blas")
-    return found if found.lib_controllers else None
+    found = threads.ThreadpoolController().select(user_api="blas").lib_controllers
+    return list(found) or None
 
 
 def several_products(work: int) -> AbstractContextManager[None]:

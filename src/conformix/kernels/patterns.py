@@ -338,8 +338,9 @@ def unit_rows(values: Any, threads: int = 1) -> tuple[Any, Any]:
 def summed_products(left: Any, right: Any, threads: int = 1) -> Any:
     """Return ``left.T @ right`` (m, K) of numbers (n, m) and (n, K) up to one, as int64.
 
-    In multiples of 2^-40. By several threads with columns of their own, on the host. Where both are
-    the same array, NumPy computes one half and mirrors it, by itself: half the time.
+    In multiples of 2^-40. On the host by several threads, with rows of their own where the sums of
+    all threads are fewer than the numbers that are added up, else with columns. Where both are the
+    same array, NumPy computes one half and mirrors it, by itself: half the time.
 
     Examples
     --------
@@ -352,11 +353,18 @@ def summed_products(left: Any, right: Any, threads: int = 1) -> Any:
     # Of few labels a block that the cache holds; of many, turning sums to integers counts.
     few = 0 if is_tensor(left) else SUMMED_ENTRIES // n_classes
     step = few if FEWEST_ROWS <= few < ROWS_AT_ONCE else ROWS_AT_ONCE
+
+    def of_rows(rows: slice) -> Any:
+        blocks = row_blocks(rows.stop - rows.start, 1, step)
+        each = (slice(rows.start + b.start, rows.start + b.stop) for b in blocks)
+        pairs = ((left[b], None if right is left else right[b]) for b in each)
+        return reduce(operator.add, (_whole_products(*pair) for pair in pairs))
+
     if several == 1 or right is left or is_tensor(left):
-        blocks = row_blocks(n, 1, step)
-        pairs = ((left[b], None if right is left else right[b]) for b in blocks)
         with several_products(min(n, step) * int(left.shape[1]) * n_classes):
-            return reduce(operator.add, (_whole_products(*pair) for pair in pairs))
+            return of_rows(slice(0, n))
+    if several * left.shape[1] <= n:
+        return reduce(operator.add, run_products(of_rows, shares(n, several), several))
     out = np.zeros((left.shape[1], n_classes), dtype=np.int64)
 
     def add_up(labels: slice) -> None:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from conformix.data.checks import SPARE
 from conformix.data.outputs import Outputs
-from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
 from conformix.kernels.blas import run_products
 from conformix.kernels.blocks import (
     Buffers,
@@ -25,6 +26,7 @@ from conformix.kernels.blocks import (
     threads_for,
 )
 from conformix.kernels.elementary import cuts
+from conformix.kernels.order import falling_labels
 from conformix.kernels.patterns import FLOOR, MOST_ZEROS, PATTERN_BITS, SPREAD_FLOOR, shifts_of
 from conformix.kernels.twins import loops
 from conformix.scores.evidence import LEAST_SPREAD
@@ -40,6 +42,9 @@ T = TypeVar("T")
 PIECE_ENTRIES = 2**17
 # The same beside the scores of the rows that tune, which take most of a fit's memory.
 SMALL_PIECE = 3 * 2**13
+# Outputs of rows whose sets are made at once: their labels find room for all that could be in.
+SETS_ENTRIES = 2**22
+NOWHERE = np.empty((0, 0))
 
 
 class Blending:
@@ -113,6 +118,60 @@ class Blending:
 
         return self._run(ask)
 
+    def sets(self, lowest: FloatArray, mask: BoolArray) -> IntArray | None:
+        """Write to `mask` (n, K) which labels of all rows reach what they have to, (n,).
+
+        Returns these labels, row after row, by falling numbers, equal ones by label; None where no
+        loop makes sets. They are those of the numbers that `map` hands on.
+        """
+        values: Any = next(iter(self._outputs.models.values()))
+        here = isinstance(values, np.ndarray) and mask.flags.c_contiguous
+        if self._recipe is None or self._chosen is not None or not here or not self._is_quick():
+            return None
+        loop, n_classes, found = self._loop, values.shape[1], []
+        several = threads_for(min(values.size, SETS_ENTRIES), self._threads)
+        room = loop.room_for(several, n_classes, self._recipe)
+        for rows in row_blocks(self._n, n_classes, SETS_ENTRIES):
+            some = _plainly(values[rows])
+            parts = _parts(len(some), room, several)
+            sets = loop.sets_of(lowest[rows], mask[rows], parts.n, several)
+            places, how = np.arange(len(some)), (sets, self._tolerance())
+            task = loop.blending(some, places, self._recipe, NOWHERE, places, room, *how)
+            run_parts(loop.blend, parts, task)
+            for part, count in enumerate(sets.counts.tolist()):
+                first, last = part * parts.step, min((part + 1) * parts.step, len(some))
+                if task.left[first:last].any():
+                    there = slice(rows.start + first, rows.start + last)
+                    found.append(self._sets_in_passes(there, lowest[there], mask[there]))
+                else:
+                    found.append(sets.labels[first * n_classes :][:count])
+            self._outputs.release_pages()
+        return np.concatenate(found)
+
+    def _is_quick(self) -> bool:
+        """Whether a loop sees that numbers are fine; those of other forms are looked at before."""
+        unchecked = self._outputs.unchecked
+        return unchecked is None or unchecked.form in ("probs", "logits")
+
+    def _tolerance(self) -> float:
+        """Return how far rows may sum from one for a loop to see that they are fine.
+
+        Less than zero where they are known to be.
+        """
+        unchecked = self._outputs.unchecked
+        if unchecked is None or not unchecked.tolerances:
+            return -1.0
+        (tolerance,) = unchecked.tolerances.values()
+        return 0.0 if unchecked.form == "logits" else tolerance - SPARE
+
+    def _sets_in_passes(self, rows: slice, lowest: FloatArray, mask: BoolArray) -> IntArray:
+        """Return the labels in the sets of rows that the loop has left."""
+        some = self._outputs.read(rows)
+        found = np.empty(mask.shape)
+        self._in_passes(some, found)
+        np.greater_equal(found, lowest[:, None], out=mask)
+        return falling_labels(found, mask)
+
     def _run(self, work: Callable[[slice], T]) -> list[T]:
         def of_thread(rows: slice) -> T:
             answer = work(rows)
@@ -127,8 +186,7 @@ class Blending:
         if self._recipe is None:
             self._in_passes(some, out)
             return
-        values = np.ascontiguousarray(next(iter(some.models.values()))[:], dtype=np.float64)
-        values = values if values.flags.writeable else values.copy()
+        values = _plainly(next(iter(some.models.values()))[:])
         places = np.arange(some.n)
         self._walk(values, places, out, places, 1)
 
@@ -171,16 +229,15 @@ class Blending:
         except Empty:
             room = loop.room_for(several, n_classes, self._recipe)
         task = loop.blending(values, rows, self._recipe, out, places, room)
-        step = room.given.shape[1]
-        run_parts(loop.blend, Parts(-(-len(rows) // step), step, several), task)
+        run_parts(loop.blend, _parts(len(rows), room, several), task)
         self._rooms.put(room)
-        left = np.flatnonzero(task.left)
-        if len(left):  # numbers so near to each other that their keys hardly differ
-            name = next(iter(self._outputs.models))
-            some = replace(self._outputs, models={name: values[rows[left]]}, unchecked=None)
-            found = np.empty((len(left), n_classes))
-            self._in_passes(some, found)
-            out[places[left]] = found
+        left = np.flatnonzero(task.left)  # their numbers are so near that their keys hardly differ
+        name = next(iter(self._outputs.models))
+        for piece in row_blocks(len(left), 1, self._rows):
+            some = values[rows[left[piece]]]
+            found = np.empty((len(some), n_classes))
+            self._in_passes(replace(self._outputs, models={name: some}, unchecked=None), found)
+            out[places[left[piece]]] = found
 
     def _in_passes(self, some: Outputs, out: FloatArray) -> None:
         """Write the blend of some outputs, pass by pass."""
@@ -196,6 +253,18 @@ class Blending:
         found = blend.outputs_of(out, blend.spread_of(ranked), some.kind, some.arithmetic)
         if found is not out:
             out[:] = found
+
+
+def _parts(n: int, room: Any, threads: int) -> Parts:
+    """Return the parts of so many rows, each of as many as there is room for."""
+    step = room.given.shape[1]
+    return Parts(-(-n // step), step, threads)
+
+
+def _plainly(values: Any) -> FloatArray:
+    """Return rows as the loop reads them."""
+    found = np.ascontiguousarray(values, dtype=np.float64)
+    return found if found.flags.writeable else found.copy()
 
 
 def _is_plain(values: Any) -> bool:

@@ -196,6 +196,7 @@ class Odds:
 
     def __init__(self, z: Any, y: IntArray, threads: int | None = 1) -> None:
         here = not is_tensor(z)
+        z = np.ascontiguousarray(z) if here else z  # loops read it more than once
         self._loop = loops("likelihood", z.size) if here else None
         self._threads = threads_for(z.size, threads) if here else 1
         entries = CACHE_ENTRIES if here else DEVICE_ENTRIES
@@ -210,7 +211,7 @@ class Odds:
         loop = loops("terms", z.size) if here else None
         if loop is not None:
             # So few rows that one thread has done it before others are there.
-            loop.odds_into(np.ascontiguousarray(z), totals, log_level, FARTHEST, self._of_labels)
+            loop.odds_into(z, totals, log_level, FARTHEST, self._of_labels)
             return
 
         def fill(rows: slice) -> None:
@@ -225,7 +226,7 @@ class Odds:
         tops, totals = np.empty((len(z), 1)), np.empty((len(z), 1))
         loop = None if is_tensor(z) else loops("terms", z.size)
         if loop is not None:
-            loop.totals_into(np.ascontiguousarray(z), elementary.cuts(z.shape[1]), tops, totals)
+            loop.totals_into(z, elementary.cuts(z.shape[1]), tops, totals)
             return tops, totals
 
         def look_at(rows: slice) -> None:

@@ -531,7 +531,7 @@ class SharedParts:
     def score(self, everything: RowSums, own: Sequence[RowSums], scores: FloatArray) -> None:
         """Write the scores of all rows, each by what the other parts add up to."""
         lacking = _stacked([one.products for one in own])
-        totals = np.stack([one.totals for one in own])
+        totals = _stacked([one.totals for one in own])
         bits = patterns.unit_bits(self._n_classes), patterns.FACTOR_BITS, patterns.MATRIX_BITS
         unit = 2.0**-patterns.MATRIX_BITS
         task = self._loop.Scoring(

@@ -11,6 +11,7 @@ import ast
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 from conformix.errors import InvalidInput, shown
@@ -82,6 +83,9 @@ class Notation:
 
     def parse(self, text: str) -> Any:
         """Return the score that a text stands for."""
+        return _parsed(self, text)
+
+    def _parse(self, text: str) -> Any:
         match = _NOTATION.fullmatch(text.strip())
         if match is None:
             return self.registry[text]()  # raises with help
@@ -110,6 +114,11 @@ class Notation:
             if rest != text and (self.is_score(rest) or not self.is_score(text)):
                 return model, self.parse(rest)
         return None, self.parse(text)
+
+
+@lru_cache(maxsize=256)  # scores do not change, and every fit asks for the same few
+def _parsed(notation: Notation, text: str) -> Any:
+    return notation._parse(text)
 
 
 NOTATION = Notation(SCORES)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 import sys
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -226,18 +225,23 @@ class Interpolated:
         array([0.5, 0.5])
         """
         factors, floors = weights.tolist(), np.full(len(weights), -np.inf)
-        best = [float(levels[-1]) for levels in self.levels]
+        # Added up as `combine` does, from zero and one after the other.
+        highest = [w * float(levels[-1]) for w, levels in zip(factors, self.levels, strict=True)]
+        before = 0.0
         for j, (knots, levels) in enumerate(zip(self.knots, self.levels, strict=True)):
-
-            def combined(level: float, j: int = j) -> float:  # as `combine` does, sooner
-                total = 0.0
-                for weight, value in zip(factors, [*best[:j], level, *best[j + 1 :]], strict=True):
-                    total += weight * value
-                return total
-
-            short = bisect_left(levels, least, key=lambda level: combined(float(level)))
-            if short:
-                floors[j] = knots[short - 1]
+            low, high = 0, len(levels)
+            while low < high:
+                middle = (low + high) // 2
+                total = before + factors[j] * float(levels[middle])
+                for product in highest[j + 1 :]:
+                    total += product
+                if total < least:
+                    low = middle + 1
+                else:
+                    high = middle
+            if low:
+                floors[j] = knots[low - 1]
+            before += highest[j]
         return floors
 
     def raw_floors(self, least: Sequence[float]) -> list[float]:

@@ -472,10 +472,13 @@ def first_reaching(
     return first
 
 
+# Scores that do not ask which label is which, by type: the user's may inherit from ours.
+SYMMETRIC = frozenset(kind for kind in map(SCORES.__getitem__, SCORES) if not kind.learns)
+
+
 def are_symmetric(columns: Sequence[Column]) -> bool:
     """Whether no score asks which label is which, as what is learnt does, and the user's may."""
-    ours = {SCORES[name] for name in SCORES if not SCORES[name].learns}
-    return all(type(column.score) in ours for column in columns)
+    return all(type(column.score) in SYMMETRIC for column in columns)
 
 
 def rise(columns: Sequence[Column], outputs: Outputs) -> bool:

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
 from conformix.kernels.host.board import itself, run
-from conformix.kernels.host.compiled import compiled, inner
+from conformix.kernels.host.compiled import compiled, inner, regrouped
 from conformix.kernels.host.elementary import AT_ONCE, LINES, _log_into, _softmax, log_of
+from conformix.kernels.host.order import RUN, _falling, _write_inside
 from conformix.kernels.host.patterns import patterns_into, spread_sums_into
 from conformix.kernels.host.products import add_products, patterns_in_units
 from conformix.kernels.host.ranks import keys_into, order_into
@@ -78,18 +79,43 @@ def room_for(workers: int, n_classes: int, recipe: Recipe) -> Room:
     )  # fmt: skip
 
 
+class Sets(NamedTuple):
+    """The sets of rows, and their labels: by falling numbers, equal ones by label."""
+
+    lowest: FloatArray  # (n,) what a number of the row has to reach; or none: no sets are asked for
+    mask: BoolArray  # (n, K)
+    labels: IntArray  # (n K,): those of a part begin where its rows would
+    counts: IntArray  # (parts,) how many those are
+    found: IntArray  # (workers, 2, K + 1): room
+    room: FloatArray  # (workers, RUN)
+
+
+def sets_of(lowest: FloatArray, mask: BoolArray, parts: int, workers: int) -> Sets:
+    """Return where the sets of rows go, with room for so many workers."""
+    n_classes = mask.shape[1]
+    return Sets(
+        lowest, mask, np.empty(mask.size, np.int32), np.zeros(parts, np.int64),
+        np.empty((workers, 2, n_classes + 1), np.int64), np.empty((workers, RUN)),
+    )  # fmt: skip
+
+
+NO_SETS = sets_of(np.empty(0), np.empty((0, 0), np.bool_), 0, 0)
+
+
 class Blending(NamedTuple):
     """Rows, what is made of them, and where it goes."""
 
     values: FloatArray  # (N, K)
     rows: IntArray  # (n,) of them
     recipe: Recipe
-    out: FloatArray  # (M, K)
+    out: FloatArray  # (M, K); nothing is written where sets are asked for
     places: IntArray  # (n,) rows of it
     left: Any  # (n,) bool: which rows have to be done by others, who sort the numbers themselves
     sort: int  # where the sort of keys is
     home: int
     room: Room
+    sets: Sets
+    tolerance: float  # how far rows may sum from one; below zero they are checked already
 
 
 def blending(
@@ -99,10 +125,14 @@ def blending(
     out: FloatArray,
     places: IntArray,
     room: Room,
+    sets: Sets = NO_SETS,
+    tolerance: float = -1.0,
 ) -> Blending:
     """Return what `blend` is given; a part has as many rows as there is room for."""
     sort, left = address(np.dtype(np.uint32)), np.zeros(len(rows), np.bool_)
-    return Blending(values, rows, recipe, out, places, left, sort, id(HOME), room)
+    return Blending(
+        values, rows, recipe, out, places, left, sort, id(HOME), room, sets, tolerance
+    )
 
 
 @compiled
@@ -110,7 +140,7 @@ def blend(board: IntArray, helpers: int, n: int, task: Blending, part: int, work
     """Write what a blend gives for the rows of a part."""
     if part < 0:
         return run(board, helpers, n, itself(board, helpers, n, task))
-    values, rows, recipe, out, places, left, sort, home, room = task
+    values, rows, recipe, out, places, left, sort, home, room, sets, tolerance = task
     n_classes, step = values.shape[1], room.given.shape[1]
     start = part * step
     some = min(step, len(rows) - start)
@@ -121,6 +151,13 @@ def blend(board: IntArray, helpers: int, n: int, task: Blending, part: int, work
         row = rows[start + i]
         for k in range(n_classes):
             given[i, k], z[i, k] = values[row, k], 0.0
+    fine = True
+    for i in range(some if tolerance >= 0 else 0):
+        fine &= _is_fine(given[i], recipe.from_logits, tolerance)
+    if not fine:
+        for i in range(some):
+            left[start + i] = True
+        return 0
     probs = given
     if recipe.from_logits:
         probs = room.probs[worker, :some]
@@ -144,11 +181,48 @@ def blend(board: IntArray, helpers: int, n: int, task: Blending, part: int, work
         evident_into(z, spread, recipe.evidence, recipe.cuts, z)
     elif recipe.becomes == PROBS:
         _softmax(z, z, spread, recipe.cuts[0], recipe.cuts[1])
+    if len(sets.lowest) > 0:
+        sets.counts[part] = _in_sets(z, start, sets, worker)
+        return 0
     for i in range(some):
         place = places[start + i]
         for k in range(n_classes):
             out[place, k] = z[i, k]
     return 0
+
+
+@regrouped
+def _is_fine(row: FloatArray, logits: bool, tolerance: float) -> bool:
+    """Whether a row is seen to be outputs of a model: finite logits, or shares that sum to one."""
+    total, most, wrong = 0.0, np.inf if logits else 2.0, 0
+    least = -np.inf if logits else -1.0
+    for k in range(row.size):
+        value = row[k]
+        wrong += not least < value < most
+        wrong += not (logits or value >= 0.0)
+        total += value
+    return wrong == 0 and (logits or abs(total - 1.0) <= tolerance)
+
+
+@inner
+def _in_sets(z: FloatArray, start: int, sets: Sets, worker: int) -> int:
+    """Write the sets of rows, of which `start` is the first, and return how many labels are in."""
+    n_classes, count = z.shape[1], 0
+    found, spare, room = sets.found[worker, 0], sets.found[worker, 1], sets.room[worker]
+    labels = sets.labels[start * n_classes : (start + len(z)) * n_classes]
+    for i in range(len(z)):
+        limit, mask, size = sets.lowest[start + i], sets.mask[start + i], 0
+        for k in range(n_classes):
+            inside = z[i, k] >= limit
+            mask[k] = inside
+            size += inside
+        _write_inside(mask, size, found)
+        if size > 1:
+            _falling(z[i], found[:size], spare, room)
+        for place in range(size):
+            labels[count + place] = found[place]
+        count += size
+    return count
 
 
 @inner
