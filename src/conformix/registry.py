@@ -114,10 +114,16 @@ _method_takes = lru_cache(maxsize=64)(_takes)
 
 def check_flags(settings: Any) -> Any:
     """Return an object of settings if all its fields that are declared yes or no are so."""
-    for field in fields(settings) if is_dataclass(settings) else ():
-        if field.type in ("bool", bool):
-            check_flag(getattr(settings, field.name), field.name)
+    for name in _flags_of(type(settings)):
+        check_flag(getattr(settings, name), name)
     return settings
+
+
+@lru_cache(maxsize=256)  # asked whenever a score is made
+def _flags_of(kind: type) -> tuple[str, ...]:
+    """Return the fields of a class of settings that are declared yes or no."""
+    listed = fields(kind) if is_dataclass(kind) else ()
+    return tuple(field.name for field in listed if field.type in ("bool", bool))
 
 
 class Registry(Generic[T]):

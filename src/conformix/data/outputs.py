@@ -225,7 +225,12 @@ class Outputs(ReadHere):
         models = {}
         for name, values in self.models.items():
             later = getattr(values, "later_rows", None)
-            models[name] = values[rows] if later is None else later(rows)
+            if later is not None:
+                models[name] = later(rows)
+            elif type(values) is np.ndarray and isinstance(rows, np.ndarray):
+                models[name] = values.take(rows, axis=0)  # in half the time of an index
+            else:
+                models[name] = values[rows]
         return replace(self, models=models)
 
     def read(self, rows: slice) -> Outputs:

@@ -13,7 +13,7 @@ from conformix.calibration.objective import class_objective
 from conformix.conformal import warn_if_trivial
 from conformix.data.checks import is_chunked
 from conformix.data.chunks import chunked, here
-from conformix.data.outputs import Outputs
+from conformix.data.outputs import Outputs, chosen
 from conformix.data.row_data import NO_DATA, RowData, group_names
 from conformix.errors import InvalidInput
 from conformix.fit.blend import learn_blend
@@ -58,7 +58,7 @@ from conformix.guarantees import (
     pac_guarantee,
 )
 from conformix.kernels.arrays import FloatArray, IntArray, as_generator, n_true
-from conformix.kernels.blocks import wake_helpers
+from conformix.kernels.blocks import row_blocks, wake_helpers
 from conformix.kernels.combine import RankLimits
 from conformix.scores.ensemble import scored_models
 from conformix.scores.names import Column, score_columns
@@ -482,11 +482,36 @@ def mean_size(
     if ordered is not None and thresholds is not None and fitted.rule.rises:
         rows: IntArray = scores.rows  # type: ignore[attr-defined]
         return n_members(ordered, fitted.rule, thresholds, rows) / len(rows)
+    plane = getattr(scores, "plane", None)
+    if plane is not None and thresholds is not None and fitted.rule.counts_alone:
+        which: IntArray = scores.rows  # type: ignore[attr-defined]
+        return n_reaching(plane, which, thresholds) / len(scores)
     rank = fitted.ledger.facts.rank
     # Thresholds that are the same for all rows travel alone: other machines may do the counting.
     cuts = fitted.cuts if fitted.needs else fitted.at(alpha)
     count = MemberCount(fitted.rule, cuts, alpha, rank)
     return summed(scores, count, data.strata, data.weight) / len(scores)
+
+
+def n_reaching(values: FloatArray, rows: IntArray, thresholds: Any) -> int:
+    """Return how many numbers of some rows (m,), which rise, of (n, K) reach thresholds (m, 1).
+
+    Or one threshold. Rows are compared where they are: a copy of them would take longer.
+
+    Examples
+    --------
+    >>> n_reaching(np.array([[3.0, 1.0], [2.0, 2.0], [4.0, 0.0]]), np.array([0, 1]), 2.0)
+    3
+    """
+    total = 0
+    for block in row_blocks(*values.shape):
+        places, within = chosen(rows, block.start, block.stop - block.start)
+        lowest = thresholds
+        if not isinstance(thresholds, float):
+            lowest = np.empty((block.stop - block.start, 1))
+            lowest[within] = thresholds[places]
+        total += n_true((values[block] >= lowest).take(within, axis=0))
+    return total
 
 
 @dataclass(frozen=True)

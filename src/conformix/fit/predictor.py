@@ -313,10 +313,8 @@ class Predictor:
 
     def _blending(self, outputs: Outputs) -> Blending | None:
         """Return what makes sets by a loop: of a blend of one model, which is the score as it is."""
-        blend, rule = self.blend, self.fitted.rule
-        if blend is None or outputs.on_device or len(outputs.models) > 1:
-            return None
-        if rule.looks_around or not rule.leaves_scores:
+        blend, one_model = self.blend, len(outputs.models) == 1
+        if blend is None or outputs.on_device or not one_model or not self.fitted.rule.counts_alone:
             return None
         ((_, score),) = self.columns
         if not score.is_output(blend.kind_of(outputs.kind)):

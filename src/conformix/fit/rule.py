@@ -92,6 +92,11 @@ class Rule:
         return as_they_are and self.weights.tolist() == [1.0]
 
     @property
+    def counts_alone(self) -> bool:
+        """Whether a label is in where its only score, as it is, reaches the threshold."""
+        return self.leaves_scores and not self.looks_around
+
+    @property
     def rises(self) -> bool:
         """Whether a label whose scores are all as large never counts for less, to the last bit.
 

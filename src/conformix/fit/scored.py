@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
+from conformix.data.checks import mapping
 from conformix.data.outputs import Form, Outputs, Source, chosen, cut, one_below_the_other
 from conformix.data.row_data import NO_DATA, RowData
 from conformix.errors import InvalidInput
@@ -68,6 +69,13 @@ class Scoring:
         score, values = self.columns[0].score, outputs.models.get(self.columns[0].model)
         here = isinstance(values, np.ndarray) and values.dtype == np.float64
         return here and score.is_output(outputs.kind)
+
+    def plane(self, outputs: Outputs) -> FloatArray | None:
+        """Return the only score (n, K), where checked outputs are it and read from no file."""
+        if not self.are_outputs(outputs) or outputs.unchecked is not None:
+            return None
+        values = outputs.models[self.columns[0].model]
+        return values if mapping(values) is None else None
 
     def _as_they_are(self, outputs: Outputs) -> FloatArray | None:
         """Return outputs in host memory (n, K, 1) where they are the only score."""
@@ -248,6 +256,12 @@ class SourceReader:
 
     source: Source
     scoring: Scoring
+
+    @property
+    def plane(self) -> FloatArray | None:
+        """The only score (n, K) of all rows, where outputs in memory are it."""
+        outputs = self.source
+        return self.scoring.plane(outputs) if isinstance(outputs, Outputs) else None
 
     def map(
         self, function: Callable[..., Any], rows: IntArray, arrays: tuple[Any, ...]
@@ -449,6 +463,12 @@ class GatheredRows:
         """All rows of the whole, sorted, where they are held so."""
         return self.whole.ordered
 
+    @property
+    def plane(self) -> FloatArray | None:
+        """The only score (n, K) of all rows of the whole, where outputs in memory are it."""
+        reader = self.whole.reader
+        return reader.plane if isinstance(reader, SourceReader) else None
+
     def map(self, function: Callable[..., Any], *arrays: Any) -> Iterator[tuple[slice, Any]]:
         return self._reader.map(function, self.rows, arrays)
 
@@ -614,6 +634,11 @@ def gather_rows(outputs: Outputs, y: IntArray, tensor_rows: IntArray, scoring: S
     >>> scores.true.rising(np.ravel)
     array([0.5, 0.7, 0.8])
     """
+    plane = scoring.plane(outputs)
+    if plane is not None:  # nothing is checked, nor computed, on the way
+        true, all_rows = scoring.of_true_labels(outputs, y), SourceReader(outputs, scoring)
+        tuning = with_order(HeldOutputs(outputs.rows(tensor_rows), scoring))
+        return Gathered((*plane.shape, 1), tensor_rows, tuning, HeldScores(true), all_rows)
     # A device has room for what fits on it.
     few = outputs.n * outputs.n_classes <= SORTED_TOGETHER or outputs.on_device
     if few and are_sorted(scoring.columns, outputs):

@@ -352,8 +352,9 @@ def ridge_of(columns: Sequence[Column], together: float = TOGETHER) -> FloatArra
     >>> ridge_of(columns) @ [1, -1]
     array([ 6., -6.])
     """
-    names = np.array([str(column.score) for column in columns])
-    alike = (names[:, None] == names).astype(float)
+    scores: dict[Any, int] = {}
+    numbers = np.array([scores.setdefault(column.score, len(scores)) for column in columns])
+    alike = (numbers[:, None] == numbers).astype(float)
     apart = np.eye(len(columns)) - alike / alike.sum(axis=0)
     n_models = len({column.model for column in columns})
     return np.asarray(n_models / 2 * (np.eye(len(columns)) + together * apart))

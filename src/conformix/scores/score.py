@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -59,7 +61,7 @@ class Score(ABC):
 
     def __post_init__(self) -> None:
         """Check the options that several scores share."""
-        options = {field.name: getattr(self, field.name) for field in fields(self)}
+        options = {name: getattr(self, name) for name in _names_of(type(self))}
         temperature, penalty = options.get("temperature", 1.0), options.get("penalty", 0.0)
         if not is_number(temperature) or temperature <= 0:
             raise InvalidInput(f"temperature must be a positive number; got {temperature!r}.")
@@ -96,6 +98,11 @@ class Score(ABC):
         return text_of(self)
 
 
+@lru_cache(maxsize=256)  # asked whenever a score is made
+def _names_of(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
+
+
 def text_of(score: Any) -> str:
     """Return a score in the notation of its name and the options that are not its defaults."""
     options = [
@@ -118,7 +125,10 @@ def _plain(value: Any) -> Any:
 def is_number(value: Any) -> bool:
     """Whether a value is a finite real number."""
     real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    return bool(real and np.isfinite(value))
+    try:
+        return bool(real and math.isfinite(value))
+    except OverflowError:  # a whole number that no float holds
+        return False
 
 
 @dataclass(frozen=True)
