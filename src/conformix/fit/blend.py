@@ -119,8 +119,9 @@ def _with_room(outputs: Outputs, columns: tuple[Column, ...]) -> tuple[FloatArra
     if outputs.on_device:
         return None, outputs
     room, models = np.empty((len(columns), outputs.n, outputs.n_classes)), dict(outputs.models)
+    itself = Thr() if outputs.kind == "probs" else None
     for (model, score), plane in zip(columns[:-1], room, strict=False):
-        if score == Thr() and outputs.kind == "probs":
+        if score == itself:
             plane[:] = outputs.models[model][:]  # rows of few labels are filled up here
             models[model] = plane
     return room, replace(outputs, models=models)

@@ -52,6 +52,7 @@ from conformix.scores.names import Column, parse_score
 from conformix.scores.ranked import Ranked, ranked_models
 from conformix.scores.sorted_rows import rise
 from conformix.scores.tensor import fill_planes, fill_tensor
+from conformix.scores.terms import LOGP
 
 __all__ = ["DICTIONARY", "Blend", "fit_blend", "plan_rows"]
 
@@ -288,7 +289,6 @@ TOGETHER = 5.0
 # Labels beyond which no matrix of them is learnt by default.
 MOST_RELATED = 2**11
 HIGH_FLOOR = parse_score("logp(floor=0.1)")
-LOGP = parse_score("logp")
 # Planned rows from which on coefficients are learnt where no probability is zero.
 FEWEST_ROWS = 16
 # Rows of which a blend learns enough.

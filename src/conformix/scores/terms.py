@@ -25,6 +25,7 @@ from conformix.scores.rank import Logrank, Rank
 from conformix.scores.ranked import LOG_TINY, MOST_LABEL_BITS, TINY, Order, Ranked
 from conformix.scores.thr import Thr
 
+LOGP = Logp()
 # Of rows whose order nobody asks for.
 UNSORTED = Order(np.empty((0, 0), dtype=np.int64), np.empty(0, dtype=bool))
 
@@ -101,7 +102,7 @@ def fill_terms(
     """
     values, n_classes = ranked.numbers, ranked.n_classes
     loop, terms = loops("blend", values.size), loops("terms", values.size)
-    logs = [j for j, column in columns if column.score == Logp()]
+    logs = [j for j, column in columns if column.score == LOGP]
     label_bits = max(1, (n_classes - 1).bit_length())
     fits = ranked.arithmetic == "exact" and values.flags.writeable and room.flags.c_contiguous
     if loop is None or not logs or not fits or label_bits > MOST_LABEL_BITS:

@@ -130,9 +130,7 @@ def blending(
 ) -> Blending:
     """Return what `blend` is given; a part has as many rows as there is room for."""
     sort, left = address(np.dtype(np.uint32)), np.zeros(len(rows), np.bool_)
-    return Blending(
-        values, rows, recipe, out, places, left, sort, id(HOME), room, sets, tolerance
-    )
+    return Blending(values, rows, recipe, out, places, left, sort, id(HOME), room, sets, tolerance)
 
 
 @compiled
