@@ -114,7 +114,8 @@ _method_takes = lru_cache(maxsize=64)(_takes)
 
 def check_flags(settings: Any) -> Any:
     """Return an object of settings if all its fields that are declared yes or no are so."""
-    for name in _flags_of(type(settings)):
+    kind: Any = type(settings)
+    for name in _flags_of(kind):
         check_flag(getattr(settings, name), name)
     return settings
 

@@ -21,7 +21,6 @@ from conformix.fit.learning import LearntScores, learn, learn_from, refuse_own_r
 from conformix.fit.rows import Rows
 from conformix.fit.settings import Settings, is_symmetric
 from conformix.guarantees import RankRule
-from conformix.kernels import combine
 from conformix.kernels.arrays import FloatArray, IntArray, n_true
 from conformix.scores import Column, Logit, Thr
 from conformix.scores.blend import (
@@ -154,7 +153,8 @@ class OnlyBlend:
         weights = np.ones((1, 1))
         if objective.plain:
             threshold = objective.thresholds(weights)[0]
-            reached = (combine(part, weights[0]) >= threshold for part in objective.size_parts)
+            # Of one score with a weight of one, which is itself.
+            reached = (part[..., 0] >= threshold for part in objective.size_parts)
             count = sum(n_true(part) for part in reached)
         else:
             count = int(objective.counts(weights)[0])

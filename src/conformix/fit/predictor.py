@@ -312,9 +312,9 @@ class Predictor:
         return self.map_scores(outputs, fill_rows)
 
     def _blending(self, outputs: Outputs) -> Blending | None:
-        """Return what makes sets by a loop: of a blend of one model, which is the score as it is."""
-        blend, one_model = self.blend, len(outputs.models) == 1
-        if blend is None or outputs.on_device or not one_model or not self.fitted.rule.counts_alone:
+        """Return what makes sets by a loop, where the blend of one model is the only score."""
+        blend, rule = self.blend, self.fitted.rule
+        if blend is None or outputs.on_device or len(outputs.models) > 1 or not rule.counts_alone:
             return None
         ((_, score),) = self.columns
         if not score.is_output(blend.kind_of(outputs.kind)):

@@ -128,25 +128,33 @@ class Blending:
         here = isinstance(values, np.ndarray) and mask.flags.c_contiguous
         if self._recipe is None or self._chosen is not None or not here or not self._is_quick():
             return None
-        loop, n_classes, found = self._loop, values.shape[1], []
         several = threads_for(min(values.size, SETS_ENTRIES), self._threads)
-        room = loop.room_for(several, n_classes, self._recipe)
-        for rows in row_blocks(self._n, n_classes, SETS_ENTRIES):
-            some = _plainly(values[rows])
-            parts = _parts(len(some), room, several)
-            sets = loop.sets_of(lowest[rows], mask[rows], parts.n, several)
-            places, how = np.arange(len(some)), (sets, self._tolerance())
-            task = loop.blending(some, places, self._recipe, NOWHERE, places, room, *how)
-            run_parts(loop.blend, parts, task)
-            for part, count in enumerate(sets.counts.tolist()):
-                first, last = part * parts.step, min((part + 1) * parts.step, len(some))
-                if task.left[first:last].any():
-                    there = slice(rows.start + first, rows.start + last)
-                    found.append(self._sets_in_passes(there, lowest[there], mask[there]))
-                else:
-                    found.append(sets.labels[first * n_classes :][:count])
+        room = self._loop.room_for(several, values.shape[1], self._recipe)
+        found: list[IntArray] = []
+        for rows in row_blocks(self._n, values.shape[1], SETS_ENTRIES):
+            found += self._sets_of(rows, _plainly(values[rows]), lowest, mask, room)
             self._outputs.release_pages()
         return np.concatenate(found)
+
+    def _sets_of(
+        self, rows: slice, some: FloatArray, lowest: FloatArray, mask: BoolArray, room: Any
+    ) -> list[IntArray]:
+        """Return the labels in the sets of neighbouring rows, part after part."""
+        loop, (n, n_classes), several = self._loop, some.shape, len(room.given)
+        parts, places = _parts(n, room, several), np.arange(n)
+        sets = loop.sets_of(lowest[rows], mask[rows], parts.n, several)
+        how = NOWHERE, places, room, sets, self._tolerance()
+        task = loop.blending(some, places, self._recipe, *how)
+        run_parts(loop.blend, parts, task)
+        width = parts.step * n_classes
+        found = [
+            sets.labels[part * width :][:count] for part, count in enumerate(sets.counts.tolist())
+        ]
+        for part in np.unique(np.flatnonzero(task.left) // parts.step).tolist():
+            first = rows.start + part * parts.step
+            there = slice(first, min(first + parts.step, rows.stop))
+            found[part] = self._sets_in_passes(there, lowest[there], mask[there])
+        return found
 
     def _is_quick(self) -> bool:
         """Whether a loop sees that numbers are fine; those of other forms are looked at before."""

@@ -145,14 +145,7 @@ def blend(board: IntArray, helpers: int, n: int, task: Blending, part: int, work
     given, z = room.given[worker, :some], room.blended[worker, :some]
     logs, spread = room.logs[worker, :some], room.spread[worker, :some]
     order, ties = room.order[worker, :some], room.ties[worker, :some]
-    for i in range(some):
-        row = rows[start + i]
-        for k in range(n_classes):
-            given[i, k], z[i, k] = values[row, k], 0.0
-    fine = True
-    for i in range(some if tolerance >= 0 else 0):
-        fine &= _is_fine(given[i], recipe.from_logits, tolerance)
-    if not fine:
+    if not _are_fine(values, rows[start : start + some], recipe.from_logits, tolerance, given, z):
         for i in range(some):
             left[start + i] = True
         return 0
@@ -200,6 +193,22 @@ def _is_fine(row: FloatArray, logits: bool, tolerance: float) -> bool:
         wrong += not (logits or value >= 0.0)
         total += value
     return wrong == 0 and (logits or abs(total - 1.0) <= tolerance)
+
+
+@inner
+def _are_fine(
+    values: FloatArray, rows: IntArray, logits: bool, tolerance: float, given: FloatArray,
+    z: FloatArray,
+) -> bool:  # fmt: skip
+    """Read some rows, and whether all of them are seen to be fine; `z` begins with zeros."""
+    fine = True
+    for i in range(len(rows)):
+        row = values[rows[i]]
+        for k in range(len(row)):
+            given[i, k], z[i, k] = row[k], 0.0
+        if tolerance >= 0:
+            fine &= _is_fine(given[i], logits, tolerance)
+    return fine
 
 
 @inner
