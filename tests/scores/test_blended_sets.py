@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -220,3 +221,19 @@ def test_numbers_that_reach_thresholds_are_counted_in_some_rows(
     lowest = values[rows, :1] if many else 0.5
     assert n_reaching(values, rows, lowest) == (values[rows] >= lowest).sum()
     assert n_reaching(values, rows[:0], lowest if not many else lowest[:0]) == 0
+
+
+def test_labels_of_sets_are_held_once_and_in_few_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Room for all labels of a block would add up to twice the outputs."""
+    monkeypatch.setattr(room_of_blends, "SETS_ENTRIES", 2**16)
+    values = np.full((2**15, 20), 1 / 20)
+    blending = Blending(blend_of(20, False, EVIDENCE), check_outputs(values), 1)
+    lowest, mask = np.full(len(values), np.inf), np.zeros(values.shape, dtype=bool)
+    tracemalloc.start()
+    try:
+        labels = blending.sets(lowest, mask)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert labels.dtype == np.uint8
+    assert peak < values.size  # 2 bytes a label would be twice as much

@@ -302,7 +302,7 @@ class Predictor:
             lowest = np.broadcast_to(thresholds, (outputs.n, 1))[:, 0]
             best = blending.sets(np.ascontiguousarray(lowest), mask)
             if best is not None:
-                return [best.astype(np.min_scalar_type(outputs.n_classes - 1))]
+                return [best]
 
         def fill_rows(rows: slice, scores: FloatArray) -> IntArray:
             member = self.fitted.member(scores, alpha, data.take(rows))

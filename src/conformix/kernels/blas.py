@@ -49,10 +49,10 @@ def _one_thread() -> Iterator[None]:
     if libraries is None or not _LIMIT.acquire(blocking=False):
         yield
         return
-    # What `libraries.limit` does, without a report of every library: products are often short.
-    before = [(library, library.get_num_threads()) for library in libraries]
-    try:
-        for library, _ in before:
+    before = []
+    try:  # as `limit` of threadpoolctl, without its report of every library: products are short
+        for library in libraries:
+            before.append((library, library.get_num_threads()))
             library.set_num_threads(1)
         yield
     finally:

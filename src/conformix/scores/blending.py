@@ -42,8 +42,8 @@ T = TypeVar("T")
 PIECE_ENTRIES = 2**17
 # The same beside the scores of the rows that tune, which take most of a fit's memory.
 SMALL_PIECE = 3 * 2**13
-# Outputs of rows whose sets are made at once: their labels find room for all that could be in.
-SETS_ENTRIES = 2**22
+# Outputs of rows whose sets are made at once: there is room for as many labels (2 MiB).
+SETS_ENTRIES = 2**20
 NOWHERE = np.empty((0, 0))
 
 
@@ -130,16 +130,16 @@ class Blending:
             return None
         several = threads_for(min(values.size, SETS_ENTRIES), self._threads)
         room = self._loop.room_for(several, values.shape[1], self._recipe)
-        found: list[IntArray] = []
+        found = []
         for rows in row_blocks(self._n, values.shape[1], SETS_ENTRIES):
-            found += self._sets_of(rows, _plainly(values[rows]), lowest, mask, room)
+            found.append(self._sets_of(rows, _plainly(values[rows]), lowest, mask, room))
             self._outputs.release_pages()
         return np.concatenate(found)
 
     def _sets_of(
         self, rows: slice, some: FloatArray, lowest: FloatArray, mask: BoolArray, room: Any
-    ) -> list[IntArray]:
-        """Return the labels in the sets of neighbouring rows, part after part."""
+    ) -> IntArray:
+        """Return the labels in the sets of neighbouring rows."""
         loop, (n, n_classes), several = self._loop, some.shape, len(room.given)
         parts, places = _parts(n, room, several), np.arange(n)
         sets = loop.sets_of(lowest[rows], mask[rows], parts.n, several)
@@ -154,7 +154,8 @@ class Blending:
             first = rows.start + part * parts.step
             there = slice(first, min(first + parts.step, rows.stop))
             found[part] = self._sets_in_passes(there, lowest[there], mask[there])
-        return found
+        small = np.min_scalar_type(n_classes - 1)
+        return np.concatenate(found, dtype=small, casting="unsafe")
 
     def _is_quick(self) -> bool:
         """Whether a loop sees that numbers are fine; those of other forms are looked at before."""

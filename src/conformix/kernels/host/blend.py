@@ -94,7 +94,7 @@ def sets_of(lowest: FloatArray, mask: BoolArray, parts: int, workers: int) -> Se
     """Return where the sets of rows go, with room for so many workers."""
     n_classes = mask.shape[1]
     return Sets(
-        lowest, mask, np.empty(mask.size, np.int32), np.zeros(parts, np.int64),
+        lowest, mask, np.empty(mask.size, np.int16), np.zeros(parts, np.int64),
         np.empty((workers, 2, n_classes + 1), np.int64), np.empty((workers, RUN)),
     )  # fmt: skip
 
