@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, count
+from itertools import chain, count, filterfalse
+from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -473,7 +474,7 @@ def first_reaching(
 
 
 # Scores that do not ask which label is which, by type: the user's may inherit from ours.
-SYMMETRIC = frozenset(kind for kind in map(SCORES.__getitem__, SCORES) if not kind.learns)
+SYMMETRIC = frozenset(filterfalse(attrgetter("learns"), map(SCORES.__getitem__, SCORES)))
 
 
 def are_symmetric(columns: Sequence[Column]) -> bool:
