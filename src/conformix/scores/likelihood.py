@@ -28,8 +28,8 @@ UNSURE = 0.01
 LIKELIHOOD_ENTRIES = 2**18
 MOST_BLOCKS = 32
 COMPILED_NUMBERS = 2**20
-# Scores of a part of such a loop, and the most parts.
-PART_NUMBERS, MOST_PARTS = 2**14, 64
+# Scores of a part of such a loop, and the most parts; those that are worth a thread.
+PART_NUMBERS, MOST_PARTS, THREAD_NUMBERS = 2**14, 64, 2**15
 # The first steps are made with one of so many rows, where that leaves so many.
 FIRST_ROWS, FEWEST_FIRST = 8, 64
 # A slope of the mean over rows that is none: sums in another order differ by less.
@@ -208,10 +208,12 @@ class Likelihood:
         """Return the sums over rows, by the compiled loop."""
         p, _, n_classes = self.planes.shape
         step = -(-self.n // min(-(-self.n * n_classes * p // PART_NUMBERS), MOST_PARTS))
-        parts = Parts(-(-self.n // step), step, self._threads)
+        # Threads that find little to do keep the others waiting.
+        several = max(1, min(self._threads, self.n * n_classes * p // THREAD_NUMBERS))
+        parts = Parts(-(-self.n // step), step, several)
         value, first = np.empty(parts.n), np.zeros((parts.n, p))
         second = np.zeros((parts.n, p, p))
-        room = self._loop.room_for(self._threads, p, n_classes, self._every)
+        room = self._loop.room_for(several, p, n_classes, self._every)
         sums, planes = (value, first, second), self.planes.reshape(p, -1)
         task = self._loop.Rows(planes, n_classes, self._every, c, columns, *sums, *room, step)
         run_parts(self._loop.likelihood, parts, task)
