@@ -2091,8 +2091,6 @@ BUGS = [
         "for product in highest[j + 1 :]:", "for product in highest[j:]:"),
     Bug("scores of earlier columns not counted", "scores/scale.py",
         "            before += highest[j]\n", ""),
-    Bug("room for fewer threads than share a likelihood", "scores/likelihood.py",
-        "self._loop.room_for(several, p,", "self._loop.room_for(max(1, several - 1), p,"),
     Bug("BLAS with one thread for ever", "kernels/blas.py",
         "            library.set_num_threads(number)", "            library.set_num_threads(1)"),
     Bug("outputs copied over by scores of their own", "scores/terms.py",
