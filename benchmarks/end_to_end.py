@@ -34,6 +34,11 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import numpy as np
 
+try:
+    import resource
+except ImportError:  # not on Windows
+    resource = None  # type: ignore[assignment]
+
 import conformix as cx
 from benchmarks import end_to_end_page
 from benchmarks.measure import ROOT, interval, surroundings
@@ -205,29 +210,39 @@ def no_wait() -> None:
 
 
 class Taken(NamedTuple):
-    """Seconds of one call: of both steps, each from idle to done, and of all threads together."""
+    """Seconds of one call: of both steps, each from idle to done, and of all threads together.
+
+    And the fresh pages of memory that the system had to give.
+    """
 
     fit: float
     predict: float
     processor: float
+    pages: float
+
+
+def fresh_pages() -> float:
+    """Return how many pages this process was given so far; zero where the system does not say."""
+    return float(resource.getrusage(resource.RUSAGE_SELF).ru_minflt) if resource else 0.0
 
 
 def seconds_of(contender: Contender, wait: Callable[[], None] = no_wait) -> Taken:
     wait()
-    start, busy = time.perf_counter(), time.process_time()
+    pages, start, busy = fresh_pages(), time.perf_counter(), time.process_time()
     fitted = contender.fit()
     wait()
     middle = time.perf_counter()
     contender.predict(fitted)
     wait()
     end = time.perf_counter()
-    return Taken(middle - start, end - middle, time.process_time() - busy)
+    busy = time.process_time() - busy
+    return Taken(middle - start, end - middle, busy, fresh_pages() - pages)
 
 
 def in_turns(
     contenders: list[Contender], rounds: int, wait: Callable[[], None] = no_wait
 ) -> dict[str, np.ndarray]:
-    """Return the seconds (rounds, 3) of all contenders; the order shifts from round to round."""
+    """Return what all contenders took (rounds, 4), as `Taken`; the order shifts each round."""
     seconds: dict[str, list[Taken]] = {each.name: [] for each in contenders}
     for number in range(rounds):
         shift = number % len(contenders)
@@ -250,7 +265,7 @@ def quality(contender: Contender, y: np.ndarray) -> tuple[dict[str, float], Any]
 
 def timed(seconds: np.ndarray) -> dict[str, Any]:
     """Return the columns of a row: the median of the whole call, its interval, its parts."""
-    fit, predict, processor = seconds.T
+    fit, predict, processor, pages = seconds.T
     whole = fit + predict
     return {
         "seconds": short(np.median(whole)),
@@ -258,6 +273,7 @@ def timed(seconds: np.ndarray) -> dict[str, Any]:
         "fit_s": short(np.median(fit)),
         "predict_s": short(np.median(predict)),
         "cpu_s": short(np.median(processor)),
+        "pages": short(np.median(pages)),
         "rounds_s": [short(value) for value in whole],
     }
 
@@ -322,7 +338,7 @@ def pooled(children: list[list[dict[str, Any]]]) -> Iterable[dict[str, Any]]:
         whole = np.concatenate([row["rounds_s"] for row in rows])
         parts = {
             name: short(np.median([row[name] for row in rows]))
-            for name in ("fit_s", "predict_s", "cpu_s")
+            for name in ("fit_s", "predict_s", "cpu_s", "pages")
         }
         yield {name: rows[0][name] for name in facts if name in rows[0]} | {
             "seconds": short(np.median(whole)),

@@ -128,6 +128,9 @@ def goals_table(rows: Iterable[Row]) -> str:
     return table(head, lines) if lines else "no row that a goal is about"
 
 
+EXTRA = ("processor", "fresh pages", "labels in a set")
+
+
 def times_table(rows: list[Row]) -> str:
     """Return the medians with intervals of one place, by case, size and threads.
 
@@ -146,9 +149,10 @@ def times_table(rows: list[Row]) -> str:
         for size in sizes:
             row = next((r for r in rows if r["case"] == case and size_of(r) == size), {})
             line.append(f"{row['cpu_s']:.3g}" if row else "")
+            line.append(f"{row['pages']:,.0f}" if "pages" in row else "")
             line.append(f"{row['mean_size']:.2f}" if "mean_size" in row else "")
         lines.append(line)
-    extra = [f"{what}, {size}" for size in sizes for what in ("processor", "labels in a set")]
+    extra = [f"{what}, {size}" for size in sizes for what in EXTRA]
     return table(("seconds", *titles, *extra), lines)
 
 

@@ -45,12 +45,12 @@ def test_the_page_includes_every_table_that_is_written() -> None:
 def test_rounds_of_several_processes_count_alike() -> None:
     def child(times: list[float]) -> list[dict[str, Any]]:
         facts = {"case": "conformix thr", "n": 10, "K": 3, "threads": 1, "mean_size": 1.5}
-        return [facts | end_to_end.timed(np.array([[t / 2, t / 2, 2 * t] for t in times]))]
+        return [facts | end_to_end.timed(np.array([[t / 2, t / 2, 2 * t, 8.0] for t in times]))]
 
     (found,) = end_to_end.pooled([child([1.0, 1.2]), child([3.0, 9.0]), child([2.0, 2.0])])
     assert found["rounds_s"] == [1.0, 1.2, 3.0, 9.0, 2.0, 2.0]
     assert (found["seconds"], found["processes_s"]) == (2.0, [1.1, 6.0, 2.0])
-    assert (found["fit_s"], found["cpu_s"]) == (1.0, 4.0)
+    assert (found["fit_s"], found["cpu_s"], found["pages"]) == (1.0, 4.0, 8.0)
     assert (found["case"], found["mean_size"]) == ("conformix thr", 1.5)
 
 
