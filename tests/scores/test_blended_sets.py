@@ -112,6 +112,8 @@ WRONG = {
     "negative": (3, -0.25),
     "too much in all": (3, 0.5),
     "not finite logits": (3, np.inf),
+    "negative beside more than one": (3, -0.25),
+    "a little too much in all": (3, None),
 }
 
 
@@ -119,10 +121,16 @@ WRONG = {
 @pytest.mark.parametrize("what", WRONG)
 def test_a_wrong_row_is_refused_as_where_it_is_looked_at_first(what: str, first: int) -> None:
     kind: Any = "logits" if "logits" in what else "probs"
-    values = rows_of(400, 100, kind)
+    values = np.random.default_rng(0).dirichlet(np.ones(100), 400)  # none that the loop leaves
+    values = np.log(values) if kind == "logits" else values
     label, number = WRONG[what]
     for row in {first, 399}:
-        values[row, label] = number
+        if "beside" in what:  # the sum stays
+            values[row, 4] += values[row, label] - number
+        if number is None:
+            values[row] *= 1 + 1.5e-4
+        else:
+            values[row, label] = number
     with pytest.raises(InvalidInput) as at_once:
         check_outputs(values, kind)
     assert f"row {first}" in str(at_once.value)

@@ -7,9 +7,10 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from conformix.data.outputs import Outputs, check_outputs
+from conformix.errors import InvalidInput
 from conformix.kernels.twins import WORTHWHILE, compile_for
 from conformix.scores.blend import Blend
-from conformix.scores.blending import Blending
+from conformix.scores.blending import PIECE_ENTRIES, SMALL_PIECE, Blending
 from conformix.scores.evidence import Evidence
 from conformix.scores.learnt import Kin, Likeness, Rarity
 from conformix.scores.names import Column, parse_score
@@ -117,6 +118,23 @@ def test_blocks_of_rows_that_must_not_be_written_are_those_of_others() -> None:
     assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("kind", ["probs", "logits"])
+def test_numbers_that_are_not_checked_yet_are_so_before_they_are_blended(kind: Any) -> None:
+    values = rows_of(300, 40, kind)
+    values[123, 7] = np.nan
+    blending = Blending(blend_of(40, True, EVIDENCE), check_outputs(values, kind, later=True), 2)
+    with pytest.raises(InvalidInput, match=r"row 123, label 7 is nan"):
+        blending.fill(np.empty((300, 40)))
+
+
+def test_blocks_beside_the_scores_of_tuning_rows_are_small() -> None:
+    values = {name: rows_of(9_000, 30, "probs", seed) for seed, name in enumerate("ab")}
+    columns = tuple(Column(model, parse_score(name)) for model in "ab" for name in NAMES)
+    blend, outputs = Blend(columns, np.full(12, 0.1)), check_outputs(values)
+    assert Blending(blend, outputs, 1, np.arange(9_000))._rows == SMALL_PIECE // 30
+    assert Blending(blend, outputs, 1)._rows == PIECE_ENTRIES // 30
+
+
 def test_several_models_go_in_passes() -> None:
     values = {name: rows_of(300, 30, "probs", seed) for seed, name in enumerate("ab")}
     columns = tuple(Column(model, parse_score(name)) for model in "ab" for name in NAMES)
@@ -160,6 +178,16 @@ def test_scores_in_planes_are_those_of_one_by_one(
     for found, own in ((ranked.probs, plain.probs), (ranked.patterns, plain.patterns)):
         assert_array_equal(found, own)
     assert_array_equal(ranked.log_probs, plain.log_probs)
+
+
+def test_scores_are_written_by_loops_over_what_was_in_their_planes() -> None:
+    outputs = check_outputs(rows_of(300, 40, "probs"))
+    columns = [Column("", parse_score(name)) for name in NAMES]
+    expected, planes = np.empty((2, len(columns), 300, 40))
+    planes[:] = 5.0
+    fill_planes(expected, outputs, columns)
+    fill_planes(planes, outputs, columns, in_loops=True)
+    assert_array_equal(planes, expected)
 
 
 def test_a_plane_that_is_the_outputs_themselves_stays() -> None:
