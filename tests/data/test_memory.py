@@ -92,6 +92,18 @@ def test_a_fit_in_memory_copies_the_tuning_rows_alone(rows, small_blocks) -> Non
     assert peak_bytes(lambda: fitted(*rows)) < 1.9 * SCORES
 
 
+@pytest.mark.parametrize("how", ["rows first", "columns first", "every second column"])
+def test_some_rows_are_read_without_a_copy_of_all(how: str) -> None:
+    values = np.random.default_rng(0).dirichlet(np.ones(50), 20_000)
+    if how == "columns first":
+        values = np.asfortranarray(values)
+    elif how == "every second column":
+        values = np.repeat(values, 2, axis=1)[:, ::2]
+    outputs, rows = check_outputs(values), np.array([3, 9_000, 19_999])
+    assert peak_bytes(lambda: outputs.rows(rows)) < values.nbytes / 100
+    assert np.array_equal(outputs.rows(rows).models[""], values[rows])
+
+
 def test_prediction_in_batches_holds_a_batch(rows, mapped, small_blocks) -> None:
     cp = fitted(rows[0][:100], rows[1][:100])
     source = cx.stream.from_arrays(mapped, rows=50)

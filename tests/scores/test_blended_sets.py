@@ -13,10 +13,12 @@ import conformix as cx
 from conformix.data.outputs import check_outputs
 from conformix.errors import InvalidInput
 from conformix.fit.fit import n_reaching
+from conformix.fit.rule import Rule
 from conformix.fit.scored import Scoring
 from conformix.kernels.twins import WORTHWHILE, compile_for
 from conformix.scores import blending as room_of_blends
 from conformix.scores.blending import Blending
+from conformix.scores.scale import Scaled
 from scores.test_blending import EVIDENCE, blend_of, crowded, in_passes, rows_of
 
 
@@ -88,10 +90,10 @@ def test_rows_that_the_loop_leaves_have_sets_too() -> None:
     expected = in_passes(blend, check_outputs(values))
     limits, mask = limits_of(expected), np.zeros((300, 100), dtype=bool)
     blending, left = Blending(blend, check_outputs(values, later=True), 2), []
-    passes = blending._sets_in_passes
-    blending._sets_in_passes = lambda rows, *rest: (left.append(rows), passes(rows, *rest))[1]
+    passes = blending._left_over
+    blending._left_over = lambda some: (left.append(len(some)), passes(some))[1]
     labels = blending.sets(limits, mask)
-    assert sum(rows.stop - rows.start for rows in left) >= 200
+    assert sum(left) >= 200
     assert_array_equal(mask, expected >= limits[:, None])
     assert labels.tolist() == labels_in_order(expected, mask)
 
@@ -141,19 +143,47 @@ def test_a_wrong_row_is_refused_as_where_it_is_looked_at_first(what: str, first:
 
 
 @pytest.mark.parametrize("kind", ["probs", "logits"])
-def test_numbers_that_only_a_closer_look_finds_fine_have_sets(kind: Any) -> None:
-    """Sums at the edge of what is allowed, and classes that are ruled out."""
-    values = rows_of(200, 20, kind)
+def test_numbers_that_only_a_closer_look_finds_fine_have_sets(
+    kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sums at the edge of what is allowed, and classes that are ruled out: by the loop, too."""
+    monkeypatch.setattr(room_of_blends, "SETS_ENTRIES", 90 * 20)
+    values = np.random.default_rng(0).dirichlet(np.ones(20), 200)
+    values = np.log(values) if kind == "logits" else values
     if kind == "probs":
-        values[50:60] *= 1 + 0.99999e-4
+        values[50:160] *= 1 + 0.99999e-4
     else:
-        values[50:60, 4] = -np.inf
+        values[50:160, 4] = -np.inf
     blend = blend_of(20, True, EVIDENCE)
     expected = in_passes(blend, check_outputs(values, kind))
     limits, mask = limits_of(expected), np.zeros((200, 20), dtype=bool)
+    monkeypatch.setattr(Blending, "_in_passes", None)
     labels = Blending(blend, check_outputs(values, kind, later=True), 1).sets(limits, mask)
     assert_array_equal(mask, expected >= limits[:, None])
     assert labels.tolist() == labels_in_order(expected, mask)
+
+
+def test_a_wrong_row_is_refused_after_others_that_took_a_closer_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(room_of_blends, "SETS_ENTRIES", 90 * 20)
+    values = np.random.default_rng(0).normal(size=(400, 20))
+    values[3, 4], values[333, 7] = -np.inf, np.nan
+    outputs, mask = check_outputs(values, "logits", later=True), np.zeros((400, 20), dtype=bool)
+    with pytest.raises(InvalidInput, match="row 333, label 7 is nan"):
+        Blending(blend_of(20, True, EVIDENCE), outputs, 1).sets(np.zeros(400), mask)
+
+
+class Doubled(Scaled):
+    """A user's scale, which inherits from ours and does something else."""
+
+    def __call__(self, scores: Any) -> Any:
+        return 2.0 * scores
+
+
+def test_a_scale_of_the_users_is_asked_although_its_factors_are_one() -> None:
+    assert Rule(Scaled((1.0,)), np.ones(1)).counts_alone
+    assert not Rule(Doubled((1.0,)), np.ones(1)).counts_alone
 
 
 def drawn(n: int, n_classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -228,6 +258,7 @@ def test_numbers_that_reach_thresholds_are_counted_in_some_rows(
     rows = np.flatnonzero(np.random.default_rng(1).random(200) < 0.6)
     lowest = values[rows, :1] if many else 0.5
     assert n_reaching(values, rows, lowest) == (values[rows] >= lowest).sum()
+    assert n_reaching(values, rows, np.array([[0.5]])) == (values[rows] >= 0.5).sum()
     assert n_reaching(values, rows[:0], lowest if not many else lowest[:0]) == 0
 
 

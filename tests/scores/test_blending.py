@@ -9,6 +9,7 @@ from numpy.testing import assert_array_equal
 from conformix.data.outputs import Outputs, check_outputs
 from conformix.errors import InvalidInput
 from conformix.kernels.twins import WORTHWHILE, compile_for
+from conformix.scores import blending as room_of_blends
 from conformix.scores.blend import Blend
 from conformix.scores.blending import PIECE_ENTRIES, SMALL_PIECE, Blending
 from conformix.scores.evidence import Evidence
@@ -99,6 +100,27 @@ def test_some_rows_go_where_they_are_told(kind: Any) -> None:
     Blending(blend, outputs, 1, np.tile(rows, 1)).fill(out, places)
     assert_array_equal(out[places], in_passes(blend, outputs)[rows])
     assert np.isnan(out[[1, 3, 4, 6, 7, 8]]).all()
+
+
+def test_some_rows_go_to_the_first_ones_where_nothing_is_told() -> None:
+    outputs, blend = check_outputs(rows_of(400, 40, "probs")), blend_of(40, True, EVIDENCE)
+    out = np.full((100, 40), np.nan)
+    Blending(blend, outputs, 2, np.arange(200, 300)).fill(out)
+    assert_array_equal(out, in_passes(blend, outputs)[200:300])
+
+
+def test_room_for_one_thread_is_that_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("conformix.kernels.blocks.FOR_TWO", 1)
+    outputs, blend = check_outputs(rows_of(400, 40, "probs")), blend_of(40, True, EVIDENCE)
+    blending, out, threads = Blending(blend, outputs, 2), np.empty((400, 40)), []
+    blending.map(lambda rows, values: None)  # by one thread each
+    run = room_of_blends.run_parts
+    monkeypatch.setattr(
+        room_of_blends, "run_parts", lambda *how: (threads.append(how[1].threads), run(*how))
+    )
+    blending.fill(out)
+    assert threads == [1]
+    assert_array_equal(out, in_passes(blend, outputs))
 
 
 def test_blocks_of_rows_that_must_not_be_written_are_those_of_others() -> None:

@@ -199,6 +199,11 @@ class ReadHere:
         return added(self.map(function, rows, arrays), add)
 
 
+def _is_plain(values: Any) -> bool:
+    """Whether `take` reads rows where they are: of columns it would copy all of the array."""
+    return type(values) is np.ndarray and values.flags.c_contiguous
+
+
 @dataclass(frozen=True)
 class Outputs(ReadHere):
     """The checked outputs of one or several models on the same rows."""
@@ -227,7 +232,7 @@ class Outputs(ReadHere):
             later = getattr(values, "later_rows", None)
             if later is not None:
                 models[name] = later(rows)
-            elif type(values) is np.ndarray and isinstance(rows, np.ndarray):
+            elif isinstance(rows, np.ndarray) and _is_plain(values):
                 models[name] = values.take(rows, axis=0)  # in half the time of an index
             else:
                 models[name] = values[rows]

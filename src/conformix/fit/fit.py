@@ -504,6 +504,8 @@ def n_reaching(values: FloatArray, rows: IntArray, thresholds: Any) -> int:
     3
     """
     total = 0
+    if not isinstance(thresholds, float):
+        thresholds = np.broadcast_to(thresholds, (len(rows), 1))
     for block in row_blocks(*values.shape):
         places, within = chosen(rows, block.start, block.stop - block.start)
         lowest = thresholds

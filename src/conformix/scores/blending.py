@@ -92,8 +92,9 @@ class Blending:
         values: Any = next(iter(self._outputs.models.values()))
         here = self._recipe is not None and self._outputs.unchecked is None and _is_plain(values)
         if here:
-            rows = np.arange(self._n) if self._chosen is None else self._chosen
-            self._walk(values, rows, out, rows if places is None else places, self._threads)
+            first = np.arange(self._n)
+            rows = first if self._chosen is None else self._chosen
+            self._walk(values, rows, out, first if places is None else places, self._threads)
             self._outputs.release_pages()
         elif places is None:
             self._run(lambda rows: self._fill(rows, out[rows]))
@@ -130,32 +131,48 @@ class Blending:
             return None
         several = threads_for(min(values.size, SETS_ENTRIES), self._threads)
         room = self._loop.room_for(several, values.shape[1], self._recipe)
-        found = []
+        tolerance: float | None = self._tolerance()
+        found: list[IntArray] = []
         for rows in row_blocks(self._n, values.shape[1], SETS_ENTRIES):
-            found.append(self._sets_of(rows, _plainly(values[rows]), lowest, mask, room))
+            block = _plainly(values[rows]), lowest[rows], mask[rows], room
+            labels = None if tolerance is None else self._sets_of(*block, tolerance)
+            if labels is None:  # a closer look at the numbers, here and from now on
+                tolerance = None
+                self._outputs.read(rows)
+                labels = self._sets_of(*block, -1.0)
+            found.append(labels)
             self._outputs.release_pages()
         return np.concatenate(found)
 
     def _sets_of(
-        self, rows: slice, some: FloatArray, lowest: FloatArray, mask: BoolArray, room: Any
-    ) -> IntArray:
-        """Return the labels in the sets of neighbouring rows."""
+        self, some: FloatArray, lowest: FloatArray, mask: BoolArray, room: Any, tolerance: float
+    ) -> Any:
+        """Return the labels in the sets of some rows; None where the loop does not see them fine.
+
+        With a tolerance below zero they are known to be.
+        """
         loop, (n, n_classes), several = self._loop, some.shape, len(room.given)
         parts, places = _parts(n, room, several), np.arange(n)
-        sets = loop.sets_of(lowest[rows], mask[rows], parts.n, several)
-        how = NOWHERE, places, room, sets, self._tolerance()
+        sets = loop.sets_of(lowest, mask, parts.n, several)
+        how = NOWHERE, places, room, sets, tolerance
         task = loop.blending(some, places, self._recipe, *how)
         run_parts(loop.blend, parts, task)
-        width = parts.step * n_classes
-        found = [
-            sets.labels[part * width :][:count] for part, count in enumerate(sets.counts.tolist())
-        ]
+        counts, width = sets.counts.tolist(), parts.step * n_classes
+        if min(counts) < 0:
+            return None
+        found = [sets.labels[part * width :][:count] for part, count in enumerate(counts)]
         for part in np.unique(np.flatnonzero(task.left) // parts.step).tolist():
-            first = rows.start + part * parts.step
-            there = slice(first, min(first + parts.step, rows.stop))
-            found[part] = self._sets_in_passes(there, lowest[there], mask[there])
-        small = np.min_scalar_type(n_classes - 1)
-        return np.concatenate(found, dtype=small, casting="unsafe")
+            own = slice(part * parts.step, min((part + 1) * parts.step, n))
+            numbers = self._left_over(some[own])
+            np.greater_equal(numbers, lowest[own, None], out=mask[own])
+            found[part] = falling_labels(numbers, mask[own])
+        return np.concatenate(found, dtype=np.min_scalar_type(n_classes - 1), casting="unsafe")
+
+    def _left_over(self, values: FloatArray) -> FloatArray:
+        """Return the blend of rows whose numbers are so near that their keys hardly differ."""
+        (name,), found = self._outputs.models, np.empty(values.shape)
+        self._in_passes(replace(self._outputs, models={name: values}, unchecked=None), found)
+        return found
 
     def _is_quick(self) -> bool:
         """Whether a loop sees that numbers are fine; those of other forms are looked at before."""
@@ -172,14 +189,6 @@ class Blending:
             return -1.0
         (tolerance,) = unchecked.tolerances.values()
         return 0.0 if unchecked.form == "logits" else tolerance - SPARE
-
-    def _sets_in_passes(self, rows: slice, lowest: FloatArray, mask: BoolArray) -> IntArray:
-        """Return the labels in the sets of rows that the loop has left."""
-        some = self._outputs.read(rows)
-        found = np.empty(mask.shape)
-        self._in_passes(some, found)
-        np.greater_equal(found, lowest[:, None], out=mask)
-        return falling_labels(found, mask)
 
     def _run(self, work: Callable[[slice], T]) -> list[T]:
         def of_thread(rows: slice) -> T:
@@ -238,18 +247,18 @@ class Blending:
         except Empty:
             room = loop.room_for(several, n_classes, self._recipe)
         task = loop.blending(values, rows, self._recipe, out, places, room)
-        run_parts(loop.blend, _parts(len(rows), room, several), task)
+        run_parts(loop.blend, _parts(len(rows), room, min(several, len(room.given))), task)
         self._rooms.put(room)
-        left = np.flatnonzero(task.left)  # their numbers are so near that their keys hardly differ
-        name = next(iter(self._outputs.models))
-        for piece in row_blocks(len(left), 1, self._rows):
-            some = values[rows[left[piece]]]
-            found = np.empty((len(some), n_classes))
-            self._in_passes(replace(self._outputs, models={name: some}, unchecked=None), found)
-            out[places[left[piece]]] = found
+        left = np.flatnonzero(task.left)
+        if len(left):
+            out[places[left]] = self._left_over(values[rows[left]])
 
-    def _in_passes(self, some: Outputs, out: FloatArray) -> None:
-        """Write the blend of some outputs, pass by pass."""
+    def _in_passes(self, outputs: Outputs, out: FloatArray) -> None:
+        """Write the blend of some outputs, pass by pass, of as many as there is room for."""
+        for rows in row_blocks(outputs.n, 1, self._rows):
+            self._block_in_passes(outputs.rows(rows), out[rows])
+
+    def _block_in_passes(self, some: Outputs, out: FloatArray) -> None:
         blend, ranked = self._blend, ranked_models(some)
         if self._terms is None:
             out[:] = blend.without_products(ranked)

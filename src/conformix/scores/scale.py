@@ -133,8 +133,8 @@ class Scaled:
 
     @property
     def leaves_scores(self) -> bool:
-        """Whether scores stay as they are: all factors are one."""
-        return all(factor == 1 for factor in self.factors)
+        """Whether scores stay as they are: all factors are one, and nobody else maps them."""
+        return type(self) is Scaled and all(factor == 1 for factor in self.factors)
 
     def __call__(self, scores: FloatArray) -> FloatArray:
         """Return ``factor_j * s_j``; the scores themselves where all factors are one."""

@@ -85,7 +85,7 @@ class Sets(NamedTuple):
     lowest: FloatArray  # (n,) what a number of the row has to reach; or none: no sets are asked for
     mask: BoolArray  # (n, K)
     labels: IntArray  # (n K,): those of a part begin where its rows would
-    counts: IntArray  # (parts,) how many those are
+    counts: IntArray  # (parts,) how many those are; -1 where a row is not seen to be fine
     found: IntArray  # (workers, 2, K + 1): room
     room: FloatArray  # (workers, RUN)
 
@@ -115,7 +115,7 @@ class Blending(NamedTuple):
     home: int
     room: Room
     sets: Sets
-    tolerance: float  # how far rows may sum from one; below zero they are checked already
+    tolerance: float  # of sets: how far rows may sum from one; below zero they are checked
 
 
 def blending(
@@ -146,8 +146,7 @@ def blend(board: IntArray, helpers: int, n: int, task: Blending, part: int, work
     logs, spread = room.logs[worker, :some], room.spread[worker, :some]
     order, ties = room.order[worker, :some], room.ties[worker, :some]
     if not _are_fine(values, rows[start : start + some], recipe.from_logits, tolerance, given, z):
-        for i in range(some):
-            left[start + i] = True
+        sets.counts[part] = -1
         return 0
     probs = given
     if recipe.from_logits:
