@@ -421,3 +421,15 @@ def test_evidence_is_finite_and_its_bounds_rise() -> None:
 def _loaded(cp: cx.ScoreAverage, folder: Path) -> Any:
     cp.save(folder / "model.cfx")
     return cx.ScoreAverage.load(folder / "model.cfx")
+
+
+@pytest.mark.parametrize("loop", [False, True], ids=["passes", "loop"])
+def test_odds_beyond_all_measure_are_alike(loop: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their products with factors of rows stay finite, and labels that are level count for one."""
+    twins.compile_for(twins.WORTHWHILE)
+    if not loop:
+        monkeypatch.setattr(evidence, "loops", lambda *_: None)
+    z = np.tile([0.0, -500.0, -250.0, -800.0], (300, 1))
+    odds = evidence.Odds(z, np.ones(300, dtype=int))._of_labels  # the level is that of labels 1
+    expected = elementary.exp(np.array([evidence.FARTHEST, 0.0, 250.0, -300.0]))
+    assert_array_equal(odds, np.tile(expected, (300, 1)))
