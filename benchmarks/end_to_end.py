@@ -52,7 +52,7 @@ THREE = ("thr", "aps", "rank")
 HOST_SIZES = {(10_000, 100): 25, (20_000, 1_000): 9}
 DEVICE_SIZES = {(50_000, 1_000): 15}
 SCORES = ("thr", "aps", "rank", "logp", "margin", "invrank")
-GROWTH_ROUNDS = 5
+GROWTH_ROUNDS = 15
 # Processes that share the rounds of the host.
 PROCESSES = 5
 # Who takes turns with us on the host. Blocks of memory as large as TorchCP's, once they are given
