@@ -56,7 +56,7 @@ GROWTH_ROUNDS = 15
 # Processes that share the rounds of the host.
 PROCESSES = 5
 # Who takes turns with us on the host. Blocks of memory as large as TorchCP's, once they are given
-# back, let the allocator keep what it has: in its company MAPIE takes a quarter less.
+# back, let the allocator keep what it has: in its company MAPIE takes less time.
 COMPANY = {"all peers": ("mapie", "torchcp"), "MAPIE alone": ("mapie",)}
 # Seconds per gigabyte.
 SLOW_MEMORY = 3

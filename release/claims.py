@@ -253,6 +253,13 @@ def _goals_missed(text: str) -> Iterable[str]:
     yield (
         f"`auto` takes {small} times MAPIE's APS at 10,000 x 100, {large} times at 20,000 x 1,000"
     )
+    alone = "host, 2 cores, MAPIE alone", "10,000 x 100"
+    three, from_logits, auto = (
+        short(told[f"conformix {case} / MAPIE APS", *alone], 2)
+        for case in ("thr, aps, rank", "thr, aps, rank, logits", "auto")
+    )
+    yield f"beside MAPIE alone {three} ({from_logits})"
+    yield f"beside MAPIE alone {auto}"
     case = "conformix thr, aps, rank, 16 threads / 1 thread"
     share = told[case, "host, 16 cores", "10,000 x 1,000"]
     yield f"10,000 x 1,000 with three scores takes {short(share, 2)} of the time of one"
