@@ -182,6 +182,7 @@ NEAR = [
     ("data/chunks.py", "data/test_workers.py"),
     ("fit/predict_chunks.py", "data/test_workers.py"),
     ("fit/predict_chunks.py", "doors"),
+    ("fit/predictor.py", "scores/test_blended_sets.py"),
     ("fit/predictor.py", "conformal"),
     ("fit/predictor.py", "sets"),
     ("fit/predictor.py", "estimators/test_score_average.py"),

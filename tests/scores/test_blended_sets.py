@@ -15,6 +15,7 @@ from conformix.errors import InvalidInput
 from conformix.fit.fit import n_reaching
 from conformix.fit.rule import Rule
 from conformix.fit.scored import Scoring
+from conformix.kernels.host import blend as loop_of_blends
 from conformix.kernels.twins import WORTHWHILE, compile_for
 from conformix.scores import blending as room_of_blends
 from conformix.scores.blending import Blending
@@ -276,3 +277,25 @@ def test_labels_of_sets_are_held_once_and_in_few_bytes(monkeypatch: pytest.Monke
         tracemalloc.stop()
     assert labels.dtype == np.uint8
     assert peak < values.size  # 2 bytes a label would be twice as much
+
+
+def test_no_kind_of_call_compiles_the_loop_once_more() -> None:
+    """Whoever predicts one row after many would wait for seconds."""
+    logits, y = drawn(3_000, 50)
+    weights = np.random.default_rng(1).random(3_000) + 0.5
+
+    def fitted(**settings: Any) -> cx.ScoreAverage:
+        return cx.ScoreAverage("auto", kind="logits", random_state=0, **settings)
+
+    cp = fitted().fit(logits[:1_500], y[:1_500])
+    cp.predict_set(logits[1_500:])
+    cp.predict_set(logits[1_500:1_501])
+    cp.predict_set(logits[1_500:].astype(np.float32))
+    locked = logits[1_500:].copy()
+    locked.flags.writeable = False
+    cp.predict_set(locked)
+    weighted = fitted(calibration="weighted")
+    weighted.fit(logits[:1_500], y[:1_500], sample_weight=weights[:1_500])
+    for rows in (slice(1_500, 3_000), slice(1_500, 1_501)):
+        weighted.predict_set(logits[rows], sample_weight=weights[rows])
+    assert len(loop_of_blends.blend.signatures) == 1

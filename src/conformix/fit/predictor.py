@@ -299,8 +299,9 @@ class Predictor:
 
         blending = None if thresholds is None else self._blending(outputs)
         if blending is not None:
-            lowest = np.broadcast_to(thresholds, (outputs.n, 1))[:, 0]
-            best = blending.sets(np.ascontiguousarray(lowest), mask)
+            # A copy: code for memory that must not be written would be compiled apart.
+            lowest = np.array(np.broadcast_to(thresholds, (outputs.n, 1))[:, 0])
+            best = blending.sets(lowest, mask)
             if best is not None:
                 return [best]
 

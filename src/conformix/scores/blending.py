@@ -127,7 +127,7 @@ class Blending:
         """
         values: Any = next(iter(self._outputs.models.values()))
         here = isinstance(values, np.ndarray) and mask.flags.c_contiguous
-        if self._recipe is None or self._chosen is not None or not here or not self._is_quick():
+        if self._recipe is None or self._chosen is not None or not here or not self._is_seen():
             return None
         several = threads_for(min(values.size, SETS_ENTRIES), self._threads)
         room = self._loop.room_for(several, values.shape[1], self._recipe)
@@ -140,13 +140,14 @@ class Blending:
                 tolerance = None
                 self._outputs.read(rows)
                 labels = self._sets_of(*block, -1.0)
+                assert labels is not None
             found.append(labels)
             self._outputs.release_pages()
         return np.concatenate(found)
 
     def _sets_of(
         self, some: FloatArray, lowest: FloatArray, mask: BoolArray, room: Any, tolerance: float
-    ) -> Any:
+    ) -> IntArray | None:
         """Return the labels in the sets of some rows; None where the loop does not see them fine.
 
         With a tolerance below zero they are known to be.
@@ -174,8 +175,8 @@ class Blending:
         self._in_passes(replace(self._outputs, models={name: values}, unchecked=None), found)
         return found
 
-    def _is_quick(self) -> bool:
-        """Whether a loop sees that numbers are fine; those of other forms are looked at before."""
+    def _is_seen(self) -> bool:
+        """Whether a loop can see that numbers are fine: those of other forms are no outputs yet."""
         unchecked = self._outputs.unchecked
         return unchecked is None or unchecked.form in ("probs", "logits")
 

@@ -1,7 +1,8 @@
 """Rows of one model as a blend gives them, part by part: what is on the way never leaves the cache.
 
 The loops of `elementary`, `ranks`, `terms`, `patterns` and `products` over some rows at a time, one
-after the other as `conformix.scores.blend` calls them: the same bits.
+after the other as passes of `conformix.scores.blending` call them: the same bits. Where sets are
+asked for, rows are checked before and compared after, in the same walk.
 """
 
 from __future__ import annotations
