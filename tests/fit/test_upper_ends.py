@@ -332,3 +332,21 @@ def test_sizes_of_rows_that_are_read_again_are_counted_without_their_scores(
         monkeypatch.setattr(module, "WORTHWHILE", least)
         sizes.append(cx.ScoreAverage(**options).fit(mapped, y).held_out_size_)
     assert sizes[0] == sizes[1] > 0
+
+
+@pytest.mark.parametrize(
+    "dtype", ["i1", "u1", "<i4", ">i4", "i8", "f2", "<f4", ">f4", ">f8", "longdouble"]
+)
+@pytest.mark.parametrize("scores", ["paper", "thr", ("thr", "raps"), "auto"])
+@pytest.mark.parametrize("alpha", [0.05, 0.6])
+def test_logits_of_every_type_have_the_sets_of_these_numbers(dtype, scores, alpha) -> None:
+    """Whole numbers have no infinity, which is where the sets of no label begin."""
+    logits, y = rows_and_labels(2_400, 30, digits=0)
+    logits -= logits.min()
+    found = []
+    for values in (logits, logits.astype(dtype)):
+        cp = cx.ScoreAverage(scores, alpha=alpha, kind="logits", random_state=0)
+        found.append(cp.fit(values[:1_200], y[:1_200]).predict_set(values[1_200:]))
+    assert_array_equal(found[0].mask, found[1].mask)
+    assert_array_equal(found[0].order, found[1].order)
+    assert (found[0].sizes == 0).any() == (alpha > 0.5)

@@ -68,8 +68,12 @@ class SortedRows:
         u: FloatArray | None = None,
         arithmetic: Arithmetic = "exact",
     ) -> None:
-        # NumPy 2.4 with AVX-512 sorts half precision wrongly where 0.0 and -0.0 meet.
-        self.block = block.astype(np.float32) if block.dtype == np.float16 else block
+        # NumPy 2.4 with AVX-512 sorts half precision wrongly where 0.0 and -0.0 meet. Whole numbers
+        # have no infinity, where sets without any label begin; loops know two types of the rest.
+        if block.dtype not in (np.float32, np.float64):
+            half = block.dtype == np.float16
+            block = block.astype(np.float32 if half else np.float64)
+        self.block = block
         self.kind = kind
         self._how: Any = (kind, u, arithmetic)
         self.true: FloatArray | None = None  # the scores of labels that were asked for
