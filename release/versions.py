@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PLACE = ROOT / ".venv-versions"
-ROOMS = ("conformal", "scores", "sets", "metrics", "fit", "estimators", "errors")
+ROOMS = ("conformal", "kernels", "scores", "sets", "metrics", "fit", "estimators", "errors")
 QUICK = [f"tests/{room}" for room in ROOMS]
 OTHERS = ["3.12", "3.13", "3.14"]
 # Old wheels end with this Python.

@@ -120,14 +120,16 @@ def test_every_part_is_done_once_whoever_is_there(n_looking: int, n_helpers: int
 @pytest.mark.parametrize("wanted", [1, 2, 3])
 def test_those_who_look_take_parts_each_with_room_of_its_own(wanted: int) -> None:
     there, seen = np.zeros(helpers.BOARD, dtype=np.int64), set()
+
+    def all_are_seen() -> bool:
+        task = notes(12, wanted + 1, length=300_000)  # long enough to be interrupted
+        note(there, wanted, 12, task, -1, 0)
+        assert not task[3][0]
+        seen.update(task[1].tolist())
+        return len(seen) > wanted
+
     with looking(there, 4):
-        for _ in range(300):
-            task = notes(12, wanted + 1, length=300_000)  # long enough to be interrupted
-            note(there, wanted, 12, task, -1, 0)
-            assert not task[3][0]
-            seen |= set(task[1].tolist())
-            if len(seen) > wanted:
-                break
+        assert until(all_are_seen)
     assert seen == set(range(wanted + 1))
 
 

@@ -50,6 +50,11 @@ TEACHERS, LEARNT = "guarantees/test_rows_that_teach_scores.py", "guarantees/test
 NEAR = [
     ("kernels/host/board.py", "kernels/test_board.py"),
     ("kernels/helpers.py", "kernels/test_helpers.py"),
+    ("kernels/blocks.py", "kernels/test_shared_memory.py"),
+    ("kernels/host/compiled.py", "kernels/test_shared_memory.py"),
+    ("kernels/host/likeness.py", "kernels/test_likeness.py"),
+    ("kernels/patterns.py", "kernels/test_likeness.py"),
+    ("scores/sorted_rows.py", "fit/test_upper_ends.py"),
     ("kernels/helpers.py", "kernels/test_board.py"),
     ("kernels/host/digests.py", "fit/test_seen_rows.py"),
     ("kernels/host/rising.py", "kernels/test_rising.py"),

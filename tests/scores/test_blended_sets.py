@@ -20,7 +20,7 @@ from conformix.kernels.twins import WORTHWHILE, compile_for
 from conformix.scores import blending as room_of_blends
 from conformix.scores.blending import Blending
 from conformix.scores.scale import Scaled
-from scores.test_blending import EVIDENCE, blend_of, crowded, in_passes, rows_of
+from scores.test_blending import EVIDENCE, MULTIPLIES, blend_of, crowded, in_passes, rows_of
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +55,7 @@ def test_sets_hold_the_labels_whose_numbers_reach_the_limit_of_their_row(
     monkeypatch.setattr("conformix.kernels.blocks.FOR_TWO", 1)
     n = max(20_000 // n_classes, 90)
     values = rows_of(n, n_classes, kind)
-    blend = blend_of(n_classes, True, evidence)
+    blend = blend_of(n_classes, MULTIPLIES, evidence)
     expected = in_passes(blend, check_outputs(values, kind))
     limits = limits_of(expected)
     for entries in (2**22, 70 * n_classes):
@@ -87,7 +87,7 @@ def test_rows_that_the_loop_leaves_have_sets_too() -> None:
     values = rows_of(300, 100, "probs")
     values[100:] = crowded(100, 200, np.random.default_rng(0))
     values /= values.sum(axis=1, keepdims=True)
-    blend = blend_of(100, True, EVIDENCE)
+    blend = blend_of(100, MULTIPLIES, EVIDENCE)
     expected = in_passes(blend, check_outputs(values))
     limits, mask = limits_of(expected), np.zeros((300, 100), dtype=bool)
     blending, left = Blending(blend, check_outputs(values, later=True), 2), []
@@ -102,7 +102,7 @@ def test_rows_that_the_loop_leaves_have_sets_too() -> None:
 def test_more_rows_are_left_than_there_is_room_for_at_once() -> None:
     values = crowded(100, 900, np.random.default_rng(0))
     values /= values.sum(axis=1, keepdims=True)
-    blend, outputs = blend_of(100, True, EVIDENCE), check_outputs(values)
+    blend, outputs = blend_of(100, MULTIPLIES, EVIDENCE), check_outputs(values)
     blending, out = Blending(blend, outputs, 1, np.arange(900)), np.empty((900, 100))
     assert blending._rows < 900
     blending.fill(out, np.arange(900))
@@ -139,7 +139,7 @@ def test_a_wrong_row_is_refused_as_where_it_is_looked_at_first(what: str, first:
     assert f"row {first}" in str(at_once.value)
     outputs, mask = check_outputs(values, kind, later=True), np.zeros((400, 100), dtype=bool)
     with pytest.raises(InvalidInput) as on_the_way:
-        Blending(blend_of(100, True, EVIDENCE), outputs, 2).sets(np.zeros(400), mask)
+        Blending(blend_of(100, MULTIPLIES, EVIDENCE), outputs, 2).sets(np.zeros(400), mask)
     assert str(on_the_way.value) == str(at_once.value)
 
 
@@ -155,7 +155,7 @@ def test_numbers_that_only_a_closer_look_finds_fine_have_sets(
         values[50:160] *= 1 + 0.99999e-4
     else:
         values[50:160, 4] = -np.inf
-    blend = blend_of(20, True, EVIDENCE)
+    blend = blend_of(20, MULTIPLIES, EVIDENCE)
     expected = in_passes(blend, check_outputs(values, kind))
     limits, mask = limits_of(expected), np.zeros((200, 20), dtype=bool)
     monkeypatch.setattr(Blending, "_in_passes", None)
@@ -172,7 +172,7 @@ def test_a_wrong_row_is_refused_after_others_that_took_a_closer_look(
     values[3, 4], values[333, 7] = -np.inf, np.nan
     outputs, mask = check_outputs(values, "logits", later=True), np.zeros((400, 20), dtype=bool)
     with pytest.raises(InvalidInput, match="row 333, label 7 is nan"):
-        Blending(blend_of(20, True, EVIDENCE), outputs, 1).sets(np.zeros(400), mask)
+        Blending(blend_of(20, MULTIPLIES, EVIDENCE), outputs, 1).sets(np.zeros(400), mask)
 
 
 class Doubled(Scaled):
@@ -220,7 +220,7 @@ def test_predictions_of_a_blend_are_such_sets(name: str, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(Blending, "sets", seen)
     found = cp.predict_set(logits[1_500:], **rows)
-    assert made == [True] * by_loop
+    assert made == [MULTIPLIES] * by_loop
     monkeypatch.setattr(Blending, "sets", lambda *_: None)
     again = cp.predict_set(logits[1_500:], **rows)
     assert_array_equal(found.mask, again.mask)

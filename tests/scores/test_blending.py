@@ -8,6 +8,7 @@ from numpy.testing import assert_array_equal
 
 from conformix.data.outputs import Outputs, check_outputs
 from conformix.errors import InvalidInput
+from conformix.kernels.host.products import are_quick
 from conformix.kernels.twins import WORTHWHILE, compile_for
 from conformix.scores import blending as room_of_blends
 from conformix.scores.blend import Blend
@@ -21,6 +22,11 @@ from conformix.scores.terms import fill_terms
 
 NAMES = ("logp(floor=0.01)", "logp", "logrank", "rank", "thr", "logp(floor=0.1)")
 EVIDENCE = Evidence(0.4, -0.2, -1.0, 1.5)
+
+
+# Where a machine has no quick step, blends with products are not computed by the loop.
+MULTIPLIES = are_quick()
+QUICK = pytest.mark.skipif(not MULTIPLIES, reason="no quick step on this machine")
 
 
 def rows_of(n: int, n_classes: int, kind: str, seed: int = 0) -> np.ndarray:
@@ -75,7 +81,7 @@ def loaded() -> None:
 
 @pytest.mark.parametrize("kind", ["probs", "logits"])
 @pytest.mark.parametrize("evidence", [None, EVIDENCE], ids=["plain", "evident"])
-@pytest.mark.parametrize("with_products", [False, True])
+@pytest.mark.parametrize("with_products", [False, pytest.param(True, marks=QUICK)])
 @pytest.mark.parametrize("n_classes", [2, 3, 17, 100, 300])
 def test_the_loop_gives_the_bits_of_passes(
     n_classes: int, with_products: bool, evidence: Evidence | None, kind: Any
@@ -89,6 +95,16 @@ def test_the_loop_gives_the_bits_of_passes(
         assert blending._recipe is not None
         blending.fill(out)
         assert_array_equal(out, expected)
+
+
+def test_machines_without_a_quick_step_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    outputs, blend = check_outputs(rows_of(400, 40, "probs")), blend_of(40, True, EVIDENCE)
+    expected, out = in_passes(blend, outputs), np.empty((400, 40))
+    monkeypatch.setattr("conformix.kernels.host.products.are_quick", lambda: False)
+    blending = Blending(blend, outputs, 2)
+    assert blending._recipe is None
+    blending.fill(out)
+    assert_array_equal(out, expected)
 
 
 @pytest.mark.parametrize("kind", ["probs", "logits"])
@@ -112,7 +128,7 @@ def test_some_rows_go_to_the_first_ones_where_nothing_is_told() -> None:
 
 def test_room_for_one_thread_is_that_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("conformix.kernels.blocks.FOR_TWO", 1)
-    outputs, blend = check_outputs(rows_of(400, 40, "probs")), blend_of(40, True, EVIDENCE)
+    outputs, blend = check_outputs(rows_of(400, 40, "probs")), blend_of(40, MULTIPLIES, EVIDENCE)
     blending, out, threads = Blending(blend, outputs, 2), np.empty((400, 40)), []
     blending.map(lambda rows, values: None)  # by one thread each
     run = room_of_blends.run_parts

@@ -96,4 +96,5 @@ def _models() -> Iterator[Any]:
     yield average("thr", "rank", calibration=PerClass(tune=True))
     yield average("thr", "rank", search=GradientSearch())
     yield average("thr", "raps")
+    yield average("thr", "kin")
     yield average("thr", "logp", allow_empty=False)

@@ -24,6 +24,7 @@ from conformix.kernels.arrays import IntArray, is_tensor, to_device, to_host, to
 from conformix.kernels.blocks import (
     DEVICE_ENTRIES,
     parts_of_rows,
+    rooms,
     row_blocks,
     run_blocks,
     run_parts,
@@ -177,7 +178,7 @@ def _added_up(kernel: Any, outputs: Any, rows: IntArray, threads: int | None) ->
     for place, values in enumerate(outputs.models.values()):
         odd = label_seeds(values.shape[1], place).view(np.int64) | 1
         parts = parts_of_rows(len(rows), values.shape[1] / SUMMED, threads)
-        room = np.empty((parts.threads, values.shape[1]))
+        room = rooms(parts.threads, values.shape[1])
         bits = kernel.Bits(values, rows, odd, sums, room, room.view(np.int64), parts.step)
         run_parts(kernel.add_bits, parts, bits)
     if isinstance(outputs, Outputs):

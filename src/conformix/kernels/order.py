@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
-from conformix.kernels.blocks import Parts, parts_of_rows, run_parts
+from conformix.kernels.blocks import Parts, parts_of_rows, rooms, run_parts
 from conformix.kernels.twins import loops
 
 NO_LIMITS, NO_STARTS = np.empty(0), np.empty(0, dtype=np.int64)
@@ -69,8 +69,8 @@ def falling_labels(
         np.cumsum(reached[1], out=starts[1:])
     labels = np.empty(np.count_nonzero(mask) if reached is None else starts[-1], dtype=np.int64)
     limits = (NO_LIMITS if reached is None else reached[0]).astype(values.dtype)
-    found = np.empty((parts.threads, 2, n_classes + 1), dtype=np.int64)
-    room = np.empty((parts.threads, kernel.RUN))
+    found = rooms(parts.threads, 2, n_classes + 1, dtype=np.int64)
+    room = rooms(parts.threads, kernel.RUN)
     sets = kernel.Sets(values, limits, mask, starts, labels, found, room, parts.step)
     run_parts(kernel.members, parts, sets)
     return labels

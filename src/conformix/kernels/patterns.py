@@ -45,8 +45,13 @@ from conformix.kernels.arrays import (
 from conformix.kernels.blas import multiplying, run_products, several_products
 from conformix.kernels.blocks import (
     DEVICE_ENTRIES,
+    Parts,
+    available_threads,
+    parts_of_rows,
+    rooms,
     row_blocks,
     run_blocks,
+    run_parts,
     shares,
     threads_for,
 )
@@ -69,6 +74,8 @@ MOST_ZEROS = 64
 SQUARES_AT_ONCE = 127
 # Numbers that are added up at once on the host, where that is so many rows or more.
 SUMMED_ENTRIES, FEWEST_ROWS = 2**15, 2**8
+# Labels up to which 16-bit numbers are added up sooner than BLAS multiplies.
+FEW_LABELS = 2**7
 # Products of two numbers that take as long as a logarithm.
 AT_A_TIME = 2**6
 # Numbers on the host that are rounded and added up at once: the cache holds them.
@@ -231,15 +238,14 @@ class Multiplier:
         for right, unit in self._whole:
             loop.add_products(left, right, unit * 2.0**-PATTERN_BITS, False, out)
 
-    def in_units(self, numbers: int) -> tuple[IntArray, float] | None:
-        """Return the matrix as whole numbers, and the unit of its products with patterns.
+    def in_units(self, numbers: int) -> list[tuple[IntArray, float]]:
+        """Return the pieces as whole numbers, with the units of their products with patterns.
 
-        None where so many numbers are not multiplied in this way, or it is of several pieces.
+        None of them where so many numbers are not multiplied in this way.
         """
-        if self._loop(numbers) is None or len(self._pieces) > 1:
-            return None
-        whole, unit = self._whole[0]
-        return whole, unit * 2.0**-PATTERN_BITS
+        if self._loop(numbers) is None:
+            return []
+        return [(whole, unit * 2.0**-PATTERN_BITS) for whole, unit in self._whole]
 
     def ready(self, numbers: int) -> Multiplier:
         """Return it with all that products of so many numbers ask for, before threads do so."""
@@ -333,6 +339,30 @@ def unit_rows(values: Any, threads: int = 1) -> tuple[Any, Any]:
     norm = root((rough * rough).sum(1)[:, None])
     units = in_multiples(scaled / (norm + (norm == 0)), FACTOR_BITS)
     return units, (largest * norm)[:, 0]
+
+
+def prototype_sums(probs: Any, patterns: Any, threads: int = 1) -> Any:
+    """Return ``probs.T @ patterns`` (K, K) of rows (n, K), as `summed_products` says.
+
+    Examples
+    --------
+    >>> rows = np.array([[0.75, 0.25]]), np.array([[0.5, -0.5]], dtype=np.float32)
+    >>> prototype_sums(*rows) / 2**40
+    array([[ 0.375, -0.375],
+           [ 0.125, -0.125]])
+    """
+    n, n_classes = probs.shape
+    few = not is_tensor(probs) and n_classes <= FEW_LABELS and probs.flags.c_contiguous
+    loop = loops("likeness", n * n_classes) if few else None
+    if loop is None or not loop.are_quick():
+        return summed_products(probs, patterns, threads)
+    step = loop.rows_of_part(n_classes)
+    parts = Parts(-(-n // step), step, available_threads(threads))
+    units = 2.0**SUM_BITS, 2.0**PATTERN_BITS
+    task = loop.adding(probs, patterns, units, shift_to(SUM_BITS), parts.threads)
+    run_parts(loop.add_up, parts, task)
+    # In units of both.
+    return np.add.reduce(task.products[:, :n_classes]) << (SUM_BITS - PATTERN_BITS)
 
 
 def summed_products(left: Any, right: Any, threads: int = 1) -> Any:
@@ -441,18 +471,15 @@ def summed(values: Any, threads: int = 1) -> Any:
     """Return the sums (K,) over rows (n, K) of numbers up to one, in multiples of 2^-20, int64."""
     loop = None if is_tensor(values) else loops("patterns", values.size)
     if loop is not None and values.dtype == np.float64:
-
-        def add_up(rows: slice) -> FloatArray:
-            total = np.zeros(values.shape[1])
-            # Code for memory that must not be written would be compiled apart.
-            some = np.require(values[rows], np.float64, ["C", "W"])
-            loop.add_rows(some, shift_to(SUM_BITS), total)
-            return total
-
+        # Code for memory that must not be written would be compiled apart.
+        some = np.require(values, np.float64, ["C", "W"])
+        n, n_classes = some.shape
+        parts = parts_of_rows(n, n_classes, threads)
+        sums = rooms(parts.threads, n_classes)
+        sums[:] = 0.0
+        run_parts(loop.add_rows, parts, loop.Summing(some, shift_to(SUM_BITS), sums, parts.step))
         # Sums of no more than 2^33 rows have room in 53 bits.
-        several = threads_for(values.size, threads)
-        parts = run_blocks(add_up, shares(len(values), several), several)
-        return whole(np.sum(parts, axis=0) * 2.0**SUM_BITS)
+        return whole(np.add.reduce(sums[:, :n_classes]) * 2.0**SUM_BITS)
     entries = DEVICE_ENTRIES if is_tensor(values) else CACHE_ENTRIES
     blocks = row_blocks(len(values), values.shape[1], entries)
     sums = (whole(terms(values[rows]) * 2.0**SUM_BITS).sum(0) for rows in blocks)

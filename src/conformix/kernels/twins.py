@@ -46,8 +46,8 @@ def spend_patience() -> None:
 
 # Loops over outputs; numbers for which they are worth loading, and for which they are compiled.
 LOOPS = (
-    "blend", "board", "digests", "elementary", "kin", "likelihood", "lookup", "order", "patterns",
-    "products", "ranks", "rising", "terms", "upper",
+    "blend", "board", "digests", "elementary", "kin", "likelihood", "likeness", "lookup", "order",
+    "patterns", "products", "ranks", "rising", "terms", "upper",
 )  # fmt: skip
 WORTHWHILE, MANY = 2**17, 2**10
 

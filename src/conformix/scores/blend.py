@@ -29,8 +29,11 @@ from conformix.kernels import available_threads
 from conformix.kernels.arrays import FloatArray, IntArray, is_tensor, to_device, to_host
 from conformix.kernels.blocks import (
     DEVICE_ENTRIES,
+    parts_of_rows,
+    rooms,
     row_blocks,
     run_blocks,
+    run_parts,
     shares,
     threads_for,
 )
@@ -126,13 +129,21 @@ class Blend:
         """Return what `outputs_of` asks of ranked rows beside their logits, (n, 1) or None."""
         return None if self.evidence is None else log_spreads(*ranked.values())
 
-    def outputs_of(self, z: Any, spread: Any, kind: Kind, arithmetic: Arithmetic = "exact") -> Any:
+    def outputs_of(
+        self,
+        z: Any,
+        spread: Any,
+        kind: Kind,
+        arithmetic: Arithmetic = "exact",
+        threads: int | None = 1,
+    ) -> Any:
         """Return logits z (n, K) as what the blend gives for outputs of a kind.
 
-        z may be gone: an array is changed where it is, if that pays.
+        z may be gone: an array is changed where it is, if that pays. `threads` share rows that have
+        evidence, on the host.
         """
         if self.evidence is not None:
-            return self.evidence.logits(z, spread, None if is_tensor(z) else z)
+            return self.evidence.logits(z, spread, None if is_tensor(z) else z, threads)
         if kind == "logits":
             return z
         if is_tensor(z):
@@ -215,7 +226,7 @@ class Blend:
             whole[known.rows[rows]] = known.values[rows]
 
         Blending(self, outputs, several, others).fill(whole, others)
-        few = threads_for(known.values.size, threads)
+        few = threads_for(known.values.size // COPIED, threads)
         run_blocks(put_known, shares(len(known.rows), few), few)
         return self.instead(outputs, whole)
 
@@ -272,6 +283,8 @@ def _device() -> Any:
     return import_module("conformix.scores.device")  # PyTorch, for tensors only
 
 
+# Numbers that are copied in the time in which one is blended.
+COPIED = 2**4
 # Outputs of a blend that a fit holds (256 MiB); beyond it they are computed when asked for.
 COMPUTED_TOGETHER = 2**25
 
@@ -528,12 +541,16 @@ def _added_up(planes: Any, coefficients: FloatArray, threads: int | None) -> Any
     """Return logits (n, K) of rows whose scores are planes (p, n, K), in the place of the last."""
     z = planes[-1]
     loop = None if is_tensor(z) else loops("terms", z.size)
+    if loop is not None and planes.flags.c_contiguous:
+        n, n_classes = z.shape
+        parts = parts_of_rows(n, n_classes, threads)
+        totals = rooms(parts.threads, n_classes)
+        task = loop.Adding(planes, coefficients, z, totals, parts.step)
+        run_parts(loop.planes_into, parts, task)
+        return z
     counted = [(c, plane) for c, plane in zip(coefficients.tolist(), planes, strict=True) if c]
 
     def fill(rows: slice) -> None:
-        if loop is not None and planes.flags.c_contiguous:
-            loop.planes_into(planes, coefficients, rows.start, rows.stop, z)
-            return
         total: Any = 0.0
         for coefficient, plane in counted:
             total += coefficient * plane[rows]
@@ -564,6 +581,8 @@ def _spreads(
 
 def _turned(blend: Blend, z: Any, spread: Any, kind: Kind, threads: int | None) -> Any:
     """Return logits (n, K) of rows with so much spread as what the blend gives, in their place."""
+    if blend.evidence is not None and not is_tensor(z):  # threads share the rows
+        return blend.outputs_of(z, spread, kind, threads=threads)
 
     def turn(rows: slice) -> None:
         own = None if spread is None else to_device(spread[rows], z)

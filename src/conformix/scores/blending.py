@@ -221,10 +221,10 @@ class Blending:
         factors: Any = np.empty((0, 0), np.int16)
         unit = 0.0
         for multiplier in self._multipliers.values():
-            whole = multiplier.in_units(numbers)
-            if whole is None:
+            pieces = multiplier.in_units(numbers)
+            if len(pieces) != 1:
                 return None
-            factors, unit = whole
+            ((factors, unit),) = pieces
         runs = self._terms.runs  # of one model there is one, or none
         kinds, of_terms = runs[0][1:] if runs else (np.empty(0, int), np.empty((0, n_classes + 1)))
         becomes = self._loop.LOGITS if outputs.kind == "logits" else self._loop.PROBS
@@ -276,8 +276,7 @@ class Blending:
 
 def _parts(n: int, room: Any, threads: int) -> Parts:
     """Return the parts of so many rows, each of as many as there is room for."""
-    step = room.given.shape[1]
-    return Parts(-(-n // step), step, threads)
+    return Parts(-(-n // room.step), room.step, threads)
 
 
 def _plainly(values: Any) -> FloatArray:

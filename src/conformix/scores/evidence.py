@@ -100,15 +100,21 @@ class Evidence:
         """Coefficients and bounds, as loops take them."""
         return self.spread, self.top, self.narrowest, self.widest
 
-    def logits(self, z: Any, spread: Any, out: FloatArray | None = None) -> Any:
+    def logits(
+        self, z: Any, spread: Any, out: FloatArray | None = None, threads: int | None = 1
+    ) -> Any:
         """Return ``log softmax(z) + e`` (n, K) of logits z and what `log_spreads` says, (n, 1).
 
-        On the host in `out`, where that is given; it may be z.
+        On the host in `out`, where that is given, which may be z, and by so many threads.
         """
         loop = None if is_tensor(z) else loops("terms", z.size)
         if loop is not None and z.flags.c_contiguous and z.dtype == np.float64:
             out = np.empty_like(z) if out is None else out
-            loop.evident_into(z, spread, self.numbers, elementary.cuts(z.shape[1]), out)
+            n, n_classes = z.shape
+            parts = parts_of_rows(n, n_classes, threads)
+            room, cuts = loop.room_for(parts.threads, n_classes), elementary.cuts(n_classes)
+            task = loop.Evident(z, spread, self.numbers, cuts, out, room, parts.step)
+            run_parts(loop.evident, parts, task)
             return out
         top, total = _tops_and_totals(z)
         known = spread.clip(self.narrowest, self.widest)

@@ -294,7 +294,7 @@ class Likeness(PatternScore):
 
     def sums_of(self, ranked: Ranked, threads: int) -> RowSums:
         """Return ``sum_i p_y(x_i) f(x_i)``."""
-        products = patterns.summed_products(ranked.probs, ranked.patterns, threads)
+        products = patterns.prototype_sums(ranked.probs, ranked.patterns, threads)
         return RowSums(len(ranked.probs), to_host(products), 0)
 
     def matrix(self, sums: RowSums, threads: int = 1) -> Any:
@@ -323,19 +323,28 @@ class Likeness(PatternScore):
         several = available_threads(threads)
         units, norms = self._prototypes(sums.beside(ranked.patterns), several)
         xp, scores = ranked.xp, ranked.xp.empty_like(ranked.probs) if out is None else out
-        loop = None if is_tensor(scores) else loops("patterns", scores.size)
         prototypes = patterns.fine_multiplier(units)
-        if not is_tensor(scores):
-            prototypes.ready(scores.size)
+        loop: Any = None if is_tensor(scores) else loops("likeness", scores.size)
+        pieces = [] if loop is None else prototypes.in_units(scores.size)
+        if pieces and scores.flags.c_contiguous and ranked.probs.flags.writeable:
+            n, n_classes = scores.shape
+            matrices, in_units = zip(*pieces, strict=True)
+            shared = parts_of_rows(n, _amount(n_classes, n_classes), several)
+            task = loop.Leaving(
+                ranked.patterns, 2.0**-patterns.PATTERN_BITS, ranked.probs, norms, matrices,
+                in_units, CANCELLED, WIDTH, scores,
+                loop.room_for(shared.threads, n_classes, shared.step), shared.step,
+            )  # fmt: skip
+            run_parts(loop.score, shared, task)
+            return scores  # type: ignore[no-any-return]
 
         def leave_out(rows: slice) -> None:
             p = ranked.probs[rows]
+            products = prototypes(ranked.patterns[rows])
             if loop is not None:
-                scores[rows] = 0.0
-                prototypes.add(ranked.patterns[rows], scores[rows])
+                scores[rows] = products
                 loop.leave_out(scores[rows], ranked.patterns[rows], p, norms, CANCELLED, WIDTH)
                 return
-            products = prototypes(ranked.patterns[rows])
             f = as_float64(ranked.patterns[rows])
             length = (f * f).sum(1)[:, None]
             along = norms * products

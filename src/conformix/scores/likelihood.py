@@ -16,7 +16,7 @@ import numpy as np
 
 from conformix.kernels import available_threads, run_blocks
 from conformix.kernels.arrays import FloatArray, IntArray, is_tensor, of_labels, to_host
-from conformix.kernels.blocks import DEVICE_ENTRIES, Parts, run_parts, shares
+from conformix.kernels.blocks import DEVICE_ENTRIES, Parts, rooms, run_parts, shares
 from conformix.kernels.twins import compile_for, loops
 
 STEPS = 40
@@ -211,12 +211,13 @@ class Likelihood:
         # Threads that find little to do keep the others waiting.
         several = max(1, min(self._threads, self.n * n_classes * p // THREAD_NUMBERS))
         parts = Parts(-(-self.n // step), step, several)
-        value, first = np.empty(parts.n), np.zeros((parts.n, p))
-        second = np.zeros((parts.n, p, p))
+        value, first, second = np.empty(parts.n), rooms(parts.n, p), rooms(parts.n, p, p)
+        first[:], second[:] = 0.0, 0.0
         room = self._loop.room_for(several, p, n_classes, self._every)
         sums, planes = (value, first, second), self.planes.reshape(p, -1)
         task = self._loop.Rows(planes, n_classes, self._every, c, columns, *sums, *room, step)
         run_parts(self._loop.likelihood, parts, task)
+        first, second = first[:, :p], second[:, :p]
         lower = np.add.reduce(second)
         both = lower + lower.T  # the triangle that is not added up is zero
         both.flat[:: p + 1] = lower.flat[:: p + 1]

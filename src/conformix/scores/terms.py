@@ -125,8 +125,7 @@ def fill_terms(
         np.empty(values.shape, dtype=np.float32), np.zeros(len(values), dtype=bool), sort, home,
         np.empty((len(values), 1)), *places,
     )  # fmt: skip
-    step = loop.rows_of_part(n_classes)
-    run_parts(loop.score, Parts(-(-len(values) // step), step, several), task)
+    run_parts(loop.score, Parts(-(-len(values) // task.step), task.step, several), task)
     ranked.probs, ranked.log_probs, ranked.patterns = task.probs, room[logs[0]], task.patterns
     left = np.flatnonzero(task.left)
     if len(left):  # numbers so near to each other that their keys hardly differ

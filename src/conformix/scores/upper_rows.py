@@ -37,6 +37,7 @@ from conformix.kernels.blocks import (
     Parts,
     batched,
     parts_of_rows,
+    rooms,
     row_blocks,
     run_parts,
     shares,
@@ -203,16 +204,17 @@ class UpperRows:
         r, n_classes = len(which), some.shape[1]
         # Four rows of a thread are sorted at once; scores that are computed ask for all.
         keeps = bool(self._readings.computed)
-        shape = (1, max(r, 5), n_classes) if keeps else (parts.threads, 4, n_classes)
-        found = np.empty(shape, some.dtype)
-        numbers = found if some.dtype == np.float64 else np.empty(shape)
-        probs = np.empty(shape) if self._source.kind == "logits" else numbers
+        shape = (1, r, n_classes) if keeps else (parts.threads, 4, n_classes)
+        found = rooms(*shape, dtype=some.dtype)
+        numbers = found if some.dtype == np.float64 else rooms(*shape)
+        probs = rooms(*shape) if self._source.kind == "logits" else numbers
         own, values = self._walked.part(rows), self._values[rows]
         ends = self._outputs[rows] if self._outputs is not self._walked.probs else found[0, :0]
         ties = np.empty(parts.n, dtype=bool)
         task = self._walks.Holding(
-            some, which, self._how, values, own, ends, self._least[rows], (found, numbers, probs),
-            self._walks.spare(parts.threads, n_classes, self._how), ties, parts.step,
+            some, which, self._how, values, own, ends, self._least[rows], keeps,
+            (found, numbers, probs), self._walks.spare(parts.threads, n_classes, self._how), ties,
+            parts.step,
         )  # fmt: skip
         run_parts(self._walks.hold, parts, task)
         tied = bool(ties.any())

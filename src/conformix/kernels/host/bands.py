@@ -34,7 +34,7 @@ from __future__ import annotations
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray
-from conformix.kernels.host.compiled import compiled, inner
+from conformix.kernels.host.compiled import allocating, inner
 
 # Half a unit in the last place of one; what underflow may lose; a number beyond all endpoints.
 UNIT, TINY, FAR = 2.0**-53, 2.0**-1000, 2.0**1000
@@ -42,7 +42,7 @@ UNIT, TINY, FAR = 2.0**-53, 2.0**-1000, 2.0**1000
 FLAT = 2.0**-960
 
 
-@compiled
+@allocating
 def fill_bands(
     centre: FloatArray,
     offset: FloatArray,

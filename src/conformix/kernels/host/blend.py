@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
+from conformix.kernels.blocks import rooms
 from conformix.kernels.host.board import itself, run
 from conformix.kernels.host.compiled import compiled, inner, regrouped
 from conformix.kernels.host.elementary import AT_ONCE, LINES, _log_into, _softmax, log_of
@@ -51,6 +52,7 @@ class Recipe(NamedTuple):
 class Room(NamedTuple):
     """Room for the rows that every worker works on at once, (workers, r, ...)."""
 
+    step: int  # r, the rows of a part
     given: FloatArray
     probs: FloatArray  # where the outputs are logits
     logs: FloatArray
@@ -67,16 +69,17 @@ class Room(NamedTuple):
 
 def room_for(workers: int, n_classes: int, recipe: Recipe) -> Room:
     """Return room for so many workers."""
-    shape = workers, rows_of_part(n_classes), n_classes
-    none = workers, 0, n_classes
-    sorts, multiplies = recipe.label_bits > 0, len(recipe.factors) > 0
+    step = rows_of_part(n_classes)
+    shape, none = (workers, step, n_classes), (workers, 0, n_classes)
+    softens, sorts = recipe.from_logits, recipe.label_bits > 0
+    multiplied = shape if len(recipe.factors) > 0 else none
     return Room(
-        np.empty(shape), np.empty(shape if recipe.from_logits else none), np.empty(shape),
-        np.empty(shape), np.empty(shape if sorts else none, np.uint32),
-        np.empty(shape if sorts else none, np.int64), np.empty(shape[:2], np.bool_),
-        np.empty(shape if multiplies else none, np.float32),
-        np.empty((*shape[:2], recipe.factors.shape[1]), np.int16), np.empty((workers, 2, shape[1])),
-        np.empty((*shape[:2], 1)), np.empty((workers, LINES, AT_ONCE)),
+        step, rooms(*shape), rooms(*(shape if softens else none)), rooms(*shape), rooms(*shape),
+        rooms(*(shape if sorts else none), dtype=np.uint32),
+        rooms(*(shape if sorts else none), dtype=np.int64), rooms(workers, step, dtype=np.bool_),
+        rooms(*multiplied, dtype=np.float32),
+        rooms(workers, step, recipe.factors.shape[1], dtype=np.int16), rooms(workers, 2, step),
+        rooms(workers, step, 1), rooms(workers, LINES, AT_ONCE),
     )  # fmt: skip
 
 
@@ -96,7 +99,7 @@ def sets_of(lowest: FloatArray, mask: BoolArray, parts: int, workers: int) -> Se
     n_classes = mask.shape[1]
     return Sets(
         lowest, mask, np.empty(mask.size, np.int16), np.zeros(parts, np.int64),
-        np.empty((workers, 2, n_classes + 1), np.int64), np.empty((workers, RUN)),
+        rooms(workers, 2, n_classes + 1, dtype=np.int64), rooms(workers, RUN),
     )  # fmt: skip
 
 
@@ -140,9 +143,8 @@ def blend(board: IntArray, helpers: int, n: int, task: Blending, part: int, work
     if part < 0:
         return run(board, helpers, n, itself(board, helpers, n, task))
     values, rows, recipe, out, places, left, sort, home, room, sets, tolerance = task
-    n_classes, step = values.shape[1], room.given.shape[1]
-    start = part * step
-    some = min(step, len(rows) - start)
+    n_classes, start = values.shape[1], part * room.step
+    some = min(room.step, len(rows) - start)
     given, z = room.given[worker, :some], room.blended[worker, :some]
     logs, spread = room.logs[worker, :some], room.spread[worker, :some]
     order, ties = room.order[worker, :some], room.ties[worker, :some]
@@ -155,7 +157,8 @@ def blend(board: IntArray, helpers: int, n: int, task: Blending, part: int, work
         _softmax(given, probs, spread, recipe.cuts[0], recipe.cuts[1])
         _take(given, spread, recipe.least[1], logs)
     else:
-        _log_into(probs.ravel(), recipe.least[0], 0.0, logs.ravel(), room.lines[worker])
+        flat = probs.reshape(probs.size), logs.reshape(logs.size)
+        _log_into(flat[0], recipe.least[0], 0.0, flat[1], room.lines[worker])
     if recipe.label_bits > 0:
         keys, own_left = room.keys[worker, :some], left[start : start + some]
         _order(
@@ -169,7 +172,8 @@ def blend(board: IntArray, helpers: int, n: int, task: Blending, part: int, work
         add_products(whole, recipe.factors, recipe.unit, False, z)
     if recipe.becomes == EVIDENT:
         _measure(logs, recipe, room.sums[worker, :, :some], spread)
-        evident_into(z, spread, recipe.evidence, recipe.cuts, z)
+        powers, tops = room.given[worker].reshape(room.given[worker].size), room.sums[worker, 0]
+        evident_into(z, spread, recipe.evidence, recipe.cuts, z, powers, tops, room.lines[worker])
     elif recipe.becomes == PROBS:
         _softmax(z, z, spread, recipe.cuts[0], recipe.cuts[1])
     if len(sets.lowest) > 0:
@@ -277,6 +281,7 @@ class Scoring(NamedTuple):
     order: IntArray  # (workers, r, K): room
     ties: Any  # (workers, r) bool: room
     lines: FloatArray  # (workers, LINES, AT_ONCE): room
+    step: int  # r, the rows of a part
 
 
 def rows_of_part(n_classes: int) -> int:
@@ -284,13 +289,15 @@ def rows_of_part(n_classes: int) -> int:
     return max(1, TOGETHER // n_classes)
 
 
-def sorting_room(workers: int, n_classes: int) -> tuple[int, int, Any, IntArray, Any, FloatArray]:
-    """Return where the sort of keys is, and room for so many workers to sort."""
-    shape = workers, rows_of_part(n_classes), n_classes
+def sorting_room(
+    workers: int, n_classes: int
+) -> tuple[int, int, Any, IntArray, Any, FloatArray, int]:
+    """Return where the sort of keys is, room to sort for so many workers, and rows of a part."""
+    step = rows_of_part(n_classes)
     return (
-        address(np.dtype(np.uint32)), id(HOME), np.empty(shape, np.uint32),
-        np.empty(shape, np.int64), np.empty(shape[:2], np.bool_),
-        np.empty((workers, LINES, AT_ONCE)),
+        address(np.dtype(np.uint32)), id(HOME), rooms(workers, step, n_classes, dtype=np.uint32),
+        rooms(workers, step, n_classes, dtype=np.int64), rooms(workers, step, dtype=np.bool_),
+        rooms(workers, LINES, AT_ONCE), step,
     )  # fmt: skip
 
 
@@ -299,8 +306,7 @@ def score(board: IntArray, helpers: int, n: int, task: Scoring, part: int, worke
     """Write the terms of the rows of a part to planes, and the patterns of these rows."""
     if part < 0:
         return run(board, helpers, n, itself(board, helpers, n, task))
-    step = task.order.shape[1]
-    start, stop = part * step, min((part + 1) * step, len(task.values))
+    start, stop = part * task.step, min((part + 1) * task.step, len(task.values))
     given, logs = task.values[start:stop], task.planes[task.logs, start:stop]
     probs = given
     if task.from_logits:
@@ -308,7 +314,8 @@ def score(board: IntArray, helpers: int, n: int, task: Scoring, part: int, worke
         _softmax(given, probs, sums, task.cuts[0], task.cuts[1])
         _take(given, sums, task.least[1], logs)
     else:
-        _log_into(probs.ravel(), task.least[0], 0.0, logs.ravel(), task.lines[worker])
+        flat = probs.reshape(probs.size), logs.reshape(logs.size)
+        _log_into(flat[0], task.least[0], 0.0, flat[1], task.lines[worker])
     order, ties = task.order[worker, : stop - start], task.ties[worker, : stop - start]
     if task.label_bits > 0:
         keys, left = task.keys[worker, : stop - start], task.left[start:stop]

@@ -25,7 +25,7 @@ from numba.core import cgutils
 from numba.np import arrayobj
 
 from conformix.kernels.arrays import IntArray
-from conformix.kernels.host.compiled import compiled, inner
+from conformix.kernels.host.compiled import allocating, compiled, inner
 
 # Typed in some releases of numba only.
 intrinsic: Any = numba.extending.intrinsic
@@ -184,9 +184,10 @@ def _futex(typing_context: Any, board: Any, place: Any, what: Any, value: Any, s
 
 
 @inner
-def _leave(core: int) -> None:
-    """Go on on another core, where this thread may run on one."""
-    cores = np.zeros(CORES // 64, np.uint64)
+def _leave(core: int, cores: Any) -> None:
+    """Go on on another core, where this thread may run on one; `cores` (words,) is room."""
+    for k in range(len(cores)):
+        cores[k] = 0
     if not 0 <= core < CORES or _read_cores(cores) < 0:
         return
     own = np.uint64(1) << np.uint64(core & 63)
@@ -317,14 +318,14 @@ def let_others_run(times: int) -> None:
         _give_way()
 
 
-@compiled
+@allocating
 def step_aside(board: IntArray) -> None:
     """Leave the core of whoever calls: some systems wake a thread there, and let it stay."""
     if _own_core() == board[CORE]:
-        _leave(board[CORE])
+        _leave(board[CORE], np.empty(CORES // 64, np.uint64))
 
 
-@compiled
+@allocating
 def serve(board: IntArray, flag: IntArray, looks: int, seconds: int) -> int:
     """Take parts of calls on the board until ``flag[0]`` is raised, or no call was there for long.
 
@@ -333,6 +334,7 @@ def serve(board: IntArray, flag: IntArray, looks: int, seconds: int) -> int:
     is returned how often helpers were roused until then: whoever was roused meanwhile looks again.
     """
     joined, look, roused = np.int64(0), 0, np.int64(0)
+    cores = np.empty(CORES // 64, np.uint64)
     while True:
         if _read(flag, 0) != 0:
             return -1
@@ -345,7 +347,7 @@ def serve(board: IntArray, flag: IntArray, looks: int, seconds: int) -> int:
             elif _turn(board, GATE, gate, gate + 1):
                 joined, look = gate & -CALL, 0
                 if _own_core() == board[CORE]:  # they have met since
-                    _leave(board[CORE])
+                    _leave(board[CORE], cores)
                 _take_parts(board, board[FUNCTION], board[TASK], board[PARTS], worker)
                 _add(board, DONE, 1)
             continue
@@ -364,4 +366,4 @@ def serve(board: IntArray, flag: IntArray, looks: int, seconds: int) -> int:
             return roused
         look = 0
         if _own_core() == board[CORE]:
-            _leave(board[CORE])
+            _leave(board[CORE], cores)

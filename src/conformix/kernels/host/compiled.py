@@ -36,6 +36,11 @@ def compiled(function: F) -> F:
     return _compiled(function, nogil=True, no_cfunc_wrapper=True)
 
 
+def allocating(function: F) -> F:
+    """Return a compiled function that makes arrays of its own, whose references it counts."""
+    return _compiled(function, nogil=True, no_cfunc_wrapper=True, _nrt=True)
+
+
 def inner(function: F) -> F:
     """Return a function that only compiled functions call: without a door from Python."""
     return _compiled(function, nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)
@@ -79,6 +84,9 @@ def _compiled(function: F, **options: Any) -> F:
     jit: Any = numba.njit  # typed in some of its releases only
     # A look at every divisor, whether it is zero, would keep loops from dividing many at a time.
     options["error_model"] = "numpy"
+    # numba would count how often an array is referred to, at every slice, in memory that threads
+    # that share the array would all write to. Whoever calls holds the arrays until the call ends.
+    options.setdefault("_nrt", False)
     try:
         kernel = jit(cache=True, **options)(function)
     except RuntimeError:  # no folder to keep it in

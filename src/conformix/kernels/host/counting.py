@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
-from conformix.kernels.host.compiled import compiled, inlined, inner
+from conformix.kernels.host.compiled import allocating, inlined, inner
 from conformix.kernels.host.engine.kth_largest import kth_largest
 
 
-@compiled
+@allocating
 def count_nonempty(
     planes: FloatArray, weights: FloatArray, thresholds: FloatArray, counts: IntArray
 ) -> None:
@@ -39,7 +39,7 @@ def count_nonempty(
         counts[i] += total
 
 
-@compiled
+@allocating
 def row_tops(planes: FloatArray, weights: FloatArray, tops: FloatArray) -> None:
     """Write to ``tops[i, r]`` the largest combined score of row r under weights i."""
     _, rows, n_classes = planes.shape
@@ -69,7 +69,7 @@ def _largest(values: FloatArray) -> float:
     return largest
 
 
-@compiled
+@allocating
 def row_costs(
     planes: FloatArray,
     weights: FloatArray,
@@ -95,7 +95,7 @@ def row_costs(
         costs[i] += total
 
 
-@compiled
+@allocating
 def row_sizes(
     planes: FloatArray, weights: FloatArray, thresholds: FloatArray, sizes: IntArray
 ) -> None:
@@ -111,7 +111,7 @@ def row_sizes(
             sizes[i, r] = size
 
 
-@compiled
+@allocating
 def stratum_thresholds(
     true_scores: FloatArray,
     ends: IntArray,
@@ -140,7 +140,7 @@ def stratum_thresholds(
                 thresholds[i, s] = kth_largest(combined[ends[s] : ends[s + 1]], ranks[s])
 
 
-@compiled
+@allocating
 def count_by_label(
     planes: FloatArray, weights: FloatArray, thresholds: FloatArray, counts: IntArray
 ) -> None:

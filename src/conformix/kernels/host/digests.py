@@ -43,9 +43,9 @@ def add_bits(board: IntArray, helpers: int, n: int, task: Bits, part: int, worke
     wide, bits = rooms[worker], same[worker]
     for i in range(part * step, min((part + 1) * step, len(rows))):
         row, total = values[rows[i]], np.int64(0)
-        for k in range(len(wide)):
+        for k in range(len(row)):
             wide[k] = np.float64(row[k]) + 0.0  # of two zeros one
-        for k in range(len(wide)):
+        for k in range(len(row)):
             total += (bits[k] ^ (bits[k] >> 32)) * odd[k]
         sums[i] += total
     return 0

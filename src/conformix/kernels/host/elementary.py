@@ -47,7 +47,7 @@ from conformix.kernels.elementary import (
     cuts,
 )
 from conformix.kernels.host import tables
-from conformix.kernels.host.compiled import compiled, inner, regrouped
+from conformix.kernels.host.compiled import allocating, compiled, inner, regrouped
 
 LARGEST = float(np.finfo(np.float64).max)
 MOST = np.iinfo(np.int64).max
@@ -198,7 +198,7 @@ def _exp_of_differences(values: FloatArray, top: float, out: FloatArray, room: F
                 powers[i] = exp_of(some[i] - top)
 
 
-@compiled
+@allocating
 def exp_into(values: FloatArray, out: FloatArray) -> None:
     """Write exp of float64 `values` (n,) to `out`, which may be the same array.
 
@@ -240,7 +240,7 @@ def _log_into(
                 own[i] = log_of(numbers[i])
 
 
-@compiled
+@allocating
 def _logs(values: FloatArray, least: float, out: FloatArray) -> None:
     _log_into(values, least, 0.0, out, np.empty((LINES, AT_ONCE)))
 
@@ -319,13 +319,15 @@ def _powers(
     _exp_of_differences(out, 0.0, out, room)
 
 
-@inner
-def rows_together(n_classes: int) -> int:
+def rows_at_once(n_classes: int) -> int:
     """Return how many rows are worked on at once: four times `AT_ONCE` numbers, or one row."""
     return max(1, 4 * AT_ONCE // n_classes)
 
 
-@compiled
+rows_together = inner(rows_at_once)
+
+
+@allocating
 def _softmax(
     logits: FloatArray, out: FloatArray, log_sums: FloatArray, coarse: float, fine: float
 ) -> None:
@@ -359,7 +361,7 @@ def softmax_into(logits: FloatArray, out: FloatArray, log_sums: FloatArray | Non
     _softmax(logits, out, sums, *cuts(logits.shape[1]))
 
 
-@compiled
+@allocating
 def _log_sums(logits: FloatArray, out: FloatArray, coarse: float, fine: float) -> None:
     n, n_classes = logits.shape
     room, step = np.empty((LINES, AT_ONCE)), rows_together(n_classes)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.kernels.blocks import rooms
 from conformix.kernels.host.board import itself, run
 from conformix.kernels.host.compiled import compiled, inlined
 from conformix.kernels.host.patterns import correlated
@@ -46,7 +47,8 @@ class Adding(NamedTuple):
 def columns_for(workers: int, n_classes: int) -> tuple[Any, Any]:
     """Return room for so many workers and labels."""
     width = -(-AT_ONCE // LANES) * LANES
-    return np.empty((workers, n_classes, width), np.int16), np.empty((workers, TILE**2), np.int32)
+    columns = rooms(workers, n_classes, width, dtype=np.int16)
+    return columns, rooms(workers, TILE**2, dtype=np.int32)
 
 
 @compiled
@@ -54,12 +56,12 @@ def add_up(board: IntArray, helpers: int, n: int, task: Adding, part: int, worke
     """Add up the products of any two columns of the patterns of a part, of a block of labels."""
     if part < 0:
         return run(board, helpers, n, itself(board, helpers, n, task))
-    members, scales, all_products, all_totals, rooms, all_sums = task
+    members, scales, all_products, all_totals, all_columns, all_sums = task
     patterns, unit, rows, ends, step, blocks = members
-    columns, sums = rooms[worker], all_sums[worker]
     which, first = part // blocks, (part % blocks) * step
     products, totals = all_products[which], all_totals[which]
-    n_classes = len(columns)
+    n_classes = len(totals)
+    columns, sums = all_columns[worker, :n_classes], all_sums[worker]
     last = min(first + step, n_classes)
     for i in range(first, last):
         for k in range(n_classes):
@@ -124,10 +126,9 @@ class Scoring(NamedTuple):
 def matrices_for(workers: int, n_classes: int) -> tuple[FloatArray, Any, Any, Any]:
     """Return room for so many workers and labels."""
     width = width_of(n_classes)
-    return (
-        np.empty((workers, 3, n_classes)), np.zeros((workers, n_classes, width), np.int16),
-        np.zeros((workers, TILE, width), np.int16), np.empty((workers, TILE**2), np.int32),
-    )  # fmt: skip
+    matrix, own = (rooms(workers, rows, width, dtype=np.int16) for rows in (n_classes, TILE))
+    matrix[:], own[:] = 0, 0  # nobody writes what is beyond the labels
+    return rooms(workers, 3, n_classes), matrix, own, rooms(workers, TILE**2, dtype=np.int32)
 
 
 @compiled

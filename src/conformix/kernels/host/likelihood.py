@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.kernels.blocks import rooms
 from conformix.kernels.elementary import FRACTION, LN2_REST, LN2_UPPER, SHIFT
 from conformix.kernels.host.board import itself, run
 from conformix.kernels.host.compiled import compiled, fused, inner, regrouped
@@ -120,7 +121,7 @@ class Rows(NamedTuple):
     c: FloatArray  # (p,) coefficients: ``z = c . planes``
     columns: IntArray  # of the second derivatives; those whose coefficient is zero may be left out
     value: FloatArray  # (parts,) ``sum_i log sum_y exp(z_iy)``
-    first: FloatArray  # (parts, p) first derivatives
+    first: FloatArray  # (parts, p) first derivatives, zeros before
     second: FloatArray  # (parts, p, p) second derivatives: the lower triangle
     room: FloatArray  # (workers, 2, g K) for as many rows as are worked on at once, if neighbours
     means: FloatArray  # (workers, p + 4): room, for four factors, too
@@ -137,8 +138,7 @@ def room_for(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return room for so many workers, scores and labels, and such a distance between rows."""
     together = max(1, AT_ONCE // n_classes) if every == 1 else 1
-    room = np.empty((workers, 2, together * n_classes))
-    return room, np.empty((workers, p + 4)), np.empty((workers, 4, 4))
+    return rooms(workers, 2, together * n_classes), rooms(workers, p + 4), rooms(workers, 4, 4)
 
 
 @inner
@@ -197,17 +197,17 @@ def likelihood(board: IntArray, helpers: int, n: int, task: Rows, part: int, wor
     if part < 0:
         return run(board, helpers, n, itself(board, helpers, n, task))
     (
-        planes, n_classes, every, c, columns, values, firsts, seconds, rooms, all_means, all_sums,
-        step,
+        planes, n_classes, every, c, columns, values, firsts, seconds, all_rows, all_means,
+        all_sums, step,
     ) = task  # fmt: skip
-    first, second, value = firsts[part], seconds[part], 0.0
     p, n_rows = len(planes), planes.shape[1] // n_classes
+    first, second, value = firsts[part], seconds[part], 0.0
     means, factors = all_means[worker, :p], all_means[worker, p:]
-    together = rooms.shape[2] // n_classes
+    together = all_rows.shape[2] // n_classes
     stop = min((part + 1) * step * every, n_rows)
     for i in range(part * step * every, stop, together * every):
         begin, end = i * n_classes, min(i + together, stop) * n_classes
-        z, shares = rooms[worker, 0, : end - begin], rooms[worker, 1, : end - begin]
+        z, shares = all_rows[worker, 0, : end - begin], all_rows[worker, 1, : end - begin]
         for k in range(z.size):
             z[k] = 0.0
         for j in range(0, p, 4):

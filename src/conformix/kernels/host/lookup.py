@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
+from conformix.kernels.blocks import rooms
 from conformix.kernels.host.board import itself, run
 from conformix.kernels.host.compiled import compiled, inlined
 
@@ -205,8 +206,8 @@ class Desk(NamedTuple):
 
 def desk(workers: int, d: int, step: int) -> Desk:
     """Return room for so many workers and scores."""
-    values = np.empty((workers, d))
-    return Desk(step, values, values.view(np.int64), np.empty((workers, 2), np.int64))
+    values = rooms(workers, d)
+    return Desk(step, values, values.view(np.int64), rooms(workers, 2, dtype=np.int64))
 
 
 class Reaching(NamedTuple):
@@ -230,7 +231,7 @@ def reach(board: IntArray, helpers: int, n: int, task: Reaching, part: int, work
         return run(board, helpers, n, itself(board, helpers, n, task))
     upper, rows, lines, weights, floors, cuts, first, alike, own = task
     d, width, step = len(upper.kinds), upper.probs.shape[1], own.step
-    values, bits, ends = own.values[worker], own.bits[worker], own.ends[worker]
+    values, bits, ends = own.values[worker, :d], own.bits[worker], own.ends[worker]
     for i in range(part * step, min((part + 1) * step, len(rows))):
         row, cut, above = rows[i], cuts[i], np.nan
         for here in range(width - 1, -1, -1):
@@ -274,7 +275,7 @@ def within(board: IntArray, helpers: int, n: int, task: Within, part: int, worke
         return run(board, helpers, n, itself(board, helpers, n, task))
     upper, rows, skipped, lines, floors, out, bits, deeper, counts, own = task
     d, width, step = len(upper.kinds), upper.probs.shape[1], own.step
-    values, ends = own.values[worker], own.ends[worker]
+    values, ends = own.values[worker, :d], own.ends[worker]
     count = begin = part * step * max(width - skipped, 1)
     for i in range(part * step, min((part + 1) * step, len(rows))):
         deeper[i] = True
@@ -313,7 +314,7 @@ def scores_into(
     if part < 0:
         return run(board, helpers, n, itself(board, helpers, n, task))
     upper, rows, start, planes, own = task
-    values, ends, step = own.values[worker], own.ends[worker], own.step
+    values, ends, step = own.values[worker, : len(planes)], own.ends[worker], own.step
     for i in range(part * step, min((part + 1) * step, len(rows))):
         for k in range(planes.shape[2] - 1, -1, -1):
             entered = k == planes.shape[2] - 1

@@ -8,7 +8,7 @@ import numpy as np
 
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
 from conformix.kernels.host.board import itself, run
-from conformix.kernels.host.compiled import compiled, inlined, inner
+from conformix.kernels.host.compiled import allocating, compiled, inlined, inner
 
 # Sets that hold so small a part of the labels are found sooner label by label.
 FEW = 16
@@ -53,7 +53,7 @@ def _falling(values: FloatArray, own: IntArray, spare: IntArray, room: FloatArra
         width *= 2
 
 
-@compiled
+@allocating
 def falling(values: FloatArray, sizes: IntArray, order: IntArray, spare: IntArray) -> None:
     """Put the numbers of values in `order`, downwards within each row, equal ones as they are.
 

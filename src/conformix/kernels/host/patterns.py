@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
+from conformix.kernels.blocks import rooms
 from conformix.kernels.host.board import itself, run
-from conformix.kernels.host.compiled import compiled, inner, regrouped
+from conformix.kernels.host.compiled import allocating, compiled, inner
 from conformix.kernels.host.elementary import AT_ONCE, LINES, _added_up, _log_into
 
 
-@compiled
+@allocating
 def patterns_into(
     log_probs: FloatArray, floor: float, shifts: tuple[float, float], out: Any
 ) -> None:
@@ -42,7 +43,7 @@ def patterns_into(
             own[k] = (values[k] / norm + fine_shift) - fine_shift
 
 
-@compiled
+@allocating
 def spread_sums_into(
     log_probs: FloatArray, floor: float, shift: float, totals: FloatArray, squares: FloatArray
 ) -> None:
@@ -62,13 +63,26 @@ def spread_sums_into(
         squares[i] = _added_up(values)
 
 
+class Summing(NamedTuple):
+    """Rows that are added up, rounded by what is added and taken away."""
+
+    values: FloatArray  # (n, K)
+    shift: float
+    sums: FloatArray  # (workers, K), zeros before
+    step: int  # rows of a part
+
+
 @compiled
-def add_rows(values: FloatArray, shift: float, out: FloatArray) -> None:
-    """Add all rows (n, K), rounded by what is added and taken away, to `out` (K,)."""
-    n, n_classes = values.shape
-    for i in range(n):
-        for k in range(n_classes):
-            out[k] += (values[i, k] + shift) - shift
+def add_rows(board: IntArray, helpers: int, n: int, task: Summing, part: int, worker: int) -> int:
+    """Add the rows of a part to the sums of a worker."""
+    if part < 0:
+        return run(board, helpers, n, itself(board, helpers, n, task))
+    values, shift, sums, step = task
+    own = sums[worker]
+    for i in range(part * step, min((part + 1) * step, len(values))):
+        for k in range(values.shape[1]):
+            own[k] += (values[i, k] + shift) - shift
+    return 0
 
 
 @inner
@@ -95,7 +109,7 @@ def correlated(
     return math.sqrt(square)
 
 
-@compiled
+@allocating
 def correlations_into(
     products: IntArray,
     totals: FloatArray,
@@ -119,7 +133,7 @@ def correlations_into(
             out[i, k] = (row[k] / norm + shifts[1]) - shifts[1]
 
 
-@compiled
+@allocating
 def unit_rows_into(
     products: IntArray, shifts: tuple[float, float], units: FloatArray, norms: FloatArray
 ) -> None:
@@ -148,40 +162,6 @@ def unit_rows_into(
             units[y, k] = (row[k] / divisor + fine_shift) - fine_shift
 
 
-@regrouped
-def _square(pattern: Any) -> float:
-    """Return the sum of the squares of a pattern, which has no rounding in any order."""
-    total = 0.0
-    for k in range(pattern.size):
-        total += np.float64(pattern[k]) * np.float64(pattern[k])
-    return total
-
-
-@compiled
-def leave_out(
-    scores: FloatArray,
-    patterns: Any,
-    probs: FloatArray,
-    norms: FloatArray,
-    cancelled: float,
-    width: float,
-) -> None:
-    """Turn products (n, K) with prototypes into scores by prototypes that lack the row itself.
-
-    The operations of `scores.learnt.Likeness`.
-    """
-    n, n_classes = scores.shape
-    for i in range(n):
-        row, f, p = scores[i], patterns[i], probs[i]
-        length = _square(f)
-        for k in range(n_classes):
-            along = norms[k] * row[k]
-            square = (norms[k] * norms[k] - 2.0 * p[k] * along) + p[k] * p[k] * length
-            there = square > cancelled * norms[k] * norms[k]
-            norm = math.sqrt(square if there else 1.0)
-            row[k] = width * ((along - p[k] * length) / norm) if there else 0.0
-
-
 class Shares(NamedTuple):
     """Rows of probabilities, and what their labels have over all rows."""
 
@@ -196,7 +176,7 @@ class Shares(NamedTuple):
 
 def lines_for(workers: int) -> FloatArray:
     """Return room for so many workers."""
-    return np.empty((workers, LINES, AT_ONCE))
+    return rooms(workers, LINES, AT_ONCE)
 
 
 @compiled
@@ -212,7 +192,7 @@ def rarities(board: IntArray, helpers: int, n: int, task: Shares, part: int, wor
         for k in range(n_classes):
             rest = mass[k] - row[k]
             own[k] = ((rest if rest > 0.0 else 0.0) + more) / whole
-    flat = out[first:last].ravel()
+    flat = out[first:last].reshape((last - first) * n_classes)
     _log_into(flat, -np.inf, 0.0, flat, lines[worker])
     for k in range(flat.size):
         flat[k] = 0.0 - flat[k]

@@ -19,7 +19,7 @@ from numba import types
 from numba.core import cgutils, config
 
 from conformix.kernels.arrays import FloatArray
-from conformix.kernels.host.compiled import compiled
+from conformix.kernels.host.compiled import allocating, compiled
 
 FEATURES = binding.get_host_cpu_features()
 # Numbers in a vector: 512 bits, or 256 where longer ones take twice as long (as on Zen 4).
@@ -184,7 +184,7 @@ def factors_in_units(
             out[i, k] = 0
 
 
-@compiled
+@allocating
 def add_products(left: Any, right: Any, unit: float, mirrored: bool, out: FloatArray) -> None:
     """Add the products of all rows of `left` with all of `right`, in a unit, to `out` (n, m).
 

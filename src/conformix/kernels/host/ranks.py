@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
-from conformix.kernels.host.compiled import compiled, inner
+from conformix.kernels.host.compiled import allocating, compiled, inner
 
 LARGEST = np.iinfo(np.int64).max
 # Steps back for every label, beyond which a sort of the numbers themselves is faster.
@@ -95,7 +95,7 @@ def order_into(values: FloatArray, keys: Any, label_bits: int, order: IntArray, 
     return left
 
 
-@compiled
+@allocating
 def ranks_into(
     values: FloatArray, order: IntArray, ties: Any, below: IntArray, rank: IntArray
 ) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
-from conformix.kernels.blocks import Parts, run_parts
+from conformix.kernels.blocks import Parts, rooms, run_parts
 from conformix.kernels.host.board import itself, run
 from conformix.kernels.host.compiled import compiled, inlined
 from conformix.kernels.host.sorting import HOME, SORTS_WIDE, address, sort_row
@@ -52,8 +52,9 @@ def merged(rows: FloatArray, edges: FloatArray, threads: int) -> Merging:
     n = len(edges) + 1
     task = Merging(
         rows, edges, np.empty(rows.size), np.empty(rows.size + n, dtype=np.int64),
-        np.empty((n, 3), dtype=np.int64), np.empty((threads, len(rows), 2), dtype=np.int64),
-        np.empty((threads, DIGITS, 1 << DIGIT), dtype=np.int64), address(rows.dtype), id(HOME),
+        np.empty((n, 3), dtype=np.int64), rooms(threads, len(rows), 2, dtype=np.int64),
+        np.empty(0 if SORTS_WIDE else rows.size, np.uint64),
+        rooms(threads, DIGITS, 1 << DIGIT, dtype=np.int64), address(rows.dtype), id(HOME),
     )  # fmt: skip
     run_parts(merge, Parts(n, 1, threads), task)
     return task
@@ -70,6 +71,7 @@ class Merging(NamedTuple):
     starts: IntArray
     sizes: IntArray  # (parts, 3): where it begins, numbers, distinct numbers
     ends: IntArray  # (workers, r, 2): room
+    keys: IntArray  # (r K,): room, unless all are sorted by NumPy
     counts: IntArray  # (workers, digits, values of a digit): room
     sort: int  # where the sort is, see `conformix.kernels.host.sorting`
     home: int
@@ -80,8 +82,8 @@ def merge(board: IntArray, helpers: int, n: int, task: Merging, part: int, worke
     """Sort the numbers of all rows, part by part, and find the distinct ones."""
     if part < 0:
         return run(board, helpers, n, itself(board, helpers, n, task))
-    rows, edges, out, starts, sizes, rooms, of_digits, sort, home = task
-    begin, size, ends, counts = 0, 0, rooms[worker], of_digits[worker]
+    rows, edges, out, starts, sizes, all_ends, all_keys, of_digits, sort, home = task
+    begin, size, ends, counts = 0, 0, all_ends[worker], of_digits[worker, :DIGITS]
     for i in range(len(rows)):
         first, last = _between(rows[i], edges, part)
         ends[i, 0], ends[i, 1] = first, last
@@ -93,11 +95,12 @@ def merge(board: IntArray, helpers: int, n: int, task: Merging, part: int, worke
         for k in range(ends[i, 0], ends[i, 1]):
             some[place] = row[k]
             place += 1
-    keys = np.empty((2, 0 if SORTS_WIDE else size), np.uint64)
-    if not SORTS_WIDE and by_digits(some.view(np.int64), keys[0], keys[1], counts):
+    keys = all_keys[begin : begin + size]
+    spare = starts[begin + part : begin + part + size].view(np.uint64)  # not written yet
+    if not SORTS_WIDE and by_digits(some.view(np.int64), keys, spare, counts):
         bits = some.view(np.uint64)
         for k in range(size):
-            bits[k] = keys[0, k]
+            bits[k] = keys[k]
     else:
         sort_row(sort, some, home)
     distinct, first = 0, begin + part

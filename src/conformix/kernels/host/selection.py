@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
-from conformix.kernels.host.compiled import compiled, inlined, inner
+from conformix.kernels.host.compiled import allocating, inlined, inner
 from conformix.kernels.host.counting import combine_row
 
 UNKNOWN = np.iinfo(np.int64).max
@@ -18,7 +18,7 @@ UNKNOWN = np.iinfo(np.int64).max
 IN, OUT = -2, -3
 
 
-@compiled
+@allocating
 def gap_sizes(
     planes: FloatArray, weights: FloatArray, low: FloatArray, high: FloatArray, sizes: IntArray
 ) -> None:
@@ -32,7 +32,7 @@ def gap_sizes(
                 sizes[i] += low[i] <= combined[e] < high[i]
 
 
-@compiled
+@allocating
 def fill_gaps(
     planes: FloatArray,
     weights: FloatArray,
@@ -53,7 +53,7 @@ def fill_gaps(
                     places[i] += 1
 
 
-@compiled
+@allocating
 def select_weights(
     planes: FloatArray,
     weights: FloatArray,
@@ -282,7 +282,7 @@ def _first(rising: FloatArray, low: int, high: int, value: float) -> int:
     return low
 
 
-@compiled
+@allocating
 def leave_out(
     planes: FloatArray,
     labels: IntArray,

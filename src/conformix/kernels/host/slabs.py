@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray
-from conformix.kernels.host.compiled import compiled, inlined
+from conformix.kernels.host.compiled import allocating, inlined
 
 
-@compiled
+@allocating
 def worst_window(values: FloatArray, least: int) -> tuple[int, int, float]:
     """Return first and last place, and the mean, of the window with the smallest mean.
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray
-from conformix.kernels.host.compiled import compiled
+from conformix.kernels.host.compiled import allocating
 
 # Beyond this many widths a sigmoid is a step to the last bit.
 FAR = 36.0
 
 
-@compiled
+@allocating
 def sigmoid_sums(
     planes: FloatArray, weights: FloatArray, threshold: float, width: float, sums: FloatArray
 ) -> None:

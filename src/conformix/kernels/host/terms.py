@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
-from conformix.kernels.host.compiled import compiled, inner
+from conformix.kernels.blocks import rooms
+from conformix.kernels.host.board import itself, run
+from conformix.kernels.host.compiled import allocating, compiled, inner
 from conformix.kernels.host.elementary import (
     AT_ONCE,
     LINES,
@@ -16,6 +18,7 @@ from conformix.kernels.host.elementary import (
     _powers,
     _sum,
     log_of,
+    rows_at_once,
     rows_together,
 )
 from conformix.kernels.host.ranks import tie_groups
@@ -27,7 +30,7 @@ LOG, LOG_PROB, PROB, LABEL, BELOW, RANK = range(6)
 TOGETHER = 2**11
 
 
-@compiled
+@allocating
 def terms_into(
     probs: FloatArray,
     log_probs: FloatArray,
@@ -92,17 +95,24 @@ def _add_by_place(
             total[np.uint64(order[k])] += terms[n_classes - k]
 
 
-@compiled
-def planes_into(
-    planes: FloatArray, coefficients: FloatArray, first: int, last: int, out: FloatArray
-) -> None:
-    """Write some rows of planes (p, n, K), added up with coefficients (p,), to `out` (n, K).
+class Adding(NamedTuple):
+    """Planes that are added up with coefficients."""
 
-    In the order of the planes, of which `out` may be one.
-    """
-    p, _, n_classes = planes.shape
-    total = np.empty(n_classes)
-    for i in range(first, last):
+    planes: FloatArray  # (p, n, K)
+    coefficients: FloatArray  # (p,)
+    out: FloatArray  # (n, K), which may be one of the planes
+    totals: FloatArray  # (workers, K): room
+    step: int  # rows of a part
+
+
+@compiled
+def planes_into(board: IntArray, helpers: int, n: int, task: Adding, part: int, worker: int) -> int:
+    """Write the sums of planes, added up in their order."""
+    if part < 0:
+        return run(board, helpers, n, itself(board, helpers, n, task))
+    planes, coefficients, out, totals, step = task
+    total, (p, n_rows, n_classes) = totals[worker], planes.shape
+    for i in range(part * step, min((part + 1) * step, n_rows)):
         for k in range(n_classes):
             total[k] = 0.0
         for j in range(p):
@@ -112,29 +122,33 @@ def planes_into(
                     total[k] += own * planes[j, i, k]
         for k in range(n_classes):
             out[i, k] = total[k]
+    return 0
 
 
-@compiled
+@inner
 def evident_into(
     z: FloatArray,
     spread: FloatArray,
     numbers: tuple[float, float, float, float],
     cuts: tuple[float, float],
     out: FloatArray,
+    powers: FloatArray,
+    tops: FloatArray,
+    lines: FloatArray,
 ) -> None:
     """Write ``log softmax(z) + e`` of rows (n, K) to `out`, which may be the same array.
 
     The operations of `scores.evidence.Evidence.logits`, with its `numbers`; `cuts` are those of
-    sums of as many numbers.
+    sums of as many numbers. There is room for the numbers of `rows_together`, for as many, and for
+    `LINES` rows of `AT_ONCE`.
     """
     n, n_classes = z.shape
     of_spread, of_top, narrowest, widest = numbers
-    room, step = np.empty((LINES, AT_ONCE)), rows_together(n_classes)
-    tops, given, powers = np.empty(step), z.ravel(), np.empty(step * n_classes)
+    given, step = z.reshape(z.size), rows_together(n_classes)
     for start in range(0, n, step):
         some = min(step, n - start)
         first, many = start * n_classes, some * n_classes
-        _powers(given[first : first + many], n_classes, tops, powers[:many], room)
+        _powers(given[first : first + many], n_classes, tops, powers[:many], lines)
         for i in range(some):
             row, own = z[start + i], out[start + i]
             total = _sum(powers[i * n_classes : (i + 1) * n_classes], cuts[0], cuts[1])
@@ -145,7 +159,38 @@ def evident_into(
                 own[k] = (row[k] - total) + lift
 
 
+class Evident(NamedTuple):
+    """Rows whose log-probabilities are lifted by evidence."""
+
+    z: FloatArray  # (n, K)
+    spread: FloatArray  # (n, 1)
+    numbers: tuple[float, float, float, float]
+    cuts: tuple[float, float]
+    out: FloatArray  # (n, K), which may be z
+    room: tuple[FloatArray, FloatArray, FloatArray]  # for every worker
+    step: int  # rows of a part
+
+
+def room_for(workers: int, n_classes: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return room for so many workers who add evidence."""
+    step = rows_at_once(n_classes)
+    return rooms(workers, step * n_classes), rooms(workers, step), rooms(workers, LINES, AT_ONCE)
+
+
 @compiled
+def evident(board: IntArray, helpers: int, n: int, task: Evident, part: int, worker: int) -> int:
+    """Write what `evident_into` says of rows."""
+    if part < 0:
+        return run(board, helpers, n, itself(board, helpers, n, task))
+    z, spread, numbers, cuts, out, room, step = task
+    first, last = part * step, min((part + 1) * step, len(z))
+    powers, tops, lines = room[0][worker], room[1][worker], room[2][worker]
+    own = z[first:last], spread[first:last], out[first:last]
+    evident_into(own[0], own[1], numbers, cuts, own[2], powers, tops, lines)
+    return 0
+
+
+@allocating
 def totals_into(
     z: FloatArray, cuts: tuple[float, float], tops: FloatArray, totals: FloatArray
 ) -> None:
@@ -163,7 +208,7 @@ def totals_into(
             totals[start + i, 0] = own[i] + log_of(total)
 
 
-@compiled
+@allocating
 def odds_into(
     z: FloatArray, totals: FloatArray, log_level: float, most: float, out: FloatArray
 ) -> None:

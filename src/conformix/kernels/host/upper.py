@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from conformix.kernels.arrays import BoolArray, FloatArray, IntArray
+from conformix.kernels.blocks import rooms
 from conformix.kernels.elementary import cuts
 from conformix.kernels.host.board import itself, run
 from conformix.kernels.host.compiled import compiled, inlined, inner
@@ -114,9 +115,9 @@ class Spare(NamedTuple):
 def spare(workers: int, n_classes: int, how: Sorting) -> Spare:
     """Return room for so many workers."""
     return Spare(
-        np.empty((workers, 4, n_classes)), np.empty((workers, LINES, AT_ONCE)),
-        np.empty((workers, 2, n_classes), np.uint64),
-        np.empty((workers, how.digits, 1 << DIGIT), np.int64),
+        rooms(workers, 4, n_classes), rooms(workers, LINES, AT_ONCE),
+        rooms(workers, 2, n_classes, dtype=np.uint64),
+        rooms(workers, how.digits, 1 << DIGIT, dtype=np.int64),
     )  # fmt: skip
 
 
@@ -130,6 +131,7 @@ class Holding(NamedTuple):
     found: Any  # with the fields of `conformix.scores.sorted_rows.WalkedOver`
     ends: FloatArray  # (n, w) the outputs of the places that are held, or no room
     least: FloatArray  # (n,) the smallest outputs
+    keeps: bool  # whether all sorted rows are kept, or those in hand
     # Rows as they are sorted, in double precision, and their probabilities, which may be the same:
     # four of every worker, (workers, 4, K), or all, (1, n, K).
     room: tuple[FloatArray, FloatArray, FloatArray]
@@ -143,13 +145,13 @@ def hold(board: IntArray, helpers: int, n: int, task: Holding, part: int, worker
     """Sort rows, and write what a walk says of them."""
     if part < 0:
         return run(board, helpers, n, itself(board, helpers, n, task))
-    block, rows, how, values, found, ends, least, room, own_room, ties, step = task
+    block, rows, how, values, found, ends, least, keeps, room, own_room, ties, step = task
     n_classes, tied = block.shape[1], False
-    start, labelled, keeps = n_classes - found.mass.shape[1], len(values) > 0, room[0].shape[1] > 4
+    start, labelled = n_classes - found.mass.shape[1], len(values) > 0
     own_rows = 0 if keeps else worker
     sorted_rows, numbers, rising = room[0][own_rows], room[1][own_rows], room[2][own_rows]
     sums, powers = own_room.sums[worker], own_room.powers[worker]
-    keys, counts = own_room.keys[worker], own_room.counts[worker]
+    keys, counts = own_room.keys[worker], own_room.counts[worker, : how.digits]
     stop = min((part + 1) * step, len(rows))
     for first in range(part * step, stop, 4):
         some = min(4, stop - first)
@@ -199,7 +201,7 @@ def _softmax_of_rising(
         top = logits[i, n_classes - 1]
         for k in range(n_classes):
             probs[i, k] = logits[i, k] - top
-    flat = probs.ravel()
+    flat = probs.reshape(probs.size)
     _exp_of_differences(flat, 0.0, flat, lines)
     for i in range(m):
         total = _sum(probs[i], cuts[0], cuts[1])

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
-from conformix.kernels.host.compiled import compiled, inner
+from conformix.kernels.host.compiled import allocating, inner
 
 # A slope no steeper than this is flat.
 FLAT = 2.0**-960
@@ -25,7 +25,7 @@ FLAT = 2.0**-960
 TOGETHER = 256
 
 
-@compiled
+@allocating
 def add_widths(
     order: IntArray,
     centre: FloatArray,
@@ -269,7 +269,7 @@ def _add_three(
             total[e] += _width_of_three(knots, lines, cuts[e], low, high)
 
 
-@compiled
+@allocating
 def add_slopes(
     order: IntArray,
     centre: FloatArray,
