@@ -55,6 +55,19 @@ def fail(there, n_helpers, n, task, part, worker):
     return 0
 
 
+@numba.njit(nogil=True)
+def meet(there, n_helpers, n, task, part, worker):
+    """Note the first part of each of two workers, who wait for each other in it."""
+    if part < 0:
+        return board.run(there, n_helpers, n, board.itself(there, n_helpers, n, task))
+    if task[0][worker] < 0:
+        task[0][worker] = part
+        looks = 0
+        while board._read(task[0], 1 - worker) < 0 and looks < 10**9:
+            looks += 1
+    return 0
+
+
 def notes(n: int, threads: int, length: int = 1):
     """Return a task of n parts, and what is noted of it."""
     done, workers = np.zeros(n, dtype=np.int64), np.full(n, -1)
@@ -131,6 +144,25 @@ def test_those_who_look_take_parts_each_with_room_of_its_own(wanted: int) -> Non
     with looking(there, 4):
         assert until(all_are_seen)
     assert seen == set(range(wanted + 1))
+
+
+@pytest.mark.parametrize("n", [2, 7, 12])
+def test_every_thread_begins_with_a_strip_of_its_own(n: int) -> None:
+    """In call after call the same rows: they are still in the memory nearest to its core."""
+    there, first = np.zeros(helpers.BOARD, dtype=np.int64), np.full(2, -1)
+    with looking(there, 1):
+        assert meet(there, 1, n, (first,), -1, 0) == 0
+    assert first.tolist() == [0, n // 2]
+
+
+def test_more_threads_than_strips_do_every_part_once() -> None:
+    there, threads = np.zeros(helpers.BOARD, dtype=np.int64), board.STRIPS + 5
+    assert len(there) >= board.FIRST_STRIP + board.STRIPS * board.STRIP_LINE
+    with looking(there, 2):
+        for n in (2, board.STRIPS - 1, board.STRIPS + 1, 200):
+            task = notes(n, threads, length=20)
+            assert note(there, threads - 1, n, task, -1, 0) == 0
+            assert_array_equal(task[0], np.ones(n))
 
 
 def test_two_who_call_at_once_both_have_all_their_parts() -> None:

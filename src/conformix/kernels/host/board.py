@@ -6,6 +6,10 @@ the caller among them, who waits for the others' last parts. Between two parts a
 addition that no other can divide, so that parts may be short, and threads many: those that come
 back to Python after each of their parts wait for each other there.
 
+The parts are cut into as many strips as there are threads. Each begins with a strip of its own, the
+same in call after call: the rows that it has written last are in the memory nearest to its core,
+from which another one gets them late. Whoever is done with it helps with those of the others.
+
 One call at a time is on the board. Who finds it taken does all parts alone: the answers are the
 same, because a part writes nothing that another one reads or writes.
 """
@@ -36,8 +40,10 @@ copied_to_stack: Any = cgutils.alloca_once_value
 pair_of: Any = types.UniTuple
 
 # Places on the board, those that are written at different times in lines of a cache of their own.
-GATE, OWNER, NEXT, DONE, BELL, NAPPING = 0, 16, 32, 48, 80, 88
+GATE, OWNER, DONE, BELL, NAPPING = 0, 16, 48, 80, 88
 FUNCTION, TASK, PARTS, HELPERS, CORE, ROUSED, FAILED, ENDING = 64, 65, 66, 67, 68, 69, 70, 71
+# Strips of the parts, each with a line from there on: the next part of it that nobody has taken.
+STRIPS, FIRST_STRIP, STRIP_LINE = 32, 96, 16
 # The gate: the number of the call, whether it is open, and how many helpers have come in.
 OPEN, CALL = 2**20, 2**21
 # Cores of a machine, at most, between which threads can be told apart.
@@ -259,13 +265,24 @@ def _rest(look: int) -> None:
 
 
 @inner
-def _take_parts(board: IntArray, function: int, task: int, n: int, worker: int) -> None:
-    """Do parts as long as some are left."""
-    k = _add(board, NEXT, 1)
-    while k < n:
-        if _fails(function, task, k, worker) != 0:
-            _add(board, FAILED, 1)
-        k = _add(board, NEXT, 1)
+def _lay_out(board: IntArray, n: int, strips: int) -> None:
+    """Write on the board where every strip of the parts begins."""
+    for strip in range(strips):
+        board[FIRST_STRIP + strip * STRIP_LINE] = strip * n // strips
+
+
+@inner
+def _take_parts(
+    board: IntArray, function: int, task: int, n: int, strips: int, worker: int
+) -> None:
+    """Do parts as long as some are left: those of a strip of one's own, then those of others."""
+    for turn in range(strips):
+        strip = (worker + turn) % strips
+        place, end = FIRST_STRIP + strip * STRIP_LINE, (strip + 1) * n // strips
+        while _read(board, place) < end:
+            k = _add(board, place, 1)
+            if k < end and _fails(function, task, k, worker) != 0:
+                _add(board, FAILED, 1)
 
 
 @inner
@@ -281,10 +298,12 @@ def run(board: IntArray, helpers: int, n: int, there: tuple[int, int]) -> int:
         for k in range(n):
             failed += _fails(function, task, k, 0)
         return failed
+    strips = min(helpers + 1, STRIPS)
+    _lay_out(board, n, strips)
     board[FUNCTION], board[TASK], board[PARTS], board[HELPERS] = function, task, n, helpers
-    board[NEXT], board[FAILED], board[DONE], board[CORE] = 0, 0, 0, _own_core()
+    board[FAILED], board[DONE], board[CORE] = 0, 0, _own_core()
     _write(board, GATE, (_read(board, GATE) & -CALL) + CALL + OPEN)
-    _take_parts(board, function, task, n, 0)
+    _take_parts(board, function, task, n, strips, 0)
     joined = _add(board, GATE, -OPEN) & (OPEN - 1)
     look = 0
     while _read(board, DONE) < joined:
@@ -348,7 +367,8 @@ def serve(board: IntArray, flag: IntArray, looks: int, seconds: int) -> int:
                 joined, look = gate & -CALL, 0
                 if _own_core() == board[CORE]:  # they have met since
                     _leave(board[CORE], cores)
-                _take_parts(board, board[FUNCTION], board[TASK], board[PARTS], worker)
+                strips = min(board[HELPERS] + 1, STRIPS)
+                _take_parts(board, board[FUNCTION], board[TASK], board[PARTS], strips, worker)
                 _add(board, DONE, 1)
             continue
         if look < looks:
