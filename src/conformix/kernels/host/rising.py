@@ -71,7 +71,7 @@ class Merging(NamedTuple):
     starts: IntArray
     sizes: IntArray  # (parts, 3): where it begins, numbers, distinct numbers
     ends: IntArray  # (workers, r, 2): room
-    keys: IntArray  # (r K,): room, unless all are sorted by NumPy
+    keys: IntArray  # (r K,): room; none where all are sorted by NumPy
     counts: IntArray  # (workers, digits, values of a digit): room
     sort: int  # where the sort is, see `conformix.kernels.host.sorting`
     home: int
@@ -97,7 +97,7 @@ def merge(board: IntArray, helpers: int, n: int, task: Merging, part: int, worke
             place += 1
     keys = all_keys[begin : begin + size]
     spare = starts[begin + part : begin + part + size].view(np.uint64)  # not written yet
-    if not SORTS_WIDE and by_digits(some.view(np.int64), keys, spare, counts):
+    if not SORTS_WIDE and len(keys) and by_digits(some.view(np.int64), keys, spare, counts):
         bits = some.view(np.uint64)
         for k in range(size):
             bits[k] = keys[k]
