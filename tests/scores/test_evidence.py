@@ -19,9 +19,9 @@ from conformix.errors import InvalidInput
 from conformix.kernels import elementary, twins
 from conformix.kernels.patterns import spreads
 from conformix.scores import Column, Logp, evidence, score_columns
-from conformix.scores.blend import Blend, fit_blend
+from conformix.scores.blend import Blend, _added_up, fit_blend
 from conformix.scores.blending import Blending
-from conformix.scores.evidence import Evidence, fit_evidence, log_spreads
+from conformix.scores.evidence import Evidence, fit_evidence, log_spreads, totals_of
 from conformix.scores.ranked import Ranked
 
 K = 40
@@ -237,7 +237,11 @@ def test_outputs_in_blocks_are_what_the_blend_makes_of_them() -> None:
         assert block.outputs.kind == kind
 
 
-def test_at_most_a_thousand_rows_teach_it() -> None:
+@pytest.mark.parametrize("loop", [False, True], ids=["passes", "loop"])
+def test_at_most_a_thousand_rows_teach_it(loop: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    twins.compile_for(twins.WORTHWHILE)
+    if not loop:
+        monkeypatch.setattr("conformix.scores.blend.loops", lambda *_: None)
     logits, y = drawn(2050)
     outputs = check_outputs(logits, "logits")
     columns = score_columns(("",), ("logp(floor=0.01)", "rank"))
@@ -308,6 +312,41 @@ def test_log_sums_have_the_same_bits_compiled_and_not() -> None:
         assert_array_equal(np.hstack([probs, sums]), both)
         if scale < 1e300:
             assert_allclose(found[:, 0], logsumexp(logits, axis=1), rtol=1e-14)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("n_classes", [40, 5000])
+def test_what_logits_come_to_is_had_while_they_are_added_up(threads: int, n_classes: int) -> None:
+    """By threads, with the bits of whoever computes it from the logits."""
+    twins.compile_for(twins.WORTHWHILE)
+    n = 2**17 // n_classes + 1
+    planes = np.random.default_rng(0).normal(size=(3, n, n_classes)) * 30
+    expected = 0.5 * planes[0] + 2.0 * planes[2]
+    z, totals = _added_up(planes, np.array([0.5, 0.0, 2.0]), threads, evident=True)
+    assert z is not None
+    assert np.shares_memory(z, planes)
+    assert_array_equal(z, expected)
+    assert totals is not None
+    for one, other in zip(totals, totals_of(expected), strict=True):
+        assert_array_equal(one, other)
+    spread, own = np.linspace(-1, 2, n)[:, None], Evidence(0.5, -0.25, -0.5, 1.5)
+    assert_array_equal(own.logits(z, spread, z.copy(), totals), own.logits(z, spread))
+    assert _added_up(planes, np.ones(3), threads, evident=False)[1] is None
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_odds_are_those_of_passes_whoever_shares_their_rows(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    twins.compile_for(twins.WORTHWHILE)
+    z, y = drawn(2000)
+    shared = evidence.Odds(z, y, threads)
+    known = evidence.Odds(z, y, threads, totals_of(z))
+    monkeypatch.setattr(evidence, "loops", lambda *_: None)
+    plain = evidence.Odds(z, y)
+    for one in (shared, known):
+        assert_array_equal(one._of_labels, plain._of_labels)
+        assert_array_equal(one.log_tops, plain.log_tops)
 
 
 def test_sums_of_odds_are_those_of_the_definition() -> None:

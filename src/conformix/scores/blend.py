@@ -30,7 +30,6 @@ from conformix.kernels.arrays import FloatArray, IntArray, is_tensor, to_device,
 from conformix.kernels.blocks import (
     DEVICE_ENTRIES,
     parts_of_rows,
-    rooms,
     row_blocks,
     run_blocks,
     run_parts,
@@ -38,13 +37,14 @@ from conformix.kernels.blocks import (
     threads_for,
 )
 from conformix.kernels.cached import cached_property
-from conformix.kernels.elementary import log, softmax
+from conformix.kernels.elementary import cuts, log, softmax
 from conformix.kernels.patterns import CACHE_ENTRIES, Multiplier, spreads
 from conformix.kernels.twins import compile_for, loops
 from conformix.scores.blending import Blending
 from conformix.scores.evidence import (
     LEAST_SPREAD,
     Evidence,
+    Totals,
     fit_evidence,
     log_spreads,
     mean_spread,
@@ -129,21 +129,13 @@ class Blend:
         """Return what `outputs_of` asks of ranked rows beside their logits, (n, 1) or None."""
         return None if self.evidence is None else log_spreads(*ranked.values())
 
-    def outputs_of(
-        self,
-        z: Any,
-        spread: Any,
-        kind: Kind,
-        arithmetic: Arithmetic = "exact",
-        threads: int | None = 1,
-    ) -> Any:
+    def outputs_of(self, z: Any, spread: Any, kind: Kind, arithmetic: Arithmetic = "exact") -> Any:
         """Return logits z (n, K) as what the blend gives for outputs of a kind.
 
-        z may be gone: an array is changed where it is, if that pays. `threads` share rows that have
-        evidence, on the host.
+        z may be gone: an array is changed where it is, if that pays.
         """
         if self.evidence is not None:
-            return self.evidence.logits(z, spread, None if is_tensor(z) else z, threads)
+            return self.evidence.logits(z, spread, None if is_tensor(z) else z)
         if kind == "logits":
             return z
         if is_tensor(z):
@@ -529,25 +521,33 @@ def fit_blend(
     blend = Blend(tuple(listed[j] for j in used), coefficients[used], name)
     evident = has_evidence(len(outputs.models), outputs.n, outputs.n_classes)
     spread: Any = _spreads(planes, listed, outputs, threads) if evident else None
-    z = _added_up(planes, coefficients, threads)
+    z, totals = _added_up(planes, coefficients, threads, evident)
     if evident:
         teach = slice(0, outputs.n, -(-outputs.n // MOST_EVIDENT_ROWS))
-        evidence = fit_evidence(z[teach], y[teach], spread[teach], threads)
+        own = None if totals is None else totals.rows(teach)
+        evidence = fit_evidence(z[teach], y[teach], spread[teach], threads, own)
         blend = replace(blend, evidence=evidence)
+        if totals is not None:
+            return BlendFit(blend, evidence.logits(z, spread, z, totals))
     return BlendFit(blend, _turned(blend, z, spread, outputs.kind, threads))
 
 
-def _added_up(planes: Any, coefficients: FloatArray, threads: int | None) -> Any:
-    """Return logits (n, K) of rows whose scores are planes (p, n, K), in the place of the last."""
+def _added_up(
+    planes: Any, coefficients: FloatArray, threads: int | None, evident: bool
+) -> tuple[Any, Totals | None]:
+    """Return logits (n, K) of rows whose scores are planes (p, n, K), in the place of the last.
+
+    And what they come to, where evidence asks for that and it is had on the way.
+    """
     z = planes[-1]
     loop = None if is_tensor(z) else loops("terms", z.size)
     if loop is not None and planes.flags.c_contiguous:
         n, n_classes = z.shape
-        parts = parts_of_rows(n, n_classes, threads)
-        totals = rooms(parts.threads, n_classes)
-        task = loop.Adding(planes, coefficients, z, totals, parts.step)
+        parts, shape = parts_of_rows(n, n_classes, threads), (n if evident else 0, 1)
+        totals, room = Totals(*np.empty((2, *shape))), loop.room_for(parts.threads, n_classes)
+        task = loop.Adding(planes, coefficients, z, *totals, cuts(n_classes), room, parts.step)
         run_parts(loop.planes_into, parts, task)
-        return z
+        return z, totals if evident else None
     counted = [(c, plane) for c, plane in zip(coefficients.tolist(), planes, strict=True) if c]
 
     def fill(rows: slice) -> None:
@@ -557,7 +557,7 @@ def _added_up(planes: Any, coefficients: FloatArray, threads: int | None) -> Any
         z[rows] = total
 
     run_blocks(fill, *_blocks_of(z, threads))
-    return z
+    return z, None
 
 
 def _spreads(
@@ -581,8 +581,6 @@ def _spreads(
 
 def _turned(blend: Blend, z: Any, spread: Any, kind: Kind, threads: int | None) -> Any:
     """Return logits (n, K) of rows with so much spread as what the blend gives, in their place."""
-    if blend.evidence is not None and not is_tensor(z):  # threads share the rows
-        return blend.outputs_of(z, spread, kind, threads=threads)
 
     def turn(rows: slice) -> None:
         own = None if spread is None else to_device(spread[rows], z)

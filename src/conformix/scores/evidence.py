@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -101,28 +101,28 @@ class Evidence:
         return self.spread, self.top, self.narrowest, self.widest
 
     def logits(
-        self, z: Any, spread: Any, out: FloatArray | None = None, threads: int | None = 1
+        self,
+        z: Any,
+        spread: Any,
+        out: FloatArray | None = None,
+        known: Totals | None = None,
     ) -> Any:
         """Return ``log softmax(z) + e`` (n, K) of logits z and what `log_spreads` says, (n, 1).
 
-        On the host in `out`, where that is given, which may be z, and by so many threads.
+        On the host in `out`, where that is given, which may be z. What is `known` of the logits is
+        not computed again.
         """
-        loop = None if is_tensor(z) else loops("terms", z.size)
+        loop = None if is_tensor(z) or known is not None else loops("terms", z.size)
         if loop is not None and z.flags.c_contiguous and z.dtype == np.float64:
             out = np.empty_like(z) if out is None else out
-            n, n_classes = z.shape
-            parts = parts_of_rows(n, n_classes, threads)
-            room, cuts = loop.room_for(parts.threads, n_classes), elementary.cuts(n_classes)
-            task = loop.Evident(z, spread, self.numbers, cuts, out, room, parts.step)
-            run_parts(loop.evident, parts, task)
+            loop.evident(z, spread, self.numbers, elementary.cuts(z.shape[1]), out)
             return out
-        top, total = _tops_and_totals(z)
-        known = spread.clip(self.narrowest, self.widest)
-        found = (z - total) + (self.spread * known + self.top * (top - total))
+        top, total = totals_of(z) if known is None else known
+        lift = self.spread * spread.clip(self.narrowest, self.widest) + self.top * (top - total)
         if out is None:
-            return found
-        out[:] = found
-        return out
+            return (z - total) + lift
+        np.subtract(z, total, out=out)
+        return np.add(out, lift, out=out)
 
 
 def log_spreads(*models: Any) -> Any:
@@ -146,16 +146,33 @@ def mean_spread(spreads: Sequence[Any]) -> Any:
     return sum(others, first) / len(spreads)
 
 
-def _tops_and_totals(z: Any) -> tuple[Any, Any]:
-    """Return the largest logit and ``log sum exp`` of every row, (n, 1) each."""
+class Totals(NamedTuple):
+    """What rows of logits come to, where these are."""
+
+    tops: Any  # (n, 1) the largest
+    sums: Any  # (n, 1) ``log sum exp``
+
+    def rows(self, rows: slice) -> Totals:
+        """Return the same of some rows."""
+        return Totals(self.tops[rows], self.sums[rows])
+
+
+def totals_of(z: Any) -> Totals:
+    """Return what rows of logits (n, K) come to."""
     if is_tensor(z):
         from conformix.kernels.device.elementary import log_sum_exp  # noqa: PLC0415  for tensors
 
-        return z.amax(dim=1, keepdim=True), log_sum_exp(z)
-    return z.max(axis=1, keepdims=True), elementary.log_sum_exp(z)
+        return Totals(z.amax(dim=1, keepdim=True), log_sum_exp(z))
+    return Totals(z.max(axis=1, keepdims=True), elementary.log_sum_exp(z))
 
 
-def fit_evidence(z: Any, y: IntArray, spread: FloatArray, threads: int | None = 1) -> Evidence:
+def fit_evidence(
+    z: Any,
+    y: IntArray,
+    spread: FloatArray,
+    threads: int | None = 1,
+    known: Totals | None = None,
+) -> Evidence:
     """Return the evidence of tuning rows, by their labels.
 
     Parameters
@@ -168,6 +185,8 @@ def fit_evidence(z: Any, y: IntArray, spread: FloatArray, threads: int | None = 
         What `log_spreads` says of the rows.
     threads : int or None
         For the rows, on the host.
+    known : Totals, optional
+        What the logits come to; else it is computed.
 
     Examples
     --------
@@ -178,7 +197,7 @@ def fit_evidence(z: Any, y: IntArray, spread: FloatArray, threads: int | None = 
     >>> fit_evidence(model.log_probs, data.labels[:500], log_spreads(model)).top < 0
     True
     """
-    odds = Odds(z, y, threads)
+    odds = Odds(z, y, threads, known)
     numbers = np.concatenate([spread, odds.log_tops], axis=1)
     units = np.maximum(numbers.std(axis=0) + 1e-6, LEAST_UNIT)
     features = np.column_stack([(numbers - numbers.mean(axis=0)) / units, np.ones(len(y))])
@@ -200,14 +219,16 @@ class Odds:
         The logarithm of the largest q of every row.
     """
 
-    def __init__(self, z: Any, y: IntArray, threads: int | None = 1) -> None:
+    def __init__(
+        self, z: Any, y: IntArray, threads: int | None = 1, known: Totals | None = None
+    ) -> None:
         here = not is_tensor(z)
         z = np.ascontiguousarray(z) if here else z  # loops read it more than once
         self._loop = loops("likelihood", z.size) if here else None
         self._threads = threads_for(z.size, threads) if here else 1
         entries = CACHE_ENTRIES if here else DEVICE_ENTRIES
         self._blocks = list(row_blocks(len(z), int(z.shape[1]), entries))
-        tops, totals = self._tops_and_totals(z)
+        tops, totals = self._totals(z) if known is None else known
         self.log_tops = tops - totals
         own = of_labels(z, y) - totals[:, 0]
         log_level = float(np.sort(own)[int(LEVEL * (len(own) + 1))])
@@ -216,8 +237,10 @@ class Odds:
         self._of_labels: Any = np.empty(z.shape) if here else z.new_empty(z.shape)
         loop = loops("terms", z.size) if here else None
         if loop is not None:
-            # So few rows that one thread has done it before others are there.
-            loop.odds_into(z, totals, log_level, FARTHEST, self._of_labels)
+            parts = parts_of_rows(len(z), z.shape[1], threads)
+            lines = loop.room_for(parts.threads, z.shape[1])[2]
+            task = loop.Odds(z, totals, log_level, FARTHEST, self._of_labels, lines, parts.step)
+            run_parts(loop.odds_into, parts, task)
             return
 
         def fill(rows: slice) -> None:
@@ -227,20 +250,15 @@ class Odds:
 
         run_blocks(fill, self._blocks, self._threads)
 
-    def _tops_and_totals(self, z: Any) -> tuple[FloatArray, FloatArray]:
-        """Return the largest logit and ``log sum exp`` of every row, (n, 1) each, on the host."""
+    def _totals(self, z: Any) -> Totals:
+        """Return what rows of logits come to, on the host."""
         tops, totals = np.empty((len(z), 1)), np.empty((len(z), 1))
-        loop = None if is_tensor(z) else loops("terms", z.size)
-        if loop is not None:
-            loop.totals_into(z, elementary.cuts(z.shape[1]), tops, totals)
-            return tops, totals
 
         def look_at(rows: slice) -> None:
-            top, total = _tops_and_totals(z[rows])
-            tops[rows], totals[rows] = to_host(top), to_host(total)
+            tops[rows], totals[rows] = map(to_host, totals_of(z[rows]))
 
         run_blocks(look_at, self._blocks, self._threads)
-        return tops, totals
+        return Totals(tops, totals)
 
     def slopes(self, r: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the first and second derivatives (n,) of every row's loss by ``r = log u``."""

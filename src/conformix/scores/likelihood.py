@@ -83,8 +83,8 @@ def _minimum(problem: Likelihood) -> FloatArray:
     """
     c, curvature = problem.prior.copy(), None
     if problem.n >= FIRST_ROWS * FEWEST_FIRST:
-        # Half a unit of log-likelihood is what chance adds to a coefficient; a tenth is near.
-        c, curvature = _newton(problem.of_every(FIRST_ROWS), c, 0.1)
+        # Half a unit of log-likelihood is what chance adds to a coefficient; a quarter is near.
+        c, curvature = _newton(problem.of_every(FIRST_ROWS), c, 0.25)
         curvature *= FIRST_ROWS
     return _newton(problem, c, 1e-12 * problem.n, curvature)[0]
 
@@ -153,6 +153,7 @@ class Likelihood:
         self.of_labels = self._of_rows.sum(axis=0)
         self._on_device: Any = None
         self._loop: Any = None
+        self._room: Any = None  # in which the loop adds up
         self.planes: Any  # (p, n, K)
         if is_tensor(scores):
             self.planes, self._threads, self._entries = scores.movedim(-1, 0), 1, DEVICE_ENTRIES
@@ -170,7 +171,7 @@ class Likelihood:
     def of_every(self, distance: int) -> Likelihood:
         """Return the likelihood of some rows, one of so many, with as weak a pull."""
         some = copy(self)
-        some._every, some.by_columns = distance, False
+        some._every, some.by_columns, some._room = distance, False, None
         some.n, some.ridge = len(self._of_rows[::distance]), self.ridge / distance
         some.of_labels = self._of_rows[::distance].sum(axis=0)
         return some
@@ -207,21 +208,26 @@ class Likelihood:
     def _added_up(self, c: FloatArray, columns: IntArray) -> tuple[float, FloatArray, FloatArray]:
         """Return the sums over rows, by the compiled loop."""
         p, _, n_classes = self.planes.shape
+        if self._room is None:
+            self._room = self._room_for_parts()
+        parts, (value, first, second), room = self._room
+        sums, planes = (value, first, second), self.planes.reshape(p, -1)
+        task = self._loop.Rows(planes, n_classes, self._every, c, columns, *sums, *room, parts.step)
+        run_parts(self._loop.likelihood, parts, task)
+        lower = np.add.reduce(second[:, :p])
+        both = lower + lower.T  # the triangle that is not added up is zero
+        both.flat[:: p + 1] = lower.flat[:: p + 1]
+        return float(np.add.reduce(value)), np.add.reduce(first[:, :p]), both
+
+    def _room_for_parts(self) -> tuple[Parts, tuple[FloatArray, ...], Any]:
+        """Return the parts of the loop, where their sums go, and room for those who add them up."""
+        p, _, n_classes = self.planes.shape
         step = -(-self.n // min(-(-self.n * n_classes * p // PART_NUMBERS), MOST_PARTS))
         # Threads that find little to do keep the others waiting.
         several = max(1, min(self._threads, self.n * n_classes * p // THREAD_NUMBERS))
         parts = Parts(-(-self.n // step), step, several)
-        value, first, second = np.empty(parts.n), rooms(parts.n, p), rooms(parts.n, p, p)
-        first[:], second[:] = 0.0, 0.0
-        room = self._loop.room_for(several, p, n_classes, self._every)
-        sums, planes = (value, first, second), self.planes.reshape(p, -1)
-        task = self._loop.Rows(planes, n_classes, self._every, c, columns, *sums, *room, step)
-        run_parts(self._loop.likelihood, parts, task)
-        first, second = first[:, :p], second[:, :p]
-        lower = np.add.reduce(second)
-        both = lower + lower.T  # the triangle that is not added up is zero
-        both.flat[:: p + 1] = lower.flat[:: p + 1]
-        return float(np.add.reduce(value)), np.add.reduce(first), both
+        sums = np.empty(parts.n), rooms(parts.n, p), rooms(parts.n, p, p)
+        return parts, sums, self._loop.room_for(several, p, n_classes, self._every)
 
     def _of_block(self, rows: slice, c: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         if self._on_device is not None:

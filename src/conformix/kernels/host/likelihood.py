@@ -121,8 +121,8 @@ class Rows(NamedTuple):
     c: FloatArray  # (p,) coefficients: ``z = c . planes``
     columns: IntArray  # of the second derivatives; those whose coefficient is zero may be left out
     value: FloatArray  # (parts,) ``sum_i log sum_y exp(z_iy)``
-    first: FloatArray  # (parts, p) first derivatives, zeros before
-    second: FloatArray  # (parts, p, p) second derivatives: the lower triangle
+    first: FloatArray  # (parts, p) first derivatives
+    second: FloatArray  # (parts, p, p) second derivatives: the lower triangle, and zeros
     room: FloatArray  # (workers, 2, g K) for as many rows as are worked on at once, if neighbours
     means: FloatArray  # (workers, p + 4): room, for four factors, too
     sums: FloatArray  # (workers, 4, 4): room
@@ -201,7 +201,8 @@ def likelihood(board: IntArray, helpers: int, n: int, task: Rows, part: int, wor
         all_sums, step,
     ) = task  # fmt: skip
     p, n_rows = len(planes), planes.shape[1] // n_classes
-    first, second, value = firsts[part], seconds[part], 0.0
+    first, second, value = firsts[part, :p], seconds[part, :p], 0.0
+    first[:], second[:] = 0.0, 0.0
     means, factors = all_means[worker, :p], all_means[worker, p:]
     together = all_rows.shape[2] // n_classes
     stop = min((part + 1) * step * every, n_rows)

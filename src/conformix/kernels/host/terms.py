@@ -101,7 +101,10 @@ class Adding(NamedTuple):
     planes: FloatArray  # (p, n, K)
     coefficients: FloatArray  # (p,)
     out: FloatArray  # (n, K), which may be one of the planes
-    totals: FloatArray  # (workers, K): room
+    tops: FloatArray  # (n, 1) the largest sum of every row, and
+    totals: FloatArray  # (n, 1) ``log sum exp`` of its sums; none where nobody asks for these
+    cuts: tuple[float, float]  # of sums of as many numbers
+    room: tuple[FloatArray, FloatArray, FloatArray]  # for every worker
     step: int  # rows of a part
 
 
@@ -110,18 +113,30 @@ def planes_into(board: IntArray, helpers: int, n: int, task: Adding, part: int, 
     """Write the sums of planes, added up in their order."""
     if part < 0:
         return run(board, helpers, n, itself(board, helpers, n, task))
-    planes, coefficients, out, totals, step = task
-    total, (p, n_rows, n_classes) = totals[worker], planes.shape
-    for i in range(part * step, min((part + 1) * step, n_rows)):
-        for k in range(n_classes):
-            total[k] = 0.0
-        for j in range(p):
-            own = coefficients[j]
-            if own != 0.0:
-                for k in range(n_classes):
-                    total[k] += own * planes[j, i, k]
-        for k in range(n_classes):
-            out[i, k] = total[k]
+    planes, coefficients, out, tops, totals, cuts, room, step = task
+    p, n_rows, n_classes = planes.shape
+    powers, largest, lines = room[0][worker], room[1][worker], room[2][worker]
+    last, together = min((part + 1) * step, n_rows), rows_together(n_classes)
+    for start in range(part * step, last, together):
+        stop = min(start + together, last)
+        for i in range(start, stop):
+            for k in range(n_classes):
+                powers[k] = 0.0
+            for j in range(p):
+                own = coefficients[j]
+                if own != 0.0:
+                    for k in range(n_classes):
+                        powers[k] += own * planes[j, i, k]
+            for k in range(n_classes):
+                out[i, k] = powers[k]
+        if len(totals) == 0:
+            continue
+        rows = out[start:stop]
+        flat = rows.reshape(rows.size)
+        _powers(flat, n_classes, largest, powers[: flat.size], lines)
+        for i in range(stop - start):
+            total = _sum(powers[i * n_classes : (i + 1) * n_classes], cuts[0], cuts[1])
+            tops[start + i, 0], totals[start + i, 0] = largest[i], largest[i] + log_of(total)
     return 0
 
 
@@ -159,65 +174,50 @@ def evident_into(
                 own[k] = (row[k] - total) + lift
 
 
-class Evident(NamedTuple):
-    """Rows whose log-probabilities are lifted by evidence."""
-
-    z: FloatArray  # (n, K)
-    spread: FloatArray  # (n, 1)
-    numbers: tuple[float, float, float, float]
-    cuts: tuple[float, float]
-    out: FloatArray  # (n, K), which may be z
-    room: tuple[FloatArray, FloatArray, FloatArray]  # for every worker
-    step: int  # rows of a part
-
-
 def room_for(workers: int, n_classes: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return room for so many workers who add evidence."""
+    """Return room for the powers of so many rows at once, for every worker."""
     step = rows_at_once(n_classes)
     return rooms(workers, step * n_classes), rooms(workers, step), rooms(workers, LINES, AT_ONCE)
 
 
-@compiled
-def evident(board: IntArray, helpers: int, n: int, task: Evident, part: int, worker: int) -> int:
+@allocating
+def evident(
+    z: FloatArray,
+    spread: FloatArray,
+    numbers: tuple[float, float, float, float],
+    cuts: tuple[float, float],
+    out: FloatArray,
+) -> None:
     """Write what `evident_into` says of rows."""
+    step = rows_together(z.shape[1])
+    powers, lines = np.empty(step * z.shape[1]), np.empty((LINES, AT_ONCE))
+    evident_into(z, spread, numbers, cuts, out, powers, np.empty(step), lines)
+
+
+class Odds(NamedTuple):
+    """Rows of logits, with what becomes their odds."""
+
+    z: FloatArray  # (n, K)
+    totals: FloatArray  # (n, 1)
+    log_level: float
+    most: float
+    out: FloatArray  # (n, K)
+    lines: FloatArray  # (workers, LINES, AT_ONCE): room
+    step: int  # rows of a part
+
+
+@compiled
+def odds_into(board: IntArray, helpers: int, n: int, task: Odds, part: int, worker: int) -> int:
+    """Write ``exp(min(z - total - log_level, most))`` of rows."""
     if part < 0:
         return run(board, helpers, n, itself(board, helpers, n, task))
-    z, spread, numbers, cuts, out, room, step = task
+    z, totals, log_level, most, out, lines, step = task
     first, last = part * step, min((part + 1) * step, len(z))
-    powers, tops, lines = room[0][worker], room[1][worker], room[2][worker]
-    own = z[first:last], spread[first:last], out[first:last]
-    evident_into(own[0], own[1], numbers, cuts, own[2], powers, tops, lines)
-    return 0
-
-
-@allocating
-def totals_into(
-    z: FloatArray, cuts: tuple[float, float], tops: FloatArray, totals: FloatArray
-) -> None:
-    """Write the largest logit and ``log sum exp`` of rows (n, K), (n, 1) each."""
-    n, n_classes = z.shape
-    room, step = np.empty((LINES, AT_ONCE)), rows_together(n_classes)
-    given, powers = z.ravel(), np.empty(step * n_classes)
-    for start in range(0, n, step):
-        some = min(step, n - start)
-        first, many = start * n_classes, some * n_classes
-        own = tops[start : start + some].ravel()
-        _powers(given[first : first + many], n_classes, own, powers[:many], room)
-        for i in range(some):
-            total = _sum(powers[i * n_classes : (i + 1) * n_classes], cuts[0], cuts[1])
-            totals[start + i, 0] = own[i] + log_of(total)
-
-
-@allocating
-def odds_into(
-    z: FloatArray, totals: FloatArray, log_level: float, most: float, out: FloatArray
-) -> None:
-    """Write ``exp(min(z - total - log_level, most))`` of rows (n, K), with totals (n, 1)."""
-    n, n_classes = z.shape
-    room = np.empty((LINES, AT_ONCE))
-    for i in range(n):
-        for k in range(n_classes):
+    for i in range(first, last):
+        for k in range(z.shape[1]):
             log_odds = (z[i, k] - totals[i, 0]) - log_level
             out[i, k] = most if log_odds > most else log_odds
-    flat = out.ravel()
-    _exp_of_differences(flat, 0.0, flat, room)
+    rows = out[first:last]
+    flat = rows.reshape(rows.size)
+    _exp_of_differences(flat, 0.0, flat, lines[worker])
+    return 0
