@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import json
 import logging
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 from conformix.kernels.host import compiled as kernels
+from conformix.kernels.host.compiled import COMPILED_IN
 from conformix.kernels.host.products import are_quick
 from conformix.kernels.host.sorting import SORTS_WIDE
 
@@ -293,3 +295,57 @@ def test_what_another_release_has_left_behind_is_compiled_again(tmp_path: Path) 
             command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
         )
         assert done.stdout.split() == [expected], done.stderr
+
+
+CALLED = """
+from conformix.kernels.host.compiled import inner
+from conformix.kernels.host.number import MORE
+@inner
+def add(x):
+    return x + MORE
+"""
+CALLS = """
+from conformix.kernels.host.called import add
+from conformix.kernels.host.compiled import compiled
+@compiled
+def calls(x):
+    return add(x)
+"""
+CALL = """
+import conformix.kernels.host as room
+room.__path__.append(".")
+from conformix.kernels.host.calls import calls
+print(calls(1), sum(calls.stats.cache_hits.values()))
+"""
+
+
+def test_a_kernel_is_compiled_again_where_what_is_compiled_into_it_has_changed(
+    tmp_path: Path,
+) -> None:
+    """Its own file is as it was, and numba asks for no other."""
+    source = str(Path(kernels.__file__).parents[3])
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": source}
+    (tmp_path / "calls.py").write_text(CALLS)
+    (tmp_path / "called.py").write_text(CALLED)
+    for more, expected in ((1, "2 0"), (1, "2 1"), (2, "3 0"), (2, "3 1")):
+        (tmp_path / "number.py").write_text(f"MORE = {more}\n")
+        command = [sys.executable, "-c", CALL]
+        done = subprocess.run(
+            command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.stdout.strip() == expected, done.stderr
+
+
+def test_constants_of_kernels_come_from_modules_that_are_asked_whether_they_changed() -> None:
+    """Numbers that are compiled in, and whose modules would go unnoticed."""
+    unseen = {}
+    for file in Path(kernels.__file__).parent.joinpath("host").rglob("*.py"):
+        text = file.read_text(encoding="utf-8")
+        seen = set(COMPILED_IN.findall(text))
+        for one in ast.walk(ast.parse(text)):
+            if isinstance(one, ast.ImportFrom) and str(one.module).startswith("conformix."):
+                constants = [name.name for name in one.names if name.name.isupper()]
+                if one.module not in seen and constants:
+                    unseen[f"{file.name}: {one.module}"] = constants
+    assert unseen == {}
+    assert any(COMPILED_IN.findall("from conformix.kernels.elementary import SHIFT\n"))

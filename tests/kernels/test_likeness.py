@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from conformix.kernels import patterns
-from conformix.kernels.host import likeness
+from conformix.kernels.host import likeness, products
 from conformix.kernels.twins import WORTHWHILE, compile_for
 from conformix.scores import learnt
 from conformix.scores.learnt import Likeness, parts_of
@@ -41,8 +41,8 @@ def exactly(probs: np.ndarray, some: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("n_classes", [1, 2, 3, 5, 64, 127, 128])
 def test_sums_over_rows_are_those_of_whole_numbers(n_classes: int, threads: int) -> None:
-    step = likeness.rows_of_part(n_classes)
-    for n in (1, step - 1, step, step + 1, 3 * step + 17):
+    step = likeness.MOST_ROWS
+    for n in (1, 33, step - 1, step, step + 1, 3 * step + 17):
         if n * n_classes < 2**10:
             continue  # so few are left to NumPy
         probs, some = rows_of(n, n_classes)
@@ -80,3 +80,33 @@ def test_rows_that_leave_themselves_out_score_as_without_the_loop(
     assert_array_equal(found, expected)
     assert_array_equal(room, expected)
     assert (expected != 0).any()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 7, 16])
+def test_rows_are_cut_evenly_into_parts_that_32_bits_hold(threads: int) -> None:
+    for n in (1, 31, 480, 481, 960, 1667, 4000, 50_001):
+        step = likeness.rows_of_part(n, threads)
+        parts = -(-n // step)
+        assert step % products.LANES == 0
+        assert step <= likeness.MOST_ROWS
+        # All threads have as many, but for what filling up the last rows takes.
+        turns = -(-parts // threads)
+        assert turns * threads * step - n < threads * turns * products.LANES + step
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_few_rows_are_held_at_once_however_many_there_are(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranked, held = Ranked(rows_of(5_000, 8)[0]), []
+
+    def room_for(workers: int, n_classes: int, step: int) -> np.ndarray:
+        held.append(step)
+        return original(workers, n_classes, step)
+
+    original = likeness.room_for
+    monkeypatch.setattr(likeness, "room_for", room_for)
+    sums = Likeness().sums(ranked)
+    Likeness().left_out(ranked, sums, parts_of(5_000, None, 8), threads)
+    assert held
+    assert max(held) <= likeness.ROWS_AT_ONCE

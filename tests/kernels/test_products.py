@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -170,3 +174,32 @@ def test_a_machine_without_the_step_has_the_same_model_and_sets(
     monkeypatch.setattr(products, "add_products", None)
     for ours, others in zip(quick, fitted(), strict=True):
         assert np.array_equal(ours, others)
+
+
+# Two machines that share the code that numba has kept for any processor.
+MACHINE = """
+import numpy as np
+from llvmlite import binding
+features = binding.get_host_cpu_features()
+features["avx512bw"] = {long}
+binding.get_host_cpu_features = lambda: features
+binding.get_host_cpu_name = lambda: "any"
+from conformix.kernels import patterns
+from conformix.kernels.twins import WORTHWHILE, compile_for
+compile_for(WORTHWHILE)
+rng = np.random.default_rng(0)
+f = patterns.patterns(4 * rng.normal(size=(400, 10)) - 6)
+factors = patterns.unit_rows(rng.normal(size=(10, 10)))[0]
+exact = f.astype(float) @ patterns.in_multiples(factors, 11).T
+print(int((patterns.multiplier(factors)(f) != exact).sum()))
+"""
+
+
+@QUICK
+def test_code_that_is_kept_for_any_processor_is_right_on_all_of_them(tmp_path: Path) -> None:
+    """One has vectors twice as long as the next, and rows are filled up to whole vectors."""
+    environment = os.environ | {"NUMBA_CPU_NAME": "generic", "NUMBA_CACHE_DIR": str(tmp_path)}
+    for long in (True, False):
+        command = [sys.executable, "-c", MACHINE.format(long=long)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.stdout.split() == ["0"], done.stderr

@@ -186,8 +186,10 @@ class Parts(NamedTuple):
     threads: int
 
 
-def parts_of_rows(n: int, width: float, threads: int | None) -> Parts:
+def parts_of_rows(n: int, width: float, threads: int | None, most: int | None = None) -> Parts:
     """Return the parts of `n` rows, each of which takes as long as `width` outputs.
+
+    A part has `most` rows at the most: as many as it has room for.
 
     Examples
     --------
@@ -195,9 +197,12 @@ def parts_of_rows(n: int, width: float, threads: int | None) -> Parts:
     Parts(n=16, step=63, threads=2)
     >>> parts_of_rows(10, 100, threads=2)
     Parts(n=1, step=10, threads=1)
+    >>> parts_of_rows(10, 100, threads=2, most=4)
+    Parts(n=3, step=4, threads=1)
     """
     several = max(1, min(available_threads(threads), int(n * width) // PART_OUTPUTS))
     step = max(1, n if several == 1 else -(-n // (several * PARTS_PER_THREAD)))
+    step = step if most is None else min(step, most)
     return Parts(-(-n // step), step, several)
 
 

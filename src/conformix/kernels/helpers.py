@@ -37,7 +37,8 @@ LOOKS = 350
 GIVE_WAY = 3
 # Seconds for which a helper naps where a bell wakes it, before it sleeps as any thread of Python.
 NAP = 10
-# Numbers on a board, see `conformix.kernels.host.board`; one on which nobody writes.
+# Numbers on a board, which ends with the last of its strips, and some places: see
+# `conformix.kernels.host.board`. One on which nobody writes.
 BOARD, ROUSED, ENDING, NAPPING = 608, 69, 71, 88
 NO_BOARD = np.zeros(BOARD, dtype=np.int64)
 

@@ -74,7 +74,8 @@ MOST_ZEROS = 64
 SQUARES_AT_ONCE = 127
 # Numbers that are added up at once on the host, where that is so many rows or more.
 SUMMED_ENTRIES, FEWEST_ROWS = 2**15, 2**8
-# Labels up to which 16-bit numbers are added up sooner than BLAS multiplies.
+# Labels up to which 16-bit numbers are added up sooner than BLAS multiplies: by several threads; by
+# one where there are some thirty or more.
 FEW_LABELS = 2**7
 # Products of two numbers that take as long as a logarithm.
 AT_A_TIME = 2**6
@@ -356,10 +357,12 @@ def prototype_sums(probs: Any, patterns: Any, threads: int = 1) -> Any:
     loop = loops("likeness", n * n_classes) if few else None
     if loop is None or not loop.are_quick():
         return summed_products(probs, patterns, threads)
-    step = loop.rows_of_part(n_classes)
-    parts = Parts(-(-n // step), step, available_threads(threads))
+    several = available_threads(threads)
+    step = loop.rows_of_part(n, several)
+    n_parts = -(-n // step)
+    parts = Parts(n_parts, step, min(several, n_parts))
     units = 2.0**SUM_BITS, 2.0**PATTERN_BITS
-    task = loop.adding(probs, patterns, units, shift_to(SUM_BITS), parts.threads)
+    task = loop.adding(probs, patterns, units, shift_to(SUM_BITS), parts)
     run_parts(loop.add_up, parts, task)
     # In units of both.
     return np.add.reduce(task.products[:, :n_classes]) << (SUM_BITS - PATTERN_BITS)

@@ -545,7 +545,9 @@ def _added_up(
         n, n_classes = z.shape
         parts, shape = parts_of_rows(n, n_classes, threads), (n if evident else 0, 1)
         totals, room = Totals(*np.empty((2, *shape))), loop.room_for(parts.threads, n_classes)
-        task = loop.Adding(planes, coefficients, z, *totals, cuts(n_classes), room, parts.step)
+        task = loop.AddingPlanes(
+            planes, coefficients, z, *totals, cuts(n_classes), room, parts.step
+        )
         run_parts(loop.planes_into, parts, task)
         return z, totals if evident else None
     counted = [(c, plane) for c, plane in zip(coefficients.tolist(), planes, strict=True) if c]

@@ -238,8 +238,8 @@ class Odds:
         loop = loops("terms", z.size) if here else None
         if loop is not None:
             parts = parts_of_rows(len(z), z.shape[1], threads)
-            lines = loop.room_for(parts.threads, z.shape[1])[2]
-            task = loop.Odds(z, totals, log_level, FARTHEST, self._of_labels, lines, parts.step)
+            room = self._of_labels, loop.lines_for(parts.threads)
+            task = loop.TakingOdds(z, totals, log_level, FARTHEST, *room, parts.step)
             run_parts(loop.odds_into, parts, task)
             return
 
@@ -273,7 +273,7 @@ class Odds:
         if self._loop is not None:
             n, n_classes = self._of_labels.shape
             parts = parts_of_rows(n, n_classes, self._threads)
-            task = self._loop.Odds(self._of_labels, u, first, second, parts.step)
+            task = self._loop.SummingOdds(self._of_labels, u, first, second, parts.step)
             run_parts(self._loop.logistic_sums, parts, task)
             return first, second
 

@@ -329,7 +329,8 @@ class Likeness(PatternScore):
         if pieces and scores.flags.c_contiguous and ranked.probs.flags.writeable:
             n, n_classes = scores.shape
             matrices, in_units = zip(*pieces, strict=True)
-            shared = parts_of_rows(n, _amount(n_classes, n_classes), several)
+            amount = _amount(n_classes, n_classes)
+            shared = parts_of_rows(n, amount, several, most=loop.ROWS_AT_ONCE)
             task = loop.Leaving(
                 ranked.patterns, 2.0**-patterns.PATTERN_BITS, ranked.probs, norms, matrices,
                 in_units, CANCELLED, WIDTH, scores,

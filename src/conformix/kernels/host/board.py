@@ -6,9 +6,11 @@ the caller among them, who waits for the others' last parts. Between two parts a
 addition that no other can divide, so that parts may be short, and threads many: those that come
 back to Python after each of their parts wait for each other there.
 
-The parts are cut into as many strips as there are threads. Each begins with a strip of its own, the
-same in call after call: the rows that it has written last are in the memory nearest to its core,
-from which another one gets them late. Whoever is done with it helps with those of the others.
+The parts are cut into strips, as many as there are threads or 32, and each thread begins with one
+of its own: whoever calls with the first, in call after call, so that the rows that it has written
+last are in the memory nearest to its core, from which another one gets them late; the others in
+the order in which they come, which for a single helper is always the same. Whoever is done with a
+strip helps with those of the others.
 
 One call at a time is on the board. Who finds it taken does all parts alone: the answers are the
 same, because a part writes nothing that another one reads or writes.

@@ -15,11 +15,16 @@ others, cost more than their text in the caller would.
 from __future__ import annotations
 
 import gc
+import hashlib
 import logging
 import os
+import re
+import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
@@ -29,6 +34,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # Seconds of compilation in one process after which somebody is waiting.
 SILENCE = 1.0
+# Modules whose code, or constants, are compiled into the kernels of those that import them.
+COMPILED_IN = re.compile(
+    r"^from (conformix\.kernels\.(?:host\.[\w.]+|elementary)) import ", re.MULTILINE
+)
 
 
 def compiled(function: F) -> F:
@@ -91,15 +100,16 @@ def _compiled(function: F, **options: Any) -> F:
         kernel = jit(cache=True, **options)(function)
     except RuntimeError:  # no folder to keep it in
         return jit(**options)(function)  # type: ignore[no-any-return]
-    _forgive(kernel)
+    _keep(kernel)
     return kernel  # type: ignore[no-any-return]
 
 
-def _forgive(kernel: Any) -> None:
+def _keep(kernel: Any) -> None:
     """Let what another release of this library has left behind count as nothing.
 
-    numba reads what it has kept before it looks whether that is of this source: it fails where a
-    tuple is named that is gone.
+    numba asks whether the file of a kernel is as it was, not those of the kernels that are compiled
+    into it: code of two releases would share a board. And it reads what it has kept before it asks,
+    which fails where a tuple is named that is gone.
     """
     kept = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
     read = getattr(kept, "_load_index", None)
@@ -107,12 +117,28 @@ def _forgive(kernel: Any) -> None:
         return
 
     def index() -> Any:
+        kept._source_stamp = stamp(kernel.py_func.__code__.co_filename)
         try:
             return read()
         except (AttributeError, ImportError):
             return {}
 
     kept._load_index = index
+
+
+@cache
+def stamp(file: str) -> bytes:
+    """Return a digest of a module and of all that are compiled into its kernels."""
+    left, texts = [file], dict[str, bytes]()
+    while left:
+        path = left.pop()
+        if path not in texts:
+            texts[path] = Path(path).read_bytes()
+            names = COMPILED_IN.findall(texts[path].decode("utf-8"))
+            left += [str(sys.modules[name].__file__) for name in names]
+    # Wherever the library lies.
+    digests = sorted(hashlib.sha256(text).digest() for text in texts.values())
+    return hashlib.sha256(b"".join(digests)).digest()
 
 
 class Notice(event.Listener):  # type: ignore[misc]

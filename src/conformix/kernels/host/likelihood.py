@@ -252,7 +252,7 @@ def _logistic_sums(odds: FloatArray, u: float) -> tuple[float, float]:
     return first, second
 
 
-class Odds(NamedTuple):
+class SummingOdds(NamedTuple):
     """Rows of odds o with factors u, and sums over their labels."""
 
     odds: FloatArray  # (n, K)
@@ -263,14 +263,17 @@ class Odds(NamedTuple):
 
 
 @compiled
-def logistic_sums(board: IntArray, helpers: int, n: int, task: Odds, part: int, worker: int) -> int:
+def logistic_sums(
+    board: IntArray, helpers: int, n: int, task: SummingOdds, part: int, worker: int
+) -> int:
     """Add up logistic functions of all labels of rows, and their derivatives.
 
     Examples
     --------
-    >>> board, first, second = np.zeros(80, dtype=np.int64), np.empty(1), np.empty(1)
-    >>> task = Odds(np.array([[1.0, 3.0]]), np.ones(1), first, second, 1)
-    >>> logistic_sums(board, 0, 1, task, -1, 0), float(first[0]), float(second[0])
+    >>> from conformix.kernels.helpers import NO_BOARD
+    >>> first, second = np.empty(1), np.empty(1)
+    >>> task = SummingOdds(np.array([[1.0, 3.0]]), np.ones(1), first, second, 1)
+    >>> logistic_sums(NO_BOARD, 0, 1, task, -1, 0), float(first[0]), float(second[0])
     (0, 1.25, 0.4375)
     """
     if part < 0:

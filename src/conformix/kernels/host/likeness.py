@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from conformix.kernels.arrays import FloatArray, IntArray
-from conformix.kernels.blocks import rooms
+from conformix.kernels.blocks import Parts, rooms
 from conformix.kernels.host.board import itself, run
 from conformix.kernels.host.compiled import compiled, regrouped
 from conformix.kernels.host.products import (
@@ -30,14 +30,22 @@ __all__ = ["add_up", "adding", "are_quick", "leave_out", "room_for", "rows_of_pa
 # A probability is a whole number of 2^-20, which two numbers of 16 bits hold: of the lower bits, so
 # many, and of those above.
 LOWER = 10
-# Rows whose products add up in 32 bits: those of 2^10 with 2^12. Of so few labels as leave room for
-# them in a cache.
-MOST_ROWS, CACHED = 480, 2**16
+# Rows whose products add up in 32 bits: those of 2^10 with 2^12.
+MOST_ROWS = 480
+# Rows that are multiplied at once: a few labels after the other read them in the cache.
+ROWS_AT_ONCE = 256
 
 
-def rows_of_part(n_classes: int) -> int:
-    """Return how many rows are added up at once, whole vectors of them."""
-    return max(LANES, min(MOST_ROWS, CACHED // n_classes // LANES * LANES))
+def rows_of_part(n: int, threads: int) -> int:
+    """Return how many of n rows are added up at once, whole vectors, as often by every thread.
+
+    Examples
+    --------
+    >>> rows_of_part(960, threads=1), rows_of_part(960, threads=3)
+    (480, 320)
+    """
+    turns = -(-n // (MOST_ROWS * threads))
+    return -(-n // (LANES * threads * turns)) * LANES
 
 
 class Adding(NamedTuple):
@@ -53,13 +61,13 @@ class Adding(NamedTuple):
 
 
 def adding(
-    probs: FloatArray, patterns: Any, units: tuple[float, float], shift: float, workers: int
+    probs: FloatArray, patterns: Any, units: tuple[float, float], shift: float, parts: Parts
 ) -> Adding:
-    """Return what `add_up` is given for some rows, with room for so many workers."""
-    n_classes = probs.shape[1]
+    """Return what `add_up` is given for some rows, with room for as many workers as threads."""
+    workers, n_classes = parts.threads, probs.shape[1]
     products = rooms(workers, n_classes, n_classes, dtype=np.int64)
     products[:] = 0
-    columns = rooms(workers, 3 * n_classes, rows_of_part(n_classes), dtype=np.int16)
+    columns = rooms(workers, 3 * n_classes, parts.step, dtype=np.int16)
     sums = rooms(workers, 2, TILE**2, dtype=np.int32)
     return Adding(probs, patterns, units, shift, products, columns, sums)
 

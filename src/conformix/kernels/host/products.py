@@ -22,8 +22,13 @@ from conformix.kernels.arrays import FloatArray
 from conformix.kernels.host.compiled import allocating, compiled
 
 FEATURES = binding.get_host_cpu_features()
-# Numbers in a vector: 512 bits, or 256 where longer ones take twice as long (as on Zen 4).
-LANES = 32 if FEATURES.get("avx512bw") and binding.get_host_cpu_name() != "znver4" else 16
+# Numbers in a vector: 512 bits, or 256 where longer ones take twice as long (as on Zen 4). Code
+# that is kept for other processors than this one (NUMBA_CPU_NAME) is read by all of them, and they
+# must agree on the length of a row.
+ASKED = [getattr(config, name, None) for name in ("CPU_NAME", "CPU_FEATURES")]
+FOR_OTHERS = any(asked is not None for asked in ASKED)
+LONG = FEATURES.get("avx512bw", False) and binding.get_host_cpu_name() != "znver4"
+LANES = 32 if LONG and not FOR_OTHERS else 16
 # Typed in some releases of numba only.
 code: Any = cgutils
 intrinsic: Any = numba.extending.intrinsic

@@ -21,6 +21,7 @@ from conformix.kernels.host.elementary import (
     rows_at_once,
     rows_together,
 )
+from conformix.kernels.host.patterns import lines_for
 from conformix.kernels.host.ranks import tie_groups
 
 # What a term is a function of, and what its numbers are: the coefficient and what is added to the
@@ -95,7 +96,7 @@ def _add_by_place(
             total[np.uint64(order[k])] += terms[n_classes - k]
 
 
-class Adding(NamedTuple):
+class AddingPlanes(NamedTuple):
     """Planes that are added up with coefficients."""
 
     planes: FloatArray  # (p, n, K)
@@ -109,7 +110,9 @@ class Adding(NamedTuple):
 
 
 @compiled
-def planes_into(board: IntArray, helpers: int, n: int, task: Adding, part: int, worker: int) -> int:
+def planes_into(
+    board: IntArray, helpers: int, n: int, task: AddingPlanes, part: int, worker: int
+) -> int:
     """Write the sums of planes, added up in their order."""
     if part < 0:
         return run(board, helpers, n, itself(board, helpers, n, task))
@@ -177,7 +180,7 @@ def evident_into(
 def room_for(workers: int, n_classes: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return room for the powers of so many rows at once, for every worker."""
     step = rows_at_once(n_classes)
-    return rooms(workers, step * n_classes), rooms(workers, step), rooms(workers, LINES, AT_ONCE)
+    return rooms(workers, step * n_classes), rooms(workers, step), lines_for(workers)
 
 
 @allocating
@@ -194,7 +197,7 @@ def evident(
     evident_into(z, spread, numbers, cuts, out, powers, np.empty(step), lines)
 
 
-class Odds(NamedTuple):
+class TakingOdds(NamedTuple):
     """Rows of logits, with what becomes their odds."""
 
     z: FloatArray  # (n, K)
@@ -207,7 +210,9 @@ class Odds(NamedTuple):
 
 
 @compiled
-def odds_into(board: IntArray, helpers: int, n: int, task: Odds, part: int, worker: int) -> int:
+def odds_into(
+    board: IntArray, helpers: int, n: int, task: TakingOdds, part: int, worker: int
+) -> int:
     """Write ``exp(min(z - total - log_level, most))`` of rows."""
     if part < 0:
         return run(board, helpers, n, itself(board, helpers, n, task))
