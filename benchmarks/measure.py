@@ -76,7 +76,8 @@ def surroundings() -> dict[str, object]:
 
     git = ["git", "-C", str(ROOT)]
     commit = _output([*git, "rev-parse", "--short", "HEAD"])
-    edited = _output([*git, "status", "--porcelain", "--", "src", "benchmarks"])
+    code = ["src", "benchmarks", ":!benchmarks/results"]  # rows of before change no number
+    edited = _output([*git, "status", "--porcelain", "--", *code])
     return {
         "commit": commit + ("+" if edited else "") if commit else "unknown",
         "cpu": _cpu(),
