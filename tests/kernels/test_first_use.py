@@ -336,6 +336,26 @@ def test_a_kernel_is_compiled_again_where_what_is_compiled_into_it_has_changed(
         assert done.stdout.strip() == expected, done.stderr
 
 
+def test_a_program_in_one_file_has_kernels_whose_files_are_not_there(tmp_path: Path) -> None:
+    """Numba keeps their code for the program as a whole."""
+    code = (
+        "import sys\n"
+        "sys.frozen = True\n"
+        "from conformix.kernels.host.compiled import compiled\n"
+        "text = 'def more(x): return x + 1'\n"
+        "exec(compile(text, '/gone/more.py', 'exec'))\n"
+        "more = compiled(more)\n"
+        "print(more._cache is not None and more(1))\n"
+    )
+    source = str(Path(kernels.__file__).parents[3])
+    environment = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
+    environment |= {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": source}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.strip() == "2", done.stderr
+
+
 def test_constants_of_kernels_come_from_modules_that_are_asked_whether_they_changed() -> None:
     """Numbers that are compiled in, and whose modules would go unnoticed."""
     unseen = {}

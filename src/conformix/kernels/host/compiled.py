@@ -23,6 +23,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -117,7 +118,8 @@ def _keep(kernel: Any) -> None:
         return
 
     def index() -> Any:
-        kept._source_stamp = stamp(kernel.py_func.__code__.co_filename)
+        with suppress(OSError):  # a program in one file, whose stamp is that of all
+            kept._source_stamp = stamp(kernel.py_func.__code__.co_filename)
         try:
             return read()
         except (AttributeError, ImportError):
