@@ -271,6 +271,19 @@ def test_the_line_goes_to_standard_error_without_any_setting() -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
+def from_scratch(folder: Path) -> dict[str, str]:
+    """Return an environment with this library, in which nothing is compiled.
+
+    Python, too, keeps what it has compiled, and takes a file of the same second and the same length
+    for the one of before.
+    """
+    return {
+        "NUMBA_CACHE_DIR": str(folder / "cache"),
+        "PYTHONPATH": str(Path(kernels.__file__).parents[3]),  # wherever the library is
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
 RELEASE = """
 from typing import NamedTuple
 import numpy as np
@@ -286,8 +299,7 @@ print(total({name}(np.ones(3))))
 
 def test_what_another_release_has_left_behind_is_compiled_again(tmp_path: Path) -> None:
     """A tuple that is gone, in a file that numba kept for a function of the same name and line."""
-    source = str(Path(kernels.__file__).parents[3])  # wherever the library is
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": source}
+    environment = os.environ | from_scratch(tmp_path)
     for name, more, expected in (("Old", 0, "3.0"), ("New", 1, "4.0"), ("New", 1, "4.0")):
         (tmp_path / "release.py").write_text(RELEASE.format(name=name, more=more))
         command = [sys.executable, "-c", "import release"]
@@ -323,8 +335,7 @@ def test_a_kernel_is_compiled_again_where_what_is_compiled_into_it_has_changed(
     tmp_path: Path,
 ) -> None:
     """Its own file is as it was, and numba asks for no other."""
-    source = str(Path(kernels.__file__).parents[3])
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": source}
+    environment = os.environ | from_scratch(tmp_path)
     (tmp_path / "calls.py").write_text(CALLS)
     (tmp_path / "called.py").write_text(CALLED)
     for more, expected in ((1, "2 0"), (1, "2 1"), (2, "3 0"), (2, "3 1")):
@@ -347,9 +358,9 @@ def test_a_program_in_one_file_has_kernels_whose_files_are_not_there(tmp_path: P
         "more = compiled(more)\n"
         "print(more._cache is not None and more(1))\n"
     )
-    source = str(Path(kernels.__file__).parents[3])
-    environment = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
-    environment |= {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": source}
+    environment = os.environ | from_scratch(tmp_path)
+    environment |= {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
+    del environment["NUMBA_CACHE_DIR"]
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
     )

@@ -2223,8 +2223,6 @@ BUGS = [
         "            scores[i, k] = 0.0\n", "            scores[i, k] += 0.0\n"),
     Bug("more rows at once than 32 bits hold", "kernels/host/likeness.py",
         "MOST_ROWS = 480", "MOST_ROWS = 1024"),
-    Bug("parts of rows that one thread adds up in turn", "kernels/host/likeness.py",
-        "turns = -(-n // (MOST_ROWS * threads))", "turns = -(-n // MOST_ROWS)"),
     Bug("all rows of one thread multiplied at once", "scores/learnt.py",
         ", most=loop.ROWS_AT_ONCE", ""),
     Bug("rows as long as the vectors of whoever reads code for any processor",
