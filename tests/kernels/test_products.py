@@ -203,3 +203,42 @@ def test_code_that_is_kept_for_any_processor_is_right_on_all_of_them(tmp_path: P
         command = [sys.executable, "-c", MACHINE.format(long=long)]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert done.stdout.split() == ["0"], done.stderr
+
+
+LENGTH = """
+from llvmlite import binding
+features = binding.get_host_cpu_features()
+features["avx512bw"] = True
+binding.get_host_cpu_features = lambda: features
+binding.get_host_cpu_name = lambda: "skylake-avx512"
+from conformix.kernels.host import products
+print(products.LANES)
+"""
+
+
+@pytest.mark.parametrize(
+    ("named", "lanes"),
+    [
+        ({}, 32),
+        ({"NUMBA_CPU_NAME": "skylake-avx512"}, 32),  # under the same key as without
+        ({"NUMBA_CPU_NAME": "generic"}, 16),
+        ({"NUMBA_CPU_NAME": "znver4"}, 16),
+        ({"NUMBA_CPU_FEATURES": "+avx2,-avx512bw"}, 16),
+        ({"NUMBA_CPU_FEATURES": "+avx2,+avx512bw"}, 32),
+    ],
+)
+def test_rows_are_as_long_as_the_code_that_reads_them_says(
+    named: dict[str, str], lanes: int
+) -> None:
+    """What numba keeps is kept by the name and the features of the processor that is asked for."""
+    plain = {k: v for k, v in os.environ.items() if not k.startswith("NUMBA_CPU_")}
+    command = [sys.executable, "-c", LENGTH]
+    done = subprocess.run(command, env=plain | named, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == [str(lanes)], done.stderr
+
+
+def test_the_processor_is_the_one_that_numba_keeps_code_for() -> None:
+    from numba.core.registry import cpu_target
+
+    _, name, features = cpu_target.target_context.codegen().magic_tuple()
+    assert products.target() == (name, features)

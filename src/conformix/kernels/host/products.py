@@ -17,18 +17,30 @@ import numpy as np
 from llvmlite import binding, ir
 from numba import types
 from numba.core import cgutils, config
+from numba.core.codegen import get_host_cpu_features
 
 from conformix.kernels.arrays import FloatArray
 from conformix.kernels.host.compiled import allocating, compiled
 
 FEATURES = binding.get_host_cpu_features()
-# Numbers in a vector: 512 bits, or 256 where longer ones take twice as long (as on Zen 4). Code
-# that is kept for other processors than this one (NUMBA_CPU_NAME) is read by all of them, and they
-# must agree on the length of a row.
-ASKED = [getattr(config, name, None) for name in ("CPU_NAME", "CPU_FEATURES")]
-FOR_OTHERS = any(asked is not None for asked in ASKED)
-LONG = FEATURES.get("avx512bw", False) and binding.get_host_cpu_name() != "znver4"
-LANES = 32 if LONG and not FOR_OTHERS else 16
+
+
+def target() -> tuple[str, str]:
+    """Return the name and the features of the processor that numba compiles for.
+
+    By these it keeps what it has compiled, and they may be those of another processor
+    (NUMBA_CPU_NAME): all that read the same code must agree on what is frozen in it.
+    """
+    name, features = (getattr(config, which, None) for which in ("CPU_NAME", "CPU_FEATURES"))
+    here: Any = get_host_cpu_features
+    return (
+        str(binding.get_host_cpu_name() if name is None else name),
+        str(here() if features is None else features),
+    )
+
+
+# Numbers in a vector: 512 bits, or 256 where longer ones take twice as long (as on Zen 4).
+LANES = 32 if "+avx512bw" in target()[1].split(",") and target()[0] != "znver4" else 16
 # Typed in some releases of numba only.
 code: Any = cgutils
 intrinsic: Any = numba.extending.intrinsic
